@@ -1,0 +1,1 @@
+"""Where and when it happens: the Dask side."""

@@ -1,0 +1,1 @@
+"""Named runs, one TOML file each."""

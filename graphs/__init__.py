@@ -1,0 +1,1 @@
+"""Which pairs of classes to train: model graphs over the classes."""

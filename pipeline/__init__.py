@@ -1,0 +1,1 @@
+"""What happens to the data: completion, coupling."""
