@@ -6,13 +6,17 @@ whose ``graph.graph`` says how it was built; `build` finds a builder by the name
 References are to [S], Bridging performance gap between minimal and maximal SVM models.
 """
 
+from .bipartite import bipartite
+from .complete import complete
 from .model_graph import check_model_graph, edge_array, relabel_to_indices
 from .pair_matrix import check_distances
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
+    "bipartite",
     "check_distances",
     "check_model_graph",
+    "complete",
     "edge_array",
     "five_vertex_trees",
     "path",
