@@ -8,6 +8,7 @@ References are to [S], Bridging performance gap between minimal and maximal SVM 
 
 from .bipartite import bipartite
 from .complete import complete
+from .hub_neighbours import hub_neighbours
 from .model_graph import check_model_graph, edge_array, relabel_to_indices
 from .pair_matrix import check_distances
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
@@ -19,6 +20,7 @@ __all__ = [
     "complete",
     "edge_array",
     "five_vertex_trees",
+    "hub_neighbours",
     "path",
     "relabel_to_indices",
     "spanning_tree",
