@@ -8,6 +8,7 @@ References are to [S], Bridging performance gap between minimal and maximal SVM 
 
 from .bipartite import bipartite
 from .complete import complete
+from .growth import grow, grown
 from .hub_neighbours import hub_neighbours
 from .model_graph import check_model_graph, edge_array, relabel_to_indices
 from .pair_matrix import check_distances
@@ -20,6 +21,8 @@ __all__ = [
     "complete",
     "edge_array",
     "five_vertex_trees",
+    "grow",
+    "grown",
     "hub_neighbours",
     "path",
     "relabel_to_indices",
