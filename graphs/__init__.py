@@ -8,6 +8,7 @@ References are to [S], Bridging performance gap between minimal and maximal SVM 
 
 from .bipartite import bipartite
 from .complete import complete
+from .coverage import Coverage, coverage
 from .growth import grow, grown
 from .hub_neighbours import hub_neighbours
 from .model_graph import check_model_graph, edge_array, relabel_to_indices
@@ -15,10 +16,12 @@ from .pair_matrix import check_distances
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
+    "Coverage",
     "bipartite",
     "check_distances",
     "check_model_graph",
     "complete",
+    "coverage",
     "edge_array",
     "five_vertex_trees",
     "grow",
