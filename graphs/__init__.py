@@ -9,6 +9,7 @@ References are to [S], Bridging performance gap between minimal and maximal SVM 
 from .bipartite import bipartite
 from .complete import complete
 from .coverage import Coverage, coverage
+from .families import FAMILIES, build, needs_distances
 from .growth import grow, grown
 from .hub_neighbours import hub_neighbours
 from .model_graph import check_model_graph, edge_array, relabel_to_indices
@@ -16,8 +17,10 @@ from .pair_matrix import check_distances
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
+    "FAMILIES",
     "Coverage",
     "bipartite",
+    "build",
     "check_distances",
     "check_model_graph",
     "complete",
@@ -27,6 +30,7 @@ __all__ = [
     "grow",
     "grown",
     "hub_neighbours",
+    "needs_distances",
     "path",
     "relabel_to_indices",
     "spanning_tree",
