@@ -12,8 +12,8 @@ _SAMPLES = 2048
 def normal_from_edges(edge_logits, completion):
     """The `normal` probabilities (R, N) from the logits of the edges (E, R).
 
-    u_i = (1/N) sum_j L_ij over the completed pairs is linear in the trained logits, so it is a matrix (N, E) times them.
-    For a complete bipartite graph (a star, hubs) it is two row means, and the matrix is not needed either.
+    u_i = (1/N) sum_j L_ij over the completed pairs is linear in the trained logits, so it is a matrix (N, E) times
+    them. For a complete bipartite graph (a star, hubs) it is two row means, and the matrix is not needed either.
     """
     potentials = _bipartite_potentials if hub_classes(completion) is not None else _operator_potentials
     p = np.empty((edge_logits.shape[1], completion.n_classes), np.float32)
@@ -65,7 +65,7 @@ def _bipartite_potentials(completion):
 
 
 def _operator_potentials(completion):
-    """For any model graph: the matrix of the map, its sums through common neighbours by a kernel, the rest by potentials."""
+    """For any model graph: the matrix of the map, sums through common neighbours by a kernel, the rest by potentials."""
     n, n_edges = completion.n_classes, len(completion.edges)
     operator = np.zeros((n, n_edges), np.float32)
     mean_operator(completion.trained, completion.offsets, completion.neighbours, completion.edge_of, operator)

@@ -12,7 +12,7 @@ DEFAULT_MEMORY = 512 * 2**20
 
 
 def slab_width(n_classes, memory_limit=DEFAULT_MEMORY):
-    """How many samples a slab may hold: its (N, N, samples) tensor in float32, and a block of the coupling's matrices."""
+    """How many samples a slab may hold: a (N, N, samples) tensor in float32, and a block of the coupling's matrices."""
     bytes_a_sample = 4 * n_classes**2
     width = memory_limit // bytes_a_sample - BLOCK
     if width < 1:
@@ -28,8 +28,8 @@ def couple_slab(
 ):
     """Complete and couple the edge logits of some samples by each of the methods.
 
-    The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, completed in place;
-    where only `normal` is asked for and nobody wants the tensor it does not exist at all.
+    The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, completed in
+    place; where only `normal` is asked for and nobody wants the tensor it does not exist at all.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def expected_wins(matrix, weights, wins):
 
 @simd_kernel()
 def score_and_curvature(wins, weights, p, score, H, diagonal):
-    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt, minus the Hessian off its diagonal, and its row sums."""
+    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt (minus the Hessian off its diagonal) and its row sums."""
     n = wins.shape[0]
     for t in range(n):
         n_t, row, p_t = weights[t], H[t], p[t]
@@ -63,7 +63,8 @@ def laplacian_product(H, t, x):
 def newton_step(H, diagonal, score, forcing, step, residue, direction, image):
     """Solve sum_j H_tj (step_t - step_j) = score_t by conjugate gradients with the diagonal as preconditioner.
 
-    It stops at `forcing` times the score, in the preconditioned norm. The Laplacian has the constants for a null space; the score is orthogonal to them, so the iterates stay so.
+    It stops at `forcing` times the score, in the preconditioned norm. The Laplacian has the constants for a null space;
+    the score is orthogonal to them, so the iterates stay so.
     """
     n = diagonal.shape[0]
     slope = _ZERO
@@ -94,7 +95,7 @@ def newton_step(H, diagonal, score, forcing, step, residue, direction, image):
 
 @simd_kernel()
 def take_step(step, u, p, odds):
-    """Move u = log p along the step, p = softmax(u). Returns the largest change of p and the share of the step that was taken.
+    """Move u = log p along the step, p = softmax(u). Returns the largest change of p and the share of the step taken.
 
     The loss is logistic in the differences of u, so the step shortened by log(1 + d) / d, d its spread, always
     descends (Sun and Tran-Dinh 2019, generalised self-concordance with nu = 2), and near the end it is Newton's own.
@@ -125,9 +126,9 @@ def take_step(step, u, p, odds):
 def couple_bradley_terry(
     L, start, stop, weights, potentials, width, tolerance, limit, p, iterations, residual
 ):
-    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from potentials[r]; rows padded to width.
+    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from potentials[r].
 
-    `weights` is float64 with a zero diagonal.
+    Rows are padded to width; `weights` is float64 with a zero diagonal.
     """
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)

@@ -12,7 +12,7 @@ def softmax(u):
 
 
 def laplacian_inverse(weights):
-    """The pseudo-inverse of the Laplacian diag(sum_j w_ij) - w: it sends a divergence to the potentials that cause it."""
+    """The pseudo-inverse of the Laplacian diag(sum_j w_ij) - w: from a divergence to the potentials that cause it."""
     constants = np.full_like(weights, 1 / len(weights))
     # Adding the constants' projector makes the Laplacian regular, and leaves vectors that sum to zero alone.
     return np.linalg.inv(np.diag(weights.sum(axis=1)) - weights + constants) - constants
@@ -25,8 +25,8 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
 
     .. math:: \sum_{i<j} n_{ij} (u_i - u_j - L_{ij})^2, \qquad p_i = e^{u_i} / \sum_j e^{u_j}
 
-    where L_ij is the log-odds of class i against j and n_ij the weight of that pair (1 unless given). With equal weights
-    the minimum is u_i = (1/N) sum_j L_ij: one pass over memory, no iteration. Adding c_i - c_j to every L_ij multiplies
+    where L_ij is the log-odds of class i against j and n_ij the weight of that pair (1 unless given). With equal
+    weights the minimum is u_i = (1/N) sum_j L_ij: one pass over memory, no iteration. Adding c_i - c_j to every L_ij multiplies
     p_i by exp(c_i), so new priors can be applied before or after coupling alike.
 
     Choose it when speed matters, when priors change after training, or when a gradient through the coupling is wanted.

@@ -4,7 +4,7 @@ import numpy as np
 
 from pairloom.pipeline.accelerate import inline_kernel, simd_kernel
 
-#: Rows are padded with zeros to a multiple of this, so that their sums have no scalar remainder (N = 50: 3 times faster).
+#: Rows are padded with zeros to a multiple of this, so that sums have no scalar remainder (N = 50: 3 times faster).
 PADDING = 32
 #: Rows whose products are formed before the first of them is updated. Gauss-Seidel proper reads each new value at once,
 #: in a vector that was just written as a scalar, which stalls the pipeline; the few updates missed inside a group are

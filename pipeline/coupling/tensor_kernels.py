@@ -51,7 +51,7 @@ def row_sums(L, start, stop, tolerance, sums):
 
 @simd_kernel()
 def gather_upper(L, start, stop, matrices):
-    """matrices[k, i, j] = L[i, j, start + k] for i < j and samples before `stop`: a matrix a sample, contiguous along j.
+    """matrices[k, i, j] = L[i, j, start + k], i < j, for samples before `stop`: a matrix a sample, contiguous along j.
 
     The order of the loops is deliberate: the innermost reads are independent cache misses, which overlap. Copying short
     runs of samples instead takes two to four times as long.

@@ -10,8 +10,8 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
 
     .. math:: p_i = \frac{2}{N (N - 1)} \#\{j : L_{ij} > 0\}
 
-    where L_ij is the log-odds of class i against j; a pair at exactly zero counts half for each. The largest share is the
-    max-wins rule of [HT] and LIBSVM's `predict`; among equal shares argmax takes the first class.
+    where L_ij is the log-odds of class i against j; a pair at exactly zero counts half for each. The largest share is
+    the max-wins rule of [HT] and LIBSVM's `predict`; among equal shares argmax takes the first class.
 
     Choose it to compare with: it uses only the signs, and its shares are not probabilities of the classes.
     """

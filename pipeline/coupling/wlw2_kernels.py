@@ -82,7 +82,7 @@ def fixed_point(Q, diagonal, p, tolerance, limit):
 
 @simd_kernel()
 def couple_wlw2(L, start, stop, guess, width, tolerance, limit, p, iterations, residual):
-    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from guess[r]; rows padded to width."""
+    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from guess[r]; rows padded."""
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
     Q, x = np.zeros((n, width), np.float32), np.zeros(width, np.float32)
