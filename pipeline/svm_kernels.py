@@ -16,6 +16,9 @@ import numpy as np
 
 from pairloom.pipeline.accelerate import REORDERED, kernel, maximum
 
+FIRST_ROWS = 32  # of each class, in the first working set: fewer cost another pass, more a larger Gram
+INNER = 0.3  # part of the tolerance that is left to the rows of the working set
+PATIENCE = 3  # rounds without progress
 CHECK_EVERY = 32  # SMO steps between two looks at the gap, which costs about as much as one step
 
 
@@ -66,17 +69,32 @@ def gap_at(b, F, beta, lower, upper):
 
 
 @kernel(fastmath=REORDERED)
-def hard_margin(F, lower, upper):
-    """The intercept b, and the factor s >= 1 by which w and b must grow, for which no row is inside the margin.
+def dot(a, b):
+    total = a.dtype.type(0)
+    for d in range(len(a)):
+        total += a[d] * b[d]
+    return total
 
-    y_i (w.x_i + b) = 1 - y_i (F_i - b), so the worst row has margin 1 - shortfall. Infinite where s would be above 1.1.
+
+@kernel(fastmath=REORDERED)
+def add_multiple(scale, x, w):
+    for d in range(len(w)):
+        w[d] += scale * x[d]
+
+
+@kernel(fastmath=REORDERED)
+def hard_margin(F, lower, upper):
+    """The intercept b, and the factor s by which w and b must grow, for which no row is inside the margin.
+
+    y_i (w.x_i + b) = 1 - y_i (F_i - b): the worst row has margin 1 - shortfall. s is infinite where it would
+    be above 1.1, and a little larger than it must be, by the rounding error of F.
     """
     infinity = F.dtype.type(np.inf)
     above, below = -infinity, -infinity
     for k in range(len(F)):
         above = maximum(above, F[k] if upper[k] > 0 else -infinity)
         below = maximum(below, -F[k] if lower[k] < 0 else -infinity)
-    b, shortfall = (above - below) / 2, (above + below) / 2
+    b, shortfall = (above - below) / 2, (above + below) / 2 + 32 * np.finfo(F.dtype).eps
     return b, 1 / (1 - shortfall) if 0 < shortfall < 0.1 else np.inf
 
 
@@ -84,8 +102,9 @@ def hard_margin(F, lower, upper):
 def scaled_gap(s, b, F, beta, lower, upper):
     """Duality gap after beta, w and b are multiplied by s; infinite where that leaves the box.
 
-    With C so large that no beta is at its bound, the primal counts the least shortfall C times, and the gap is closed by
-    making all margins a little larger much earlier than by further steps: dual feasible, and second order in s - 1.
+    With C so large that no beta is at its bound, the primal counts the least shortfall C times. Making all
+    margins a little larger closes the gap much earlier than further steps do: it is dual feasible, and
+    lowers the dual in second order of s - 1 only.
     """
     gap, outside = 0.0, 0
     for k in range(len(F)):
@@ -121,7 +140,7 @@ def smo(K, diagonal, beta, lower, upper, F, dual, tolerance, max_iterations):
     """Sequential minimal optimisation of beta and F in place, until gap <= tolerance * primal.
 
     K may have more rows and columns than F. `dual` is the dual objective at the start, which may include rows that
-    are not here. Returns the number of steps and the dual objective at the end.
+    are not here. Returns the number of steps.
     """
     real = F.dtype.type
     n = len(F)
@@ -135,10 +154,10 @@ def smo(K, diagonal, beta, lower, upper, F, dual, tolerance, max_iterations):
         if iteration % CHECK_EVERY == 0:
             b = (F[i] + (F + low).min()) / real(2)
             if small_gap(b, F, beta, lower, upper, dual, tolerance):
-                return iteration, dual
+                return iteration
         j, best = best_partner(i, F, low, K[i], diagonal, score)
         if best == 0 or up[i] != 0:
-            return iteration, dual
+            return iteration
         slope = np.float64(F[i] - F[j])
         curvature = max(np.float64(diagonal[i] + diagonal[j] - real(2) * K[i, j]), 1e-12)
         room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
@@ -150,7 +169,7 @@ def smo(K, diagonal, beta, lower, upper, F, dual, tolerance, max_iterations):
         low[j], up[j] = 0 if step < room_j else np.inf, 0
         dual += step * (slope - 0.5 * step * curvature)
         i = move(real(step), F, up, K[i], K[j], score)
-    return max_iterations, dual
+    return max_iterations
 
 
 @kernel(fastmath=REORDERED)
@@ -192,6 +211,201 @@ def best_intercept(F, lower, upper):
         if C[k] > 0 and right < F[k] < after:
             after = F[k]
     return F.dtype.type((right + after) / 2) if after < np.inf else right
+
+
+@kernel
+def certify(y, beta, lower, upper, F, squared_norm, tolerance):
+    """Best intercept, gap, dual objective, and the factor by which beta and F were scaled here (mostly 1)."""
+    dual = (beta * y).sum() - 0.5 * squared_norm
+    b = best_intercept(F, lower, upper)
+    gap = gap_at(b, F, beta, lower, upper)
+    if gap > tolerance * (dual + gap):
+        b_hard, s = hard_margin(F, lower, upper)
+        if s - 1 < tolerance and scaled_gap(s, b_hard, F, beta, lower, upper) <= tolerance * dual:
+            beta *= s
+            for k in range(len(F)):
+                F[k] = s * F[k] - (s - 1) * y[k]
+            dual = (beta * y).sum() - 0.5 * s * s * squared_norm
+            b = F.dtype.type(s * b_hard)
+            return b, gap_at(b, F, beta, lower, upper), dual, s
+    return b, gap, dual, 1.0
+
+
+@kernel(fastmath=REORDERED)
+def extend_gram(X, rows, old, K):
+    """The rows `old` and later of the Gram matrix of X[rows], into K[: len(rows), : len(rows)].
+
+    Tiles of 4 by 2 products, straight from the rows: half the time of a BLAS product at 64 to 256 rows, which
+    packs its operands first and computes both triangles. The last tiles repeat a row where 4 or 2 do not divide.
+    """
+    last, zero = len(rows) - 1, X.dtype.type(0)
+    for i0 in range(old, len(rows), 4):
+        i1, i2, i3 = min(i0 + 1, last), min(i0 + 2, last), min(i0 + 3, last)
+        a0, a1, a2, a3 = X[rows[i0]], X[rows[i1]], X[rows[i2]], X[rows[i3]]
+        for j0 in range(0, i3 + 1, 2):
+            j1 = min(j0 + 1, last)
+            b0, b1 = X[rows[j0]], X[rows[j1]]
+            s00, s10, s20, s30, s01, s11, s21, s31 = zero, zero, zero, zero, zero, zero, zero, zero
+            for d in range(X.shape[1]):
+                s00 += a0[d] * b0[d]
+                s10 += a1[d] * b0[d]
+                s20 += a2[d] * b0[d]
+                s30 += a3[d] * b0[d]
+                s01 += a0[d] * b1[d]
+                s11 += a1[d] * b1[d]
+                s21 += a2[d] * b1[d]
+                s31 += a3[d] * b1[d]
+            K[i0, j0], K[i1, j0], K[i2, j0], K[i3, j0] = s00, s10, s20, s30
+            K[i0, j1], K[i1, j1], K[i2, j1], K[i3, j1] = s01, s11, s21, s31
+            K[j0, i0], K[j0, i1], K[j0, i2], K[j0, i3] = s00, s10, s20, s30
+            K[j1, i0], K[j1, i1], K[j1, i2], K[j1, i3] = s01, s11, s21, s31
+
+
+@kernel
+def solve_gram(K, y, beta, lower, upper, tolerance, max_iterations):
+    """One fit on all rows of the Gram matrix K, beta in place. Returns intercept, gap, dual and iterations."""
+    F, diagonal = y.copy(), np.diag(K).copy()
+    dual, iterations, patience = 0.0, 0, PATIENCE
+    while True:
+        steps = smo(K, diagonal, beta, lower, upper, F, dual, 0.9 * tolerance, max_iterations - iterations)
+        iterations += steps
+        # SMO adds up many small steps. What is reported is computed from beta, and SMO goes on if that says so.
+        F[:] = y
+        for i in range(len(y)):
+            if beta[i] != 0:
+                add_multiple(-K.dtype.type(beta[i]), K[i], F)
+        before, squared_norm = dual, (beta * (y - F)).sum()
+        b, gap, dual, _ = certify(y, beta, lower, upper, F, squared_norm, tolerance)
+        patience = remaining_patience(patience, before, dual, gap, tolerance, iterations >= max_iterations)
+        if patience == 0:
+            return b, gap, dual, iterations
+
+
+@kernel
+def remaining_patience(patience, before, dual, gap, tolerance, exhausted):
+    """0 for a fit that is done. Rounds without progress mean that only the rounding error of F is left."""
+    if exhausted or not gap > tolerance * (dual + gap):
+        return 0
+    return PATIENCE if dual - before > 1e-3 * tolerance * abs(dual) else patience - 1
+
+
+@kernel
+def solve_rows(X, y, beta, lower, upper, w, tolerance, max_iterations, capacity):
+    """All fits on the rows X; beta and w in place. Returns intercept, gap, dual and iterations of each."""
+    fits, n = upper.shape
+    intercept, gap, dual = np.zeros(fits), np.zeros(fits), np.zeros(fits)
+    iterations, patience = np.zeros(fits, np.int64), np.full(fits, PATIENCE)
+    F, share = np.empty((fits, n), X.dtype), np.empty(n)
+    F[:] = y
+    rows = np.empty(0, np.int64)
+    new = first_rows(X, y, lower, upper)
+    K = np.empty((2 * len(new), 2 * len(new)), X.dtype)
+    while True:
+        old, rows = len(rows), np.concatenate((rows, new))
+        K = with_room(K, old, len(rows))
+        extend_gram(X, rows, old, K)
+        share[:] = 0
+        for f in np.flatnonzero(patience):
+            before, left = dual[f], max_iterations - iterations[f]
+            iterations[f] += solve_subset(
+                X, y, rows, K, beta[f], lower[f], upper[f], F[f], w[f], before, tolerance, left
+            )
+            squared_norm = np.float64(dot(w[f], w[f]))
+            intercept[f], gap[f], dual[f], s = certify(
+                y, beta[f], lower[f], upper[f], F[f], squared_norm, tolerance
+            )
+            w[f] *= X.dtype.type(s)
+            exhausted = iterations[f] >= max_iterations
+            patience[f] = remaining_patience(patience[f], before, dual[f], gap[f], tolerance, exhausted)
+            if patience[f] > 0:
+                scale = 1 / (dual[f] + gap[f])
+                share_gap(intercept[f], F[f], beta[f], lower[f], upper[f], scale, share)
+        if not patience.any():
+            return intercept, gap, dual, iterations
+        wanted = max(2 * FIRST_ROWS, len(rows) // 2)
+        if len(rows) + wanted > capacity:
+            kept = useful_positions(rows, share, beta, lower, upper, capacity - min(wanted, capacity // 4))
+            keep(K, rows, kept)
+            rows = rows[kept]
+            wanted = capacity - len(rows)
+        share[rows] = 0
+        share[share < 0.01 * tolerance / n] = 0
+        new = largest(share, wanted)
+
+
+@kernel
+def solve_subset(X, y, rows, K, beta, lower, upper, F, w, dual, tolerance, max_iterations):
+    """SMO on some rows, all other beta held; then w and F of all rows. Returns the number of steps."""
+    beta_W, F_W, diagonal = beta[rows], F[rows], np.diag(K)[: len(rows)].copy()
+    steps = smo(K, diagonal, beta_W, lower[rows], upper[rows], F_W, dual, INNER * tolerance, max_iterations)
+    for k, row in enumerate(rows):
+        if beta_W[k] != beta[row]:
+            add_multiple(X.dtype.type(beta_W[k] - beta[row]), X[row], w)
+            beta[row] = beta_W[k]
+    for row in range(len(X)):
+        F[row] = y[row] - dot(X[row], w)
+    return steps
+
+
+@kernel
+def first_rows(X, y, lower, upper):
+    """The rows of each class nearest to the other class, along a direction that one pass finds."""
+    rise, fall = np.zeros(len(y)), np.zeros(len(y))
+    for f in range(len(upper)):
+        rise, fall = np.maximum(rise, upper[f]), np.minimum(fall, lower[f])
+    positive, negative = np.flatnonzero(rise), np.flatnonzero(fall)
+    w = np.zeros(X.shape[1], X.dtype)
+    if len(positive) and len(negative):
+        sweep_pairs(X, positive, negative, fall, rise, w)
+    nearness = np.full((2, len(y)), -np.inf)
+    for row in positive:
+        nearness[0, row] = -dot(X[row], w)
+    for row in negative:
+        nearness[1, row] = dot(X[row], w)
+    return np.concatenate((largest(nearness[0], FIRST_ROWS), largest(nearness[1], FIRST_ROWS)))
+
+
+@kernel
+def largest(score, count):
+    """Indices, ascending, of at most `count` of the largest scores that are neither zero nor -inf."""
+    n = len(score)
+    threshold = np.partition(score, n - count)[n - count] if count < n else -np.inf
+    chosen = np.empty(min(count, n), np.int64)
+    found = 0
+    for k in range(n):
+        if found < count and score[k] >= threshold and score[k] != 0 and score[k] > -np.inf:
+            chosen[found] = k
+            found += 1
+    return chosen[:found]
+
+
+@kernel
+def with_room(K, used, needed):
+    """K, or a larger copy of its used part: a matrix of the largest size would cost more page faults than products."""
+    if needed <= len(K):
+        return K
+    larger = np.empty((needed * 3 // 2, needed * 3 // 2), K.dtype)
+    larger[:used, :used] = K[:used, :used]
+    return larger
+
+
+@kernel
+def useful_positions(rows, share, beta, lower, upper, count):
+    """Positions of the rows that may stay in a full working set: free in some fit, then the largest gaps."""
+    use = share[rows]
+    for k, row in enumerate(rows):
+        for f in range(len(beta)):
+            if lower[f, row] < beta[f, row] < upper[f, row]:
+                use[k] += 1
+    return largest(use, count)
+
+
+@kernel
+def keep(K, rows, kept):
+    """Move the Gram matrix of the kept rows to the front. Safe in place: a row only ever moves forward."""
+    for a, i in enumerate(kept):
+        for b, j in enumerate(kept):
+            K[a, b] = K[i, j]
 
 
 @kernel(fastmath=REORDERED)
