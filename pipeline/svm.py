@@ -10,7 +10,7 @@ import numpy as np
 from pairloom.pipeline import svm_kernels
 
 WORKING_SET = 1024  # rows at most: 4 MB of Gram, and more than the free support vectors of most pairs
-MAX_ITERATIONS = 1_000_000
+MAX_ITERATIONS = 10_000_000
 
 
 class DualSolution(NamedTuple):

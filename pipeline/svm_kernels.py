@@ -18,7 +18,8 @@ from pairloom.pipeline.accelerate import REORDERED, kernel, maximum
 
 FIRST_ROWS = 32  # of each class, in the first working set: fewer cost another pass, more a larger Gram
 INNER = 0.3  # part of the tolerance that is left to the rows of the working set
-PATIENCE = 3  # rounds without progress
+PATIENCE = 5  # rounds without progress
+STEPS = 8  # per row of the working set, before the other rows are looked at again
 CHECK_EVERY = 32  # SMO steps between two looks at the gap, which costs about as much as one step
 
 
@@ -286,7 +287,7 @@ def remaining_patience(patience, before, dual, gap, tolerance, exhausted):
     """0 for a fit that is done. Rounds without progress mean that only the rounding error of F is left."""
     if exhausted or not gap > tolerance * (dual + gap):
         return 0
-    return PATIENCE if dual - before > 1e-3 * tolerance * abs(dual) else patience - 1
+    return PATIENCE if dual - before > 1e-5 * tolerance * abs(dual) else patience - 1
 
 
 @kernel
@@ -322,7 +323,7 @@ def solve_rows(X, y, beta, lower, upper, w, tolerance, max_iterations, capacity)
                 share_gap(intercept[f], F[f], beta[f], lower[f], upper[f], scale, share)
         if not patience.any():
             return intercept, gap, dual, iterations
-        wanted = max(2 * FIRST_ROWS, len(rows) // 2)
+        wanted = max(FIRST_ROWS, len(rows) // 4)
         if len(rows) + wanted > capacity:
             kept = useful_positions(rows, share, beta, lower, upper, capacity - min(wanted, capacity // 4))
             keep(K, rows, kept)
@@ -337,7 +338,8 @@ def solve_rows(X, y, beta, lower, upper, w, tolerance, max_iterations, capacity)
 def solve_subset(X, y, rows, K, beta, lower, upper, F, w, dual, tolerance, max_iterations):
     """SMO on some rows, all other beta held; then w and F of all rows. Returns the number of steps."""
     beta_W, F_W, diagonal = beta[rows], F[rows], np.diag(K)[: len(rows)].copy()
-    steps = smo(K, diagonal, beta_W, lower[rows], upper[rows], F_W, dual, INNER * tolerance, max_iterations)
+    budget = min(STEPS * len(rows), max_iterations)
+    steps = smo(K, diagonal, beta_W, lower[rows], upper[rows], F_W, dual, INNER * tolerance, budget)
     for k, row in enumerate(rows):
         if beta_W[k] != beta[row]:
             add_multiple(X.dtype.type(beta_W[k] - beta[row]), X[row], w)
