@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-
 from pairloom.pipeline.platt_kernels import newton
 
 
@@ -28,15 +27,17 @@ def fit_platt(decision_values, y, sample_weight=None, tolerance=1e-5, max_iterat
 
     Notes
     -----
-    t+ = (n+ + 1) / (n+ + 2) and t- = 1 / (n- + 2); start at A = 0, B = log((n- + 1) / (n+ + 1)) [LW, section 8].
+    t+ = (n+ + 1) / (n+ + 2), t- = 1 / (n- + 2), and the start is A = 0, B = log((n- + 1) / (n+ + 1)) [LW 8].
     """
     f = np.ascontiguousarray(decision_values, np.float64)
     positive = np.asarray(y) > 0
     weight = np.ones(len(f)) if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)
     n_plus, n_minus = weight[positive].sum(), weight[~positive].sum()
     t = np.where(positive, (n_plus + 1) / (n_plus + 2), 1 / (n_minus + 2))
-    # Newton does not see the scale of f, but sigma and the tolerance do: with it removed they mean the same always.
+    # Newton does not see the scale of f, but sigma and the tolerance do.
     scale = np.abs(f).max(initial=0.0) or 1.0
     B = np.log((n_minus + 1) / (n_plus + 1))
-    A, B, iterations, converged = newton(f / scale, t, weight, 0.0, B, tolerance * weight.sum(), max_iterations)
+    A, B, iterations, converged = newton(
+        f / scale, t, weight, 0.0, B, tolerance * weight.sum(), max_iterations
+    )
     return Platt(A / scale, B, iterations, converged)

@@ -1,4 +1,4 @@
-"""Newton's method for Platt's two parameters [LW, section 8; Lin, Lin and Weng 2007, Algorithm 1]."""
+"""Newton's method for Platt's two parameters [LW 8; Lin, Lin and Weng 2007, Algorithm 1]."""
 
 from math import exp, log1p
 
@@ -38,7 +38,7 @@ def gradient_and_hessian(f, t, weight, A, B):
 
 @kernel
 def newton(f, t, weight, A, B, tolerance, max_iterations):
-    """Minimise `log_loss` from (A, B). Returns A, B, the iterations used, and whether the gradient got small."""
+    """Minimise `log_loss` from (A, B). Returns A, B, the iterations used, and whether that is a minimum."""
     value = log_loss(f, t, weight, A, B)
     for iteration in range(max_iterations):
         g1, g2, h11, h21, h22 = gradient_and_hessian(f, t, weight, A, B)
@@ -54,7 +54,7 @@ def newton(f, t, weight, A, B, tolerance, max_iterations):
                 break
             step /= 2
         else:
-            # No step lowers the loss: the minimum, to rounding, if the last gradient was small for the data.
+            # No step lowers the loss: a minimum, if little was left to gain.
             return A, B, iteration, -slope <= 1e-8 * (1 + value)
         A, B, value = A + step * dA, B + step * dB, new
     return A, B, max_iterations, False

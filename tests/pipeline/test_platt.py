@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
+from pairloom.pipeline.platt import fit_platt
 from scipy.optimize import minimize
 from sklearn.calibration import _SigmoidCalibration
-
-from pairloom.pipeline.platt import fit_platt
 
 
 def targets(y, weight):
