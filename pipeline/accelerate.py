@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 # Division as numpy does it (x / 0 is inf): a check that raises would keep a loop from being vectorised.
 kernel = partial(njit, nogil=True, cache=True, error_model="numpy")
 
-# Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone, which fastmath=True does not.
+# Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone; fastmath=True does not.
 SIMD = {"reassoc", "contract"}
 simd_kernel = partial(kernel, fastmath=SIMD)
 inline_kernel = partial(njit, nogil=True, error_model="numpy", inline="always", fastmath=SIMD)
