@@ -19,8 +19,8 @@ REORDERED = {"reassoc", "contract", "nnan", "nsz"}
 def maximum(typing_context, a, b):
     """max(a, b) of two floats of one type, not NaN, in the form that LLVM vectorises as a reduction.
 
-    Numba's own max() and `a if a > b else b` do not carry the flags of REORDERED: choosing a partner among 400
-    rows takes 535 ns with max() and 100 ns with this.
+    Numba's own max() does not carry the flags of REORDERED to the comparison: to choose a partner among 400
+    rows (`svm_kernels.best_partner`) takes 535 ns with it and 100 ns with this.
     """
     if a != b or not isinstance(a, types.Float):
         return None

@@ -7,7 +7,7 @@ One inner solver, SMO on a Gram matrix, reached from two sides:
 - `solve_rows` is given the rows, and builds the Gram matrix of a working set that grows by the rows which
   violate most. A separable pair of 800 rows has 80 support vectors: the Gram matrix of 110 rows is enough,
   at 1/50 of the cost of the whole. The side to choose unless a Gram matrix is there already.
-- `solve_gram` is given the Gram matrix of all rows: no products are left, and SMO on 400 rows takes 0.1 to 0.3 ms.
+- `solve_gram` is given the Gram matrix of all rows: SMO is all that is left, 0.1 to 0.3 ms for 400 rows.
 
 Both take any number of fits on the same rows, one row of `upper` each: upper[f, i] is the C_i of fit f, and
 zero leaves row i out. `solve_rows` hands the working set on from fit to fit: the folds of a pair share most
