@@ -8,6 +8,7 @@ from tempfile import mkdtemp
 import networkx as nx
 import numpy as np
 import zarr
+from zarr.codecs import ZstdCodec
 
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.linear_model import LinearModel
@@ -99,7 +100,7 @@ def _write_arrays(model, path):
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
         group.create_array(
-            name, data=np.ascontiguousarray(values), compressors=zarr.codecs.ZstdCodec(checksum=True)
+            name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True)
         )
 
 

@@ -57,18 +57,14 @@ def couple_slab(
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     coupled = {method: np.empty((n_samples, n), np.float32) for method in methods}
     width = min(slab_width(n, memory_limit), max(n_samples, 1))
-    scratch = None if tensor is not None else np.empty((n, n, width), np.float32)
     for low in range(0, n_samples, width):
         samples = slice(low, min(low + width, n_samples))
         part = np.ascontiguousarray(edge_logits[:, samples])
-        room = np.empty((n, n, part.shape[1]), np.float32) if tensor is not None else scratch
-        if room.shape[2] != part.shape[1]:
-            room = np.empty((n, n, part.shape[1]), np.float32)
-        complete_slab(part, completion, room)
+        slab = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         for method in methods:
-            coupled[method][samples] = couple(room, method, n_jobs=n_jobs)
+            coupled[method][samples] = couple(slab, method, n_jobs=n_jobs)
         if tensor is not None:
-            tensor[:, :, samples] = room
+            tensor[:, :, samples] = slab
     return coupled
 
 
