@@ -2,13 +2,19 @@
 
 import numpy as np
 
-from pairloom.pipeline.coupling.tensor_kernels import weighted_row_sums
+from pairloom.pipeline.coupling.tensor_kernels import product_by_sample, weighted_row_sums
 
 
 def softmax(u):
     """exp(u) / sum exp(u) along the last axis."""
     odds = np.exp(u - u.max(axis=-1, keepdims=True))
     return odds / odds.sum(axis=-1, keepdims=True)
+
+
+def normalise(p):
+    """Make the rows of p sum to one, in place, none of it zero: the logarithm of a probability is always a number."""
+    np.maximum(p, np.finfo(p.dtype).tiny, out=p)
+    p /= p.sum(axis=1, keepdims=True)
 
 
 def laplacian_inverse(weights):
@@ -26,8 +32,8 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     .. math:: \sum_{i<j} n_{ij} (u_i - u_j - L_{ij})^2, \qquad p_i = e^{u_i} / \sum_j e^{u_j}
 
     where L_ij is the log-odds of class i against j and n_ij the weight of that pair (1 unless given). With equal
-    weights the minimum is u_i = (1/N) sum_j L_ij: one pass over memory, no iteration. Adding c_i - c_j to every L_ij multiplies
-    p_i by exp(c_i), so new priors can be applied before or after coupling alike.
+    weights the minimum is u_i = (1/N) sum_j L_ij: one pass over memory, no iteration. Adding c_i - c_j to every L_ij
+    multiplies p_i by exp(c_i), so new priors can be applied before or after coupling alike.
 
     Choose it when speed matters, when priors change after training, or when a gradient through the coupling is wanted.
     """
@@ -35,6 +41,8 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     if weights is not None:
         sums = np.empty((len(L), stop))
         weighted_row_sums(L, weights, start, stop, sums)
-        u = (laplacian_inverse(weights) @ sums[:, start:]).T
+        solution = np.empty((len(L), stop - start))
+        product_by_sample(laplacian_inverse(weights), sums[:, start:], solution)
+        u = solution.T
     p[start:stop] = softmax(u)
     iterations[start:stop], residual[start:stop] = 1, 0.0
