@@ -99,9 +99,7 @@ def _write_arrays(model, path):
     }
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
-        group.create_array(
-            name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True)
-        )
+        group.create_array(name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True))
 
 
 def _read_description(path):

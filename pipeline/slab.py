@@ -6,7 +6,7 @@ from pairloom.pipeline.completion import Completion, complete_slab
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.couple import method_named
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK
-from pairloom.pipeline.normal_from_edges import normal_from_edges
+from pairloom.pipeline.normal_from_edges import normal_from_edges, operator_bytes
 
 DEFAULT_MEMORY = 512 * 2**20
 
@@ -29,7 +29,8 @@ def couple_slab(
     """Complete and couple the edge logits of some samples by each of the methods.
 
     The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, completed in
-    place; where only `normal` is asked for and nobody wants the tensor it does not exist at all.
+    place; where only `normal` is asked for and nobody wants the tensor it does not exist at all, unless the graph has
+    so many edges that the matrix which takes its place is beyond the limit.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def couple_slab(
     for method in methods:
         method_named(method)
     _check_edge_logits(edge_logits, completion)
-    if tensor is None and list(methods) == ["normal"]:
+    if tensor is None and list(methods) == ["normal"] and operator_bytes(completion) <= memory_limit:
         return {"normal": normal_from_edges(edge_logits, completion)}
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     coupled = {method: np.empty((n_samples, n), np.float32) for method in methods}
