@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from pairloom import graphs
 from pairloom.graphs.labels import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration import choose_platt, choose_scale
+from pairloom.pipeline.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.class_distances import kernel_mean_distances, mean_distances
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.coupling.couple import method_named
@@ -247,6 +248,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(self.classes_[0])}."
             )
+        self._class_keys = np.arange(len(self.classes_))
         counts = np.bincount(classes)
         if counts.min() < self.folds:
             c = int(counts.argmin())
@@ -502,6 +504,23 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         if self._affine is None:
             raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
         return _Pairs(self.classes_.tolist(), self.edges_, self._affine, self.machines_.dprime)
+
+    # Changes to a fitted model that leave all other machines as they are.
+
+    def add_class(self, label, X_new, X, y, *, neighbours=None):
+        """Add a class: train its edges to the hubs and its nearest classes. See `class_changes.add_class`."""
+        check_is_fitted(self)
+        return add_class(self, label, X_new, X, y, neighbours=neighbours)
+
+    def remove_class(self, label):
+        """Take a class out; nothing is trained. See `class_changes.remove_class`."""
+        check_is_fitted(self)
+        return remove_class(self, label)
+
+    def retrain_pairs(self, pairs, X, y, **changes):
+        """Train chosen pairs again with another C or tolerance. See `class_changes.retrain_pairs`."""
+        check_is_fitted(self)
+        return retrain_pairs(self, pairs, X, y, **changes)
 
     def save(self, path):
         """Write the fitted model into a new folder: arrays in zarr, the rest in JSON. Linear machines only."""

@@ -96,6 +96,7 @@ def _write_arrays(model, path):
         "slope": model._slope,
         "shift": model._shift,
         "class_shares": model.class_shares_,
+        "class_keys": model._class_keys,
     }
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
@@ -150,7 +151,7 @@ def _assemble(cls, stored, arrays):
     machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
     model._model = LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"]))
     model._slope, model._shift = arrays["slope"], arrays["shift"]
-    model.class_shares_ = arrays["class_shares"]
+    model.class_shares_, model._class_keys = arrays["class_shares"], arrays["class_keys"]
     model._completion = plan_completion(graph)
     model._collapse()
     return model
