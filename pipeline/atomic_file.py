@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and the digests that say whether they still are what was written."""
+"""Files that are there whole or not at all, and the digests that say whether they still are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 __all__ = ["PARTIAL_SUFFIX", "create_exclusively", "digest", "write_atomically"]
 
-# zarr's LocalStore ends its own temporary files the same way, so one sweep finds what a killed process left of either.
+# zarr's LocalStore ends its own temporary files the same way, so one sweep finds what a killed process left
+# of either.
 PARTIAL_SUFFIX = ".partial"
 
 
@@ -31,7 +32,7 @@ def _flushed_neighbour(path: Path, data: bytes) -> Iterator[Path]:
 
 
 def _flush_name(path: Path) -> None:
-    """Flush the directory that holds ``path``: until then a crash of the machine can take the new name back."""
+    """Flush the folder of ``path``: until then a crash of the machine can take the new name back."""
     descriptor = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -40,14 +41,14 @@ def _flush_name(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` so that a reader, or a crash at any moment, sees the old file or the new one and nothing else."""
+    """Write ``data`` so that a reader, or a crash at any moment, finds the old file or the new one."""
     with _flushed_neighbour(path, data) as temporary:
         temporary.replace(path)
     _flush_name(path)
 
 
 def create_exclusively(path: Path, data: bytes) -> bool:
-    """Create ``path`` holding ``data``; False, and nothing done, if it exists. Of many callers at once one gets True."""
+    """Create ``path`` holding ``data``, or return False if it exists. Of many callers at once one wins."""
     with _flushed_neighbour(path, data) as temporary:
         try:
             path.hardlink_to(temporary)

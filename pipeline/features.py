@@ -1,8 +1,8 @@
 """Features and labels: where they come from, what is checked, and the fingerprint that recognises them.
 
-A source is a ``.npz`` file, a zarr group or a folder of ``.npy`` files holding ``X_train, y_train, X_test, y_test`` (or
-``X, y``, one pool to be split) and optionally ``classes``; or the name of an embedded set. Labels may be of any type that
-sorts. Nothing pickled is read.
+A source is a ``.npz`` file, a zarr group or a folder of ``.npy`` files holding ``X_train, y_train, X_test,
+y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``; or the name of an embedded set.
+Labels may be of any type that sorts. Nothing pickled is read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike, NDArray
-
 from pairloom.pipeline import imagenet50
 
 __all__ = ["DATA_FOLDER", "EMBEDDED", "FeatureSet", "expand_data_folder", "load_features", "load_samples"]
@@ -81,7 +80,8 @@ def load_features(
         arrays = {**arrays, **_test_part(read_arrays(test), test)}
     data = _checked(arrays, source, test or source)
     if source == "imagenet50-synthetic":
-        # Drawn with a matrix product, whose last bits differ between processors: the recipe is its fingerprint.
+        # Drawn with a matrix product, whose last bits differ between processors: the recipe is its
+        # fingerprint.
         recipe = f"{source} version {imagenet50.GENERATOR_VERSION}"
         prints = {"train": recipe, "test": recipe if test is None else data.fingerprints["test"]}
         data = data._replace(fingerprints=prints, synthetic=True)
@@ -199,7 +199,7 @@ def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) 
     X_test = _feature_matrix(arrays["X_test"], "X_test", test_source)
     if X_train.shape[1] != X_test.shape[1]:
         raise ValueError(
-            f"{test_source}: X_test must have as many features as X_train ({X_train.shape[1]}), got {X_test.shape[1]}"
+            f"{test_source}: X_test must have the {X_train.shape[1]} features of X_train, got {X_test.shape[1]}"
         )
     values, names = _label_values(arrays, source)
     y_train = _encoded(arrays["y_train"], values, "y_train", source, len(X_train))

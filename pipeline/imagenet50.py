@@ -1,9 +1,10 @@
 """ImageNet-50: the fifty classes, and synthetic features that behave like a network's last layer.
 
-The classes are real (names and WordNet ids of fifty ImageNet classes); the features are **synthetic**. They are drawn
-from a model with the traits of a ResNet-18's pooled last layer that matter to a classifier by pairs: 512 non-negative
-features, classes that gather in super-classes and are confused inside them, and a within-class covariance of low rank.
-They let a run be tried where there is no data, and say nothing about how a method does on images.
+The classes are real (names and WordNet ids of fifty ImageNet classes); the features are **synthetic**. They
+are drawn from a model with the traits of a ResNet-18's pooled last layer that matter to a classifier by
+pairs: 512 non-negative features, classes that gather in super-classes and are confused inside them, and a
+within-class covariance of low rank. They let a run be tried where there is no data, and say nothing about how
+a method does on images.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ CLASSES = tuple(ImageNetClass(*fields) for fields in zip(*[iter(_TABLE.split())]
 
 FEATURES = 512
 
-# The generator's own numbers: a logistic regression on 200 rows a class errs on about 15% of the test rows, and nine
-# errors in ten stay inside a super-class. Changing any of them makes other data: change GENERATOR_VERSION with them.
+# The generator's own numbers: a logistic regression on 200 rows a class errs on about 15% of the test rows,
+# and nine errors in ten stay inside a super-class. Changing any of them makes other data: change
+# GENERATOR_VERSION with them.
 GENERATOR_VERSION = 1
 _SEED = 50
 _RANK = 24

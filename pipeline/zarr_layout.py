@@ -1,8 +1,9 @@
 """How a zarr group of the run lies on disk.
 
-Everything in a group but the chunks of its large arrays follows from the plan: the metadata, the class names, which edge
-is which. `group_files` makes those files in memory and `stamp` puts them on disk where they are missing or differ, so that
-damaged metadata heals, a layout can be stamped twice, and chunks already written are never touched.
+Everything in a group but the chunks of its large arrays follows from the plan: the metadata, the class names,
+which edge is which. `group_files` makes those files in memory and `stamp` puts them on disk where they are
+missing or differ, so that damaged metadata heals, a layout can be stamped twice, and chunks already written
+are never touched.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from pairloom.pipeline.atomic_file import write_atomically
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore, MemoryStore
-
-from pairloom.pipeline.atomic_file import write_atomically
 
 __all__ = ["ChunkedArray", "Coordinate", "chunk_file", "group_files", "read_whole", "stamp"]
 
@@ -81,7 +81,8 @@ def group_files(
             dimension_names=dimensions,
         )
     with warnings.catch_warnings():
-        # Consolidated metadata is not in the v3 specification yet; xarray looks for it first, others ignore it.
+        # Consolidated metadata is not in the v3 specification yet; xarray looks for it first, others ignore
+        # it.
         warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)
         zarr.consolidate_metadata(store)
     return {path: buffer.to_bytes() for path, buffer in files.items()}
@@ -112,8 +113,8 @@ def chunk_file(array: zarr.Array[Any], index: Iterable[int]) -> Path:
 def read_whole(array: zarr.Array[Any], selection: Any = Ellipsis) -> NDArray[Any]:
     """Read a selection in which nothing may be missing.
 
-    A chunk that does not exist reads as the fill value, which no finished array holds: that is an error here, as a
-    wrong checksum is, and never data.
+    A chunk that does not exist reads as the fill value, which no finished array holds: that is an error here,
+    as a wrong checksum is, and never data.
     """
     values = np.asarray(array[selection])
     missing = np.isnan(values).any() if values.dtype.kind == "f" else (values == -1).any()
