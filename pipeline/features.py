@@ -197,9 +197,10 @@ def _test_part(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDA
 def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) -> FeatureSet:
     X_train = _feature_matrix(arrays["X_train"], "X_train", source)
     X_test = _feature_matrix(arrays["X_test"], "X_test", test_source)
-    if X_train.shape[1] != X_test.shape[1]:
+    D = X_train.shape[1]
+    if X_test.shape[1] != D:
         raise ValueError(
-            f"{test_source}: X_test must have the {X_train.shape[1]} features of X_train, got {X_test.shape[1]}"
+            f"{test_source}: X_test must have {D} features as X_train has, got {X_test.shape[1]}"
         )
     values, names = _label_values(arrays, source)
     y_train = _encoded(arrays["y_train"], values, "y_train", source, len(X_train))
