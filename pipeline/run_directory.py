@@ -1,0 +1,137 @@
+"""The zarr groups of a run directory: which arrays they hold, how those are chunked, how chunks are written.
+
+========================  ==================================================================================
+features.zarr             train (class, row, feature), one chunk or more a class; test (sample, feature) and
+                          label (sample); the whitening's mean (feature) and factor (feature, whitened)
+machines.zarr             coef (edge, fold, feature), intercept (edge, fold), platt (edge, fold, parameter),
+                          dprime (edge), gap and iterations (edge, fold)
+logits.zarr               edges (edge, sample), what the machines say; tensor (class, other, sample),
+completed probabilities.zarr        one array (sample, class) for each coupling method; scale (method)
+========================  ==================================================================================
+
+Class names, and the two classes of each edge, are coordinates: ``xarray.open_zarr`` reads each group.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from pairloom.pipeline.zarr_layout import ChunkedArray, Coordinate, chunk_file, group_files, stamp
+
+__all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks"]
+
+GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
+
+# A class with more rows than this takes several chunks, so that one crowded class does not pad all the
+# others.
+_ROWS_PER_CHUNK = 1024
+
+
+class RunShape(NamedTuple):
+    """Everything that decides the layout of the groups."""
+
+    classes: tuple[str, ...]
+    rows: tuple[int, ...]
+    features: int
+    samples: int
+    labelled: bool
+    edges: NDArray[np.int64]
+    folds: int
+    edges_per_tile: int
+    samples_per_slab: int
+    methods: tuple[str, ...]
+    tensor_stored: bool
+    synthetic: bool
+
+
+def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
+    """The files of each group before any chunk is written."""
+    about = {"synthetic": shape.synthetic}
+    classes = Coordinate("class", ("class",), np.array(shape.classes))
+    other = Coordinate("other", ("other",), np.array(shape.classes))
+    rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
+    ends = [
+        Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
+        for column, end in enumerate("ij")
+    ]
+    methods = Coordinate("method", ("method",), np.array(shape.methods))
+    return {
+        "features.zarr": group_files(_feature_arrays(shape), [classes, rows], about),
+        "machines.zarr": group_files(_machine_arrays(shape), [classes, *ends], about),
+        "logits.zarr": group_files(_logit_arrays(shape), [classes, other, *ends], about),
+        "probabilities.zarr": group_files(_probability_arrays(shape), [classes, methods], about),
+    }
+
+
+def stamp_groups(directory: Path, shape: RunShape) -> list[str]:
+    """Put every group's metadata and coordinates on disk where they are missing or damaged; return which."""
+    return [
+        f"{group}/{path}"
+        for group, files in run_groups(shape).items()
+        for path in stamp(directory / group, files)
+    ]
+
+
+def open_group(directory: Path, group: GroupName, *, write: bool = False) -> zarr.Group:
+    """Open one of the groups."""
+    return zarr.open_group(directory / group, mode="r+" if write else "r", use_consolidated=False)
+
+
+def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
+    """Write whole chunks beginning at ``start`` and return their files.
+
+    A task owns the chunks that it writes: half a chunk would be read, changed and written back, and lost
+    where two tasks did so at once. Hence ``start`` must lie on the chunk grid, and so must the end, or be
+    the array's.
+    """
+    ends = tuple(s + n for s, n in zip(start, values.shape, strict=True))
+    for s, e, chunk, length in zip(start, ends, array.chunks, array.shape, strict=True):
+        if s % chunk or (e % chunk and e != length):
+            raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}")
+    array[tuple(map(slice, start, ends))] = values
+    grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, array.chunks, strict=True)]
+    return [chunk_file(array, index) for index in product(*grid)]
+
+
+def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
+    N, D, R, most = len(shape.classes), shape.features, shape.samples, max(shape.rows)
+    r = shape.samples_per_slab
+    labels = [ChunkedArray("label", ("sample",), (R,), (r,), "int32")] if shape.labelled else []
+    return [
+        ChunkedArray("train", ("class", "row", "feature"), (N, most, D), (1, _ROWS_PER_CHUNK, D)),
+        ChunkedArray("test", ("sample", "feature"), (R, D), (r, D)),
+        ChunkedArray("mean", ("feature",), (D,), (D,)),
+        ChunkedArray("factor", ("feature", "whitened"), (D, D), (D, D)),
+        *labels,
+    ]
+
+
+def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
+    E, K, D, T = len(shape.edges), shape.folds, shape.features, shape.edges_per_tile
+    return [
+        ChunkedArray("coef", ("edge", "fold", "feature"), (E, K, D), (T, K, D)),
+        ChunkedArray("intercept", ("edge", "fold"), (E, K), (T, K)),
+        ChunkedArray("platt", ("edge", "fold", "parameter"), (E, K, 2), (T, K, 2)),
+        ChunkedArray("dprime", ("edge",), (E,), (T,)),
+        ChunkedArray("gap", ("edge", "fold"), (E, K), (T, K)),
+        ChunkedArray("iterations", ("edge", "fold"), (E, K), (T, K), "int32"),
+    ]
+
+
+def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
+    E, N, R = len(shape.edges), len(shape.classes), shape.samples
+    T, r = shape.edges_per_tile, shape.samples_per_slab
+    edges = ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r))
+    tensor = ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r))
+    return [edges, tensor] if shape.tensor_stored else [edges]
+
+
+def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
+    N, R, M, r = len(shape.classes), shape.samples, len(shape.methods), shape.samples_per_slab
+    coupled = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.methods]
+    return [*coupled, ChunkedArray("scale", ("method",), (M,), (M,), "float64")]
