@@ -1,1 +1,40 @@
-"""Which pairs of classes to train: model graphs over the classes."""
+"""Which pairs of classes to train: model graphs over the classes.
+
+A model graph has the classes 0..n-1 as nodes and the trained pairs as edges. Builders return a networkx.Graph
+whose ``graph.graph`` says how it was built; `build` finds a builder by the name of its family.
+
+References are to [S], Bridging performance gap between minimal and maximal SVM models.
+"""
+
+from .bipartite import bipartite
+from .complete import complete
+from .coverage import Coverage, coverage
+from .families import FAMILIES, build, needs_distances
+from .growth import grow, grown
+from .hub_neighbours import hub_neighbours
+from .model_graph import check_model_graph, edge_array, relabel_to_indices
+from .pair_matrix import check_distances
+from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
+
+__all__ = [
+    "FAMILIES",
+    "Coverage",
+    "bipartite",
+    "build",
+    "check_distances",
+    "check_model_graph",
+    "complete",
+    "coverage",
+    "edge_array",
+    "five_vertex_trees",
+    "grow",
+    "grown",
+    "hub_neighbours",
+    "needs_distances",
+    "path",
+    "relabel_to_indices",
+    "spanning_tree",
+    "star",
+    "star_of_least_distance",
+    "tree",
+]

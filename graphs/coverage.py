@@ -1,0 +1,96 @@
+"""Coverage: which pairs of a model graph are trained, and how each of the others is completed."""
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from .model_graph import check_model_graph, edge_array
+
+__all__ = ["Coverage", "coverage"]
+
+
+# Comparing arrays field by field has no single truth value, so equality stays identity.
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """The pairs of classes by the way their odds are found.
+
+    Attributes
+    ----------
+    trained : ndarray of shape (E, 2)
+        Distance 1: a machine of their own.
+    through_common_neighbours : ndarray of shape (M, 2)
+        Distance 2: the mean over the classes joined to both [S eq. 4, 5].
+    by_potentials : ndarray of shape (P, 2)
+        Distance 3 or more: no such class, so a least-squares potential over the whole graph.
+    diameter : int
+        The largest distance.
+
+    In all three, i < j and the rows are sorted.
+    """
+
+    trained: NDArray[np.int64]
+    through_common_neighbours: NDArray[np.int64]
+    by_potentials: NDArray[np.int64]
+    diameter: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many pairs there are of each kind."""
+        return {
+            "trained": len(self.trained),
+            "through common neighbours": len(self.through_common_neighbours),
+            "by potentials": len(self.by_potentials),
+        }
+
+    def table(self) -> str:
+        """Return the counts and their shares of all pairs as text."""
+        total = sum(self.counts.values())
+        rows = [(kind, count) for kind, count in [*self.counts.items(), ("all", total)]]
+        lines = [f"{kind:<25} {count:>9,} {count / total:>7.1%}" for kind, count in rows]
+        return "\n".join([f"{'pairs':<25} {'count':>9} {'share':>7}", *lines, f"diameter {self.diameter}"])
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def coverage(graph: nx.Graph) -> Coverage:
+    """Return which pairs of a model graph are trained, and how each of the others is completed.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        A model graph: connected, on 0..n-1.
+
+    Returns
+    -------
+    Coverage
+
+    Examples
+    --------
+    >>> from pairloom.graphs import path
+    >>> print(coverage(path(5)))
+    pairs                         count   share
+    trained                           4   40.0%
+    through common neighbours         3   30.0%
+    by potentials                     3   30.0%
+    all                              10  100.0%
+    diameter 4
+    """
+    check_model_graph(graph)
+    trained = edge_array(graph)
+    # At 1000 classes the dense product takes 0.02 s whatever the graph, a sparse one up to 2 s. Single
+    # precision will do: sums of ones below 2**24 are exact.
+    A = np.zeros((len(graph), len(graph)), dtype=np.float32)
+    A[trained[:, 0], trained[:, 1]] = A[trained[:, 1], trained[:, 0]] = 1
+    missing = np.triu(A == 0, 1)
+    common = A @ A > 0
+    near, far = np.argwhere(missing & common), np.argwhere(missing & ~common)
+    return Coverage(trained, near, far, _diameter(A) if len(far) else 1 + bool(len(near)))
+
+
+def _diameter(A: NDArray[np.float32]) -> int:
+    return int(shortest_path(csr_array(A), directed=False, unweighted=True).max())

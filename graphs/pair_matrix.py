@@ -1,0 +1,95 @@
+"""Matrices with one number for each pair of classes: distances, confusions."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_distances", "check_pair_matrix"]
+
+# Distances computed in single precision, or through a matrix product, are symmetric only to rounding.
+ROUNDING = 1e-6
+
+
+def check_pair_matrix(
+    matrix: ArrayLike, n: int | None = None, *, owner: str = "check_pair_matrix", name: str = "matrix"
+) -> NDArray[np.float64]:
+    """Return a square matrix of finite, non-negative numbers as a new float64 array, or raise.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n, n)
+    n : int, optional
+        The number of classes the matrix must have; any number of at least one where it is not given.
+    owner, name : str
+        The function and its parameter, for the message.
+
+    Examples
+    --------
+    >>> check_pair_matrix([[5, -1], [0, 5]], owner="grow")
+    Traceback (most recent call last):
+        ...
+    ValueError: grow: matrix must be non-negative, got matrix[0, 1] = -1.0.
+    """
+    values = np.array(matrix, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
+        raise ValueError(
+            f"{owner}: {name} must be a square matrix over the classes, got shape {values.shape}."
+        )
+    if n is not None and len(values) != n:
+        raise ValueError(f"{owner}: {name} must be of shape ({n}, {n}), one row a class, got {values.shape}.")
+    for requirement, fails in (("finite", ~np.isfinite(values)), ("non-negative", values < 0)):
+        if fails.any():
+            i, j = _first(fails)
+            raise ValueError(f"{owner}: {name} must be {requirement}, got {name}[{i}, {j}] = {values[i, j]}.")
+    return values
+
+
+def check_distances(
+    distances: ArrayLike, n: int | None = None, *, owner: str = "check_distances", name: str = "distances"
+) -> NDArray[np.float64]:
+    """Return a matrix of distances between classes as a new float64 array, or raise.
+
+    Distances are finite, non-negative and symmetric, and zero on the diagonal; two classes may be at
+    distance zero. Rounding (one millionth of the largest distance) is forgiven and removed: the array
+    returned is exactly symmetric.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n, n)
+    n : int, optional
+        The number of classes the matrix must have.
+    owner, name : str
+        The function and its parameter, for the message.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+
+    Examples
+    --------
+    >>> check_distances([[0, 1, 2], [1, 0, 3], [2, 4, 0]], owner="grow", name="matrix")
+    Traceback (most recent call last):
+        ...
+    ValueError: grow: matrix must be symmetric, got matrix[1, 2] = 3.0 and matrix[2, 1] = 4.0.
+    """
+    values = check_pair_matrix(distances, n, owner=owner, name=name)
+    tolerance = ROUNDING * values.max()
+    if (off := np.diag(values) > tolerance).any():
+        i = int(off.argmax())
+        raise ValueError(
+            f"{owner}: {name} must be zero on the diagonal, got {name}[{i}, {i}] = {values[i, i]}."
+        )
+    if (off := np.abs(values - values.T) > tolerance).any():
+        i, j = _first(off)
+        raise ValueError(
+            f"{owner}: {name} must be symmetric, "
+            f"got {name}[{i}, {j}] = {values[i, j]} and {name}[{j}, {i}] = {values[j, i]}."
+        )
+    np.fill_diagonal(values, 0.0)
+    symmetric: NDArray[np.float64] = (values + values.T) / 2
+    return symmetric
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[Any, ...]:
+    return np.unravel_index(mask.argmax(), mask.shape)

@@ -1,0 +1,179 @@
+"""Trees: the fewest pairs that join all the classes, n - 1 of them.
+
+Two findings about trees [S 3, 4]: metrical, that pairs of near classes make better models, and topological,
+that a small diameter does: a star beats a path.
+"""
+
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from .classes import check_class, check_count
+from .labels import listed
+from .model_graph import model_graph
+from .pair_matrix import check_distances
+
+__all__ = ["five_vertex_trees", "path", "spanning_tree", "star", "star_of_least_distance", "tree"]
+
+
+def star(n: SupportsIndex, center: SupportsIndex = 0) -> nx.Graph:
+    """Return the star K(1, n - 1): one class joined to every other.
+
+    Parameters
+    ----------
+    n : int
+        Number of classes, at least 1.
+    center : int
+        The class in the middle.
+
+    Returns
+    -------
+    networkx.Graph
+
+    Examples
+    --------
+    >>> star(4, center=2).edges
+    EdgeView([(0, 2), (1, 2), (2, 3)])
+    """
+    n = check_count("star", "n", n, 1)
+    center = check_class("star", "center", center, n)
+    return model_graph(n, _spokes(n, center), "star", center=center)
+
+
+def path(n: SupportsIndex) -> nx.Graph:
+    """Return the path 0 - 1 - ... - (n - 1): every class joined to the next.
+
+    Parameters
+    ----------
+    n : int
+        Number of classes, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+
+    Examples
+    --------
+    >>> path(4).edges
+    EdgeView([(0, 1), (1, 2), (2, 3)])
+    """
+    n = check_count("path", "n", n, 1)
+    return model_graph(n, ((i, i + 1) for i in range(n - 1)), "path")
+
+
+def tree(parents: Sequence[SupportsIndex]) -> nx.Graph:
+    """Return the tree in which every class is joined to its parent.
+
+    Parameters
+    ----------
+    parents : sequence of int, length n
+        ``parents[i]`` is the parent of class i, and -1 for the one class that has none, the root. (-1 and not
+        None, so that an integer array or a TOML list can say it.) A parent need not come before its children.
+
+    Returns
+    -------
+    networkx.Graph
+
+    Examples
+    --------
+    >>> tree([-1, 0, 0, 2]).edges
+    EdgeView([(0, 1), (0, 2), (2, 3)])
+    """
+    n = check_count("tree", "the number of parents", len(parents), 1)
+    above = [check_count("tree", f"parents[{i}]", p, -1, n - 1, "n - 1") for i, p in enumerate(parents)]
+    roots = [i for i in range(n) if above[i] == -1]
+    if len(roots) != 1:
+        got = f"{len(roots)} ({listed(roots)})" if roots else "none"
+        raise ValueError(f"tree: parents must have -1 for exactly one class, the root, got {got}.")
+    graph = model_graph(n, ((above[i], i) for i in range(n) if i != roots[0]), "tree", parents=above)
+    # One root and n - 1 parents make a tree exactly when nothing goes round in a circle away from the root.
+    if astray := sorted(set(graph) - nx.node_connected_component(graph, roots[0])):
+        raise ValueError(
+            f"tree: following parents from every class must end at the root {roots[0]}, "
+            f"got a circle from {listed(astray)}."
+        )
+    return graph
+
+
+def five_vertex_trees() -> dict[str, nx.Graph]:
+    """Return the three trees on five vertices under their names in [S Table 4].
+
+    Up to isomorphism there are no others: G2 is the star K(1, 4), G4 the path, and G3 the fork between them,
+    with degrees 3, 2, 1, 1, 1. Their diameters are 2, 3 and 4, and the paper's errors grow in that order.
+
+    Returns
+    -------
+    dict of str to networkx.Graph
+
+    Examples
+    --------
+    >>> for name, graph in five_vertex_trees().items():
+    ...     print(name, sorted(degree for _, degree in graph.degree))
+    G2 [1, 1, 1, 1, 4]
+    G3 [1, 1, 1, 2, 3]
+    G4 [1, 1, 2, 2, 2]
+    """
+    return {"G2": star(5), "G3": tree([-1, 0, 0, 0, 3]), "G4": path(5)}
+
+
+def spanning_tree(distances: ArrayLike) -> nx.Graph:
+    """Return the minimum spanning tree: the tree with the least sum of distances over its pairs [S 3, 4].
+
+    Among equal distances the pair (i, j), i < j, that comes first is preferred, so the tree is unique.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n, n)
+        Distances between the classes, d' where it is known.
+
+    Returns
+    -------
+    networkx.Graph
+
+    Examples
+    --------
+    >>> spanning_tree([[0, 1, 4], [1, 0, 2], [4, 2, 0]]).edges
+    EdgeView([(0, 1), (1, 2)])
+    """
+    d = check_distances(distances, owner="spanning_tree")
+    i, j = np.triu_indices(len(d), 1)
+    # The tree depends on the order of the distances only. Ranks keep it, break its ties, and are never zero,
+    # which SciPy would take for a missing pair.
+    rank = np.empty(len(i))
+    rank[np.argsort(d[i, j], kind="stable")] = np.arange(1, len(i) + 1)
+    chosen = minimum_spanning_tree(coo_array((rank, (i, j)), shape=d.shape)).nonzero()
+    return model_graph(len(d), zip(*(ends.tolist() for ends in chosen), strict=True), "spanning_tree")
+
+
+def star_of_least_distance(distances: ArrayLike) -> nx.Graph:
+    """Return the star with the least sum of distances over its pairs [S 3, 4].
+
+    Its center is the class with the least sum of distances to the others, the first of those where several
+    have it. Of all trees of diameter two this one follows the metrical finding best.
+
+    Parameters
+    ----------
+    distances : array-like of shape (n, n)
+        Distances between the classes, d' where it is known.
+
+    Returns
+    -------
+    networkx.Graph
+
+    Examples
+    --------
+    >>> star_of_least_distance([[0, 1, 4], [1, 0, 2], [4, 2, 0]]).edges
+    EdgeView([(0, 1), (1, 2)])
+    """
+    d = check_distances(distances, owner="star_of_least_distance")
+    center = int(d.sum(axis=0).argmin())
+    return model_graph(len(d), _spokes(len(d), center), "star_of_least_distance")
+
+
+def _spokes(n: int, center: int) -> list[tuple[int, int]]:
+    return [(center, i) for i in range(n) if i != center]
