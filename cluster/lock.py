@@ -25,7 +25,7 @@ from typing import Self
 import psutil
 from pairloom.pipeline.atomic_file import create_exclusively, write_atomically
 
-__all__ = ["Driver", "Locked", "RunLock", "newest_driver"]
+__all__ = ["Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]
 
 HEARTBEAT_SECONDS = 2.0
 # A driver on another host cannot be looked at: it counts as dead after this long without a heartbeat.
@@ -64,9 +64,9 @@ class RunLock:
     ----------
     directory
         The run directory.
-    on_lost
-        Called, from another thread, if another driver took the directory in the meantime: it thought
-        this one dead, after a laptop slept, say.
+    on_stop
+        Called, from another thread, with the reason why this driver must stop: it was asked to, or another
+        driver took the directory because it thought this one dead, after a laptop slept, say.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class RunLock:
         The dead driver whose lock was taken, to be told to the person.
     """
 
-    def __init__(self, directory: Path, on_lost: Callable[[str], None] = lambda reason: None) -> None:
+    def __init__(self, directory: Path, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         self._folder = directory / "drivers"
-        self._on_lost = on_lost
+        self._on_stop = on_stop
         self._released = threading.Event()
         self._outcome = "failed"
         self.taken_over: Driver | None = None
@@ -116,7 +116,10 @@ class RunLock:
     def _beat(self) -> None:
         while not self._released.wait(HEARTBEAT_SECONDS):
             if newest_number(self._folder) > self._number:
-                self._on_lost("another driver took over this run directory")
+                self._on_stop("another driver took over this run directory")
+                return
+            if self._path.with_suffix(".cancel").exists():
+                self._on_stop("cancelled")
                 return
             # A record that was damaged heals here too, before anyone else can take it for a dead driver's.
             with contextlib.suppress(OSError):  # a full disk stops the run where it writes results, not here
@@ -134,6 +137,17 @@ def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
     newest = newest_number(folder)
     driver = _record(folder, newest)
     return driver, driver is not None and driver.ended is None and _alive(driver, folder / _name(newest))
+
+
+def request_cancel(directory: Path) -> Driver | None:
+    """Ask the driver at work on a directory to stop, and return it; None where none is at work."""
+    driver, alive = newest_driver(directory)
+    if not alive:
+        return None
+    folder = directory / "drivers"
+    # The request is for this driver and no later one, so it can stay when the driver is gone.
+    create_exclusively((folder / _name(newest_number(folder))).with_suffix(".cancel"), b"")
+    return driver
 
 
 def _settled_record(folder: Path, number: int) -> Driver | None:

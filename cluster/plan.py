@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import platform
@@ -102,6 +103,7 @@ class Plan:
         }
         return len(pieces_of[stage]) if stage in pieces_of else 1
 
+    @functools.cached_property
     def keys(self) -> dict[str, str]:
         """Digest, for each stage, of everything that its results depend on.
 
@@ -154,8 +156,8 @@ class Plan:
         needed, limit = self.worker_bytes(), parse_bytes(self.config.run.memory_limit)
         if needed > limit:
             raise ValueError(
-                f"run.memory_limit must be at least {format_bytes(needed)}, what one task of this plan holds, "
-                f"got {self.config.run.memory_limit}; smaller run.edges_per_tile or run.samples_per_slab need less"
+                f"run.memory_limit must be at least {format_bytes(needed)}, what one task here holds, got "
+                f"{self.config.run.memory_limit}; less run.edges_per_tile or run.samples_per_slab need less"
             )
 
     def check_same(self, config: Config, fingerprints: Mapping[str, str] | None) -> None:
@@ -199,14 +201,15 @@ class Plan:
             "config": self.config.model_dump(mode="json"),
             "config_hash": digest_of(self.config.result_settings()),
             "fingerprints": self.fingerprints,
-            "shape": {name: list(v) if isinstance(v, tuple) else v for name, v in shape.items()},
+            "shape": shape,
             "versions": self.versions,
         }
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Plan:
-        shape = {name: tuple(v) if isinstance(v, list) else v for name, v in content["shape"].items()}
-        shape["edges"] = np.array(content["shape"]["edges"], dtype=np.int64).reshape(-1, 2)
+        shape: dict[str, Any] = dict(content["shape"])
+        shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "methods")}
+        shape["edges"] = np.array(shape["edges"], dtype=np.int64).reshape(-1, 2)
         config = Config.model_validate(content["config"])
         return cls(config, content["fingerprints"], RunShape(**shape), content["versions"])
 

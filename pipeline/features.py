@@ -283,9 +283,9 @@ def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], so
 
 def _fingerprint(X: NDArray[np.float32], y: NDArray[np.int64] | None, names: tuple[str, ...]) -> str:
     seen = hashlib.sha256(repr((X.shape, y is None, names)).encode())
-    seen.update(X)
+    seen.update(X.data)
     if y is not None:
-        seen.update(np.ascontiguousarray(y))
+        seen.update(y.data)
     return seen.hexdigest()
 
 
@@ -306,6 +306,8 @@ def class_distances(X: NDArray[np.float32], y: NDArray[np.int64], classes: int) 
     sums = np.add.reduceat(X[order], starts, axis=0, dtype=np.float64)
     means = sums / np.bincount(y, minlength=classes)[:, None]
     squares = (means**2).sum(axis=1)
-    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * means @ means.T, 0.0))
+    distances: NDArray[np.float64] = np.sqrt(
+        np.maximum(squares[:, None] + squares - 2 * means @ means.T, 0.0)
+    )
     np.fill_diagonal(distances, 0.0)
-    return (distances + distances.T) / 2
+    return distances

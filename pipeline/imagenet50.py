@@ -72,7 +72,8 @@ def _draw(*key: int) -> np.random.Generator:
 def _within_class_factor() -> NDArray[np.float64]:
     """Rank-24 factor of the within-class covariance, shared by all classes, with falling singular values."""
     directions = _draw(_LAYER).standard_normal((_RANK, FEATURES)) / np.sqrt(_RANK)
-    return directions * _WITHIN_SPREAD / np.sqrt(1 + np.arange(_RANK))[:, None]
+    factor: NDArray[np.float64] = directions * _WITHIN_SPREAD / np.sqrt(1 + np.arange(_RANK))[:, None]
+    return factor
 
 
 def _class_centre(label: int) -> NDArray[np.float64]:

@@ -77,8 +77,8 @@ def stamp_groups(directory: Path, shape: RunShape) -> list[str]:
     ]
 
 
-def open_group(directory: Path, group: GroupName, *, write: bool = False) -> zarr.Group:
-    """Open one of the groups."""
+def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any:
+    """Open one of the groups. (zarr's types cannot say that its members are arrays, hence Any.)"""
     return zarr.open_group(directory / group, mode="r+" if write else "r", use_consolidated=False)
 
 

@@ -1,0 +1,210 @@
+"""The driver of a run: from a configuration and a directory to a finished run, begun or resumed.
+
+To begin and to resume are the same thing. The ledger says what is done, what it says is checked against the
+files, and what is missing is done: by this process where the data are here and the work is small, on the
+cluster otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from distributed import Client
+from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.cluster.schedule import Stop, Waves
+from pairloom.cluster.units import Receipt, run_unit, say
+from pairloom.pipeline import stages
+from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
+from pairloom.pipeline.config import Config
+from pairloom.pipeline.features import FeatureSet, load_features
+from pairloom.pipeline.report import write_report
+from pairloom.pipeline.run_directory import stamp_groups
+
+__all__ = ["Progress", "drive", "load_data", "prepare", "unfinished_units"]
+
+Connect = Callable[[], AbstractContextManager[Client]]
+
+# Run by the driver itself: the data are in its memory, or the work is one small piece.
+_LOCAL_STAGES = ("features", "samples", "whitening", "report")
+
+
+class Progress(Protocol):
+    """Who is told how far a run is."""
+
+    def begin(self, stage: str, done: int, total: int) -> None:
+        """A stage begins, with some of its units done before."""
+
+    def advance(self, receipt: Receipt) -> None:
+        """One more unit is done."""
+
+    def note(self, line: str) -> None:
+        """Something that a person should know."""
+
+
+def load_data(config: Config) -> FeatureSet:
+    """The features that a configuration names."""
+    data = config.data
+    return load_features(
+        data.features, test=data.test, test_fraction=data.test_fraction, seed=config.run.seed
+    )
+
+
+def prepare(config: Config, directory: Path, *, update: bool = False) -> tuple[Plan, FeatureSet | None]:
+    """Plan a run in a new directory, or check that the directory's plan is the one asked for.
+
+    Parameters
+    ----------
+    update
+        Take a directory whose configuration or data differ, and compute again the stages that differ.
+
+    Returns
+    -------
+    The plan, and the data; None for data that are gone, which is no matter once they are in the store.
+
+    Raises
+    ------
+    Mismatch
+        If something differs that decides the result. The message names every key.
+    """
+    try:
+        old = Plan.read(directory)
+    except DamagedPlan:
+        # Without a plan there is nothing to differ from: what the ledger holds is believed by its keys.
+        old = None
+    data = _data_unless_stored(config, directory, old)
+    if old is not None:
+        try:
+            old.check_same(config, data.fingerprints if data else None)
+        except Mismatch as error:
+            if not update or data is None:
+                raise Mismatch(f"{directory}: {error}\n{_what_update_would_do(config, data, old)}") from None
+        else:
+            return _with_cluster_of(config, old), data
+    assert data is not None
+    plan = make_plan(config, data)
+    directory.mkdir(parents=True, exist_ok=True)
+    plan.write(directory)
+    return plan, data
+
+
+def _data_unless_stored(config: Config, directory: Path, old: Plan | None) -> FeatureSet | None:
+    try:
+        return load_data(config)
+    except FileNotFoundError:
+        stored = old is not None and not any(unfinished_units(directory, old, _LOCAL_STAGES[:3]).values())
+        if not stored:
+            raise
+        return None
+
+
+def _with_cluster_of(config: Config, plan: Plan) -> Plan:
+    """The stored plan, to be run where the configuration at hand says."""
+    here = plan.config.model_copy(update={"cluster": config.cluster})
+    return Plan(here, plan.fingerprints, plan.shape, plan.versions)
+
+
+def _what_update_would_do(config: Config, data: FeatureSet | None, old: Plan) -> str:
+    if data is None:
+        return "The data are gone, so the run can only be resumed as it was."
+    new = make_plan(config, data).keys
+    kept = [stage for stage in STAGES if new[stage] == old.keys[stage]]
+    again = [stage for stage in STAGES if stage not in kept]
+    return f"With --update it would keep {', '.join(kept) or 'nothing'} and compute {', '.join(again)} again."
+
+
+def unfinished_units(directory: Path, plan: Plan, which: tuple[str, ...] = STAGES) -> dict[str, list[int]]:
+    """Units of each stage that the ledger lacks, or whose files are no longer what it says."""
+    ledger, unfinished = Ledger(directory), {}
+    for stage in which:
+        sound, _ = ledger.verified(stage, plan.keys[stage])
+        done = {entry.unit for entry in sound}
+        unfinished[stage] = [unit for unit in range(plan.units(stage)) if unit not in done]
+    return unfinished
+
+
+def drive(
+    directory: Path, plan: Plan, data: FeatureSet | None, connect: Connect, stop: Stop, progress: Progress
+) -> None:
+    """Do everything of a run that is not done. The caller holds the lock of the directory."""
+    _sweep(directory)
+    for path in stamp_groups(directory, plan.shape):
+        say(directory, f"stamped {path}")
+    unfinished = _forget_damage(directory, plan, progress)
+    with contextlib.ExitStack() as stack:
+        client: Client | None = None
+        for stage, units in unfinished.items():
+            progress.begin(stage, plan.units(stage) - len(units), plan.units(stage))
+            if stage in _LOCAL_STAGES:
+                receipts = _run_here(directory, plan, stage, units, data)
+            elif units:
+                client = client or stack.enter_context(connect())
+                receipts = iter(_waves(client, directory, plan, stage, units, stop))
+            else:
+                continue
+            for receipt in receipts:
+                progress.advance(receipt)
+                stop.raise_if_requested()
+
+
+def _forget_damage(directory: Path, plan: Plan, progress: Progress) -> dict[str, list[int]]:
+    """Take what is damaged out of the ledger, so that no worker believes it, and say what it was."""
+    ledger = Ledger(directory)
+    unfinished = unfinished_units(directory, plan)
+    for stage, units in unfinished.items():
+        for unit in units:
+            entry = ledger.read(stage, unit)
+            if entry is not None and entry.key == plan.keys[stage]:
+                damage = ", ".join(ledger.damaged_files(entry))
+                progress.note(f"{stage} {unit} is computed again: {damage} damaged or missing")
+                say(directory, f"damaged {damage}")
+            ledger.forget(stage, unit)
+    return unfinished
+
+
+def _waves(client: Client, directory: Path, plan: Plan, stage: str, units: list[int], stop: Stop) -> Waves:
+    retries = plan.config.cluster.retries
+    return Waves(client, directory, stage, plan.keys[stage], units, retries, stop)
+
+
+def _run_here(
+    directory: Path, plan: Plan, stage: str, units: list[int], data: FeatureSet | None
+) -> Iterator[Receipt]:
+    if units and data is None and stage != "report":
+        data = load_data(plan.config)
+    for unit in units:
+        yield run_unit(directory, stage, unit, plan.keys[stage], _local_work(directory, plan, stage, data))
+
+
+def _local_work(
+    directory: Path, plan: Plan, stage: str, data: FeatureSet | None
+) -> Callable[[int], list[Path]]:
+    if stage == "report":
+        return lambda unit: write_report(directory, plan.shape, _work_seconds(directory, plan))
+    assert data is not None
+    works: dict[str, Callable[[int], list[Path]]] = {
+        "features": lambda unit: stages.store_classes(directory, data, plan.class_blocks[unit]),
+        "samples": lambda unit: stages.store_samples(directory, data, plan.slabs[unit]),
+        "whitening": lambda unit: stages.store_whitening(directory, data, plan.config.machine.whiten),
+    }
+    return works[stage]
+
+
+def _work_seconds(directory: Path, plan: Plan) -> dict[str, float]:
+    """Seconds of work in each stage, on whatever worker and in whatever session it was done."""
+    ledger = Ledger(directory)
+    return {
+        stage: sum(entry.seconds for entry in ledger.claimed(stage, plan.keys[stage]))
+        for stage in STAGES
+        if stage != "report"
+    }
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what killed processes left half-written. A writer that still lives fails, and is run again."""
+    for path in directory.rglob(f"*{PARTIAL_SUFFIX}"):
+        path.unlink(missing_ok=True)
