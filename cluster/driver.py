@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +26,7 @@ from pairloom.pipeline.features import FeatureSet, load_features
 from pairloom.pipeline.report import write_report
 from pairloom.pipeline.run_directory import stamp_groups
 
-__all__ = ["Progress", "drive", "load_data", "prepare", "unfinished_units"]
+__all__ = ["Progress", "drive", "load_data", "look_at", "settle", "unfinished_units"]
 
 Connect = Callable[[], AbstractContextManager[Client]]
 
@@ -54,17 +55,39 @@ def load_data(config: Config) -> FeatureSet:
     )
 
 
-def prepare(config: Config, directory: Path, *, update: bool = False) -> tuple[Plan, FeatureSet | None]:
-    """Plan a run in a new directory, or check that the directory's plan is the one asked for.
+def look_at(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | None]:
+    """Load the data and plan the run, writing nothing: whatever is wrong is said before anything is made.
+
+    Both are None where the data are gone but the directory's store has them, sound.
+    """
+    try:
+        data = load_data(config)
+    except FileNotFoundError:
+        if not _has_data(directory):
+            raise
+        return None, None
+    return make_plan(config, data), data
+
+
+def _has_data(directory: Path) -> bool:
+    try:
+        plan = Plan.read(directory)
+    except DamagedPlan:
+        return False
+    return not any(unfinished_units(directory, plan, ("features", "samples", "whitening")).values())
+
+
+def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
+    """Make a new plan the plan of the directory, or find that the directory's own is the one asked for.
+
+    The caller holds the lock.
 
     Parameters
     ----------
+    fresh
+        The plan that the configuration and the data lead to, from `look_at`.
     update
         Take a directory whose configuration or data differ, and compute again the stages that differ.
-
-    Returns
-    -------
-    The plan, and the data; None for data that are gone, which is no matter once they are in the store.
 
     Raises
     ------
@@ -74,45 +97,24 @@ def prepare(config: Config, directory: Path, *, update: bool = False) -> tuple[P
     try:
         old = Plan.read(directory)
     except DamagedPlan:
-        # Without a plan there is nothing to differ from: what the ledger holds is believed by its keys.
-        old = None
-    data = _data_unless_stored(config, directory, old)
-    if old is not None:
-        try:
-            old.check_same(config, data.fingerprints if data else None)
-        except Mismatch as error:
-            if not update or data is None:
-                raise Mismatch(f"{directory}: {error}\n{_what_update_would_do(config, data, old)}") from None
-        else:
-            return _with_cluster_of(config, old), data
-    assert data is not None
-    plan = make_plan(config, data)
-    directory.mkdir(parents=True, exist_ok=True)
+        # Nothing to differ from: what the ledger holds is believed by its keys.
+        old = fresh
+    assert old is not None
+    differing = old.differing_keys(config, fresh.fingerprints if fresh else old.fingerprints)
+    if differing and not (update and fresh):
+        listed = "\n".join(f"  {line}" for line in differing)
+        hint = _what_update_would_do(fresh, old)
+        raise Mismatch(f"{directory} was made from something else:\n{listed}\n{hint}")
+    # An unchanged run keeps its own edges: those of another machine could differ by a rounding error.
+    plan = fresh if differing and fresh else replace(old, config=config)
     plan.write(directory)
-    return plan, data
+    return plan
 
 
-def _data_unless_stored(config: Config, directory: Path, old: Plan | None) -> FeatureSet | None:
-    try:
-        return load_data(config)
-    except FileNotFoundError:
-        stored = old is not None and not any(unfinished_units(directory, old, _LOCAL_STAGES[:3]).values())
-        if not stored:
-            raise
-        return None
-
-
-def _with_cluster_of(config: Config, plan: Plan) -> Plan:
-    """The stored plan, to be run where the configuration at hand says."""
-    here = plan.config.model_copy(update={"cluster": config.cluster})
-    return Plan(here, plan.fingerprints, plan.shape, plan.versions)
-
-
-def _what_update_would_do(config: Config, data: FeatureSet | None, old: Plan) -> str:
-    if data is None:
+def _what_update_would_do(fresh: Plan | None, old: Plan) -> str:
+    if fresh is None:
         return "The data are gone, so the run can only be resumed as it was."
-    new = make_plan(config, data).keys
-    kept = [stage for stage in STAGES if new[stage] == old.keys[stage]]
+    kept = [stage for stage in STAGES if fresh.keys[stage] == old.keys[stage]]
     again = [stage for stage in STAGES if stage not in kept]
     return f"With --update it would keep {', '.join(kept) or 'nothing'} and compute {', '.join(again)} again."
 

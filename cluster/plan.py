@@ -123,10 +123,6 @@ class Plan:
         values = (features, samples, whitening, machines, logits, calibration, probabilities, probabilities)
         return dict(zip(STAGES, values, strict=True))
 
-    def identity(self) -> dict[str, Any]:
-        """What must be equal for a run directory to be continued."""
-        return identity(self.config, self.fingerprints, self.versions)
-
     def tensor_bytes(self) -> int:
         """Size of the completed (class, class, sample) tensor."""
         return 4 * len(self.shape.classes) ** 2 * self.shape.samples
@@ -160,14 +156,12 @@ class Plan:
                 f"{self.config.run.memory_limit}; less run.edges_per_tile or run.samples_per_slab need less"
             )
 
-    def check_same(self, config: Config, fingerprints: Mapping[str, str] | None) -> None:
-        """Raise `Mismatch`, naming every key that differs, unless this plan is also the one of these
-        arguments."""
-        here = identity(config, fingerprints or self.fingerprints, _versions())
-        differing = differing_keys(self.identity(), here)
-        if differing:
-            listed = "\n".join(f"  {line}" for line in differing)
-            raise Mismatch(f"the run directory was made from something else:\n{listed}")
+    def differing_keys(self, config: Config, fingerprints: Mapping[str, str]) -> list[str]:
+        """What of a configuration, of data and of the version here is not as in this plan, a line each."""
+        return differing_keys(
+            _identity(self.config, self.fingerprints, self.versions),
+            _identity(config, fingerprints, _versions()),
+        )
 
     def write(self, directory: Path) -> None:
         """Write ``run.json``."""
@@ -214,7 +208,7 @@ class Plan:
         return cls(config, content["fingerprints"], RunShape(**shape), content["versions"])
 
 
-def identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
+def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
     """What decides the result of a run, as a nested dictionary."""
     settings = config.result_settings()
     settings["data"] |= {f"fingerprint of {part} samples": value for part, value in fingerprints.items()}

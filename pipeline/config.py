@@ -28,6 +28,7 @@ __all__ = [
     "digest_of",
     "load_config",
     "named_configs",
+    "with_overrides",
 ]
 
 
@@ -227,13 +228,22 @@ def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
     tables.setdefault("run", {}).setdefault("name", path.stem)
+    return _validated(tables, overrides, str(path))
+
+
+def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
+    """Another configuration, with some keys set as ``--set`` sets them."""
+    return _validated(config.model_dump(mode="json"), overrides, "configuration of the run")
+
+
+def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) -> Config:
     for override in overrides:
         _set(tables, override)
     try:
         return Config.model_validate(tables)
     except ValidationError as error:
         problems = "\n".join(f"  {_problem(dict(detail))}" for detail in error.errors())
-        raise ConfigError(f"{path}:\n{problems}") from error
+        raise ConfigError(f"{source}:\n{problems}") from error
 
 
 def _config_file(source: str | Path) -> Path:

@@ -26,7 +26,7 @@ class Reliability(NamedTuple):
 
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
-    count: NDArray[np.int64]
+    samples: NDArray[np.int64]
 
 
 def scores(p: NDArray[np.floating], y: NDArray[np.integer]) -> Scores:
@@ -43,7 +43,7 @@ def scores(p: NDArray[np.floating], y: NDArray[np.integer]) -> Scores:
     return Scores(
         accuracy=float((p.argmax(axis=1) == y).mean()),
         log_loss=float(-np.log(np.maximum(truth, _SMALLEST)).mean()),
-        expected_calibration_error=float(np.nansum(gap * bins.count) / len(y)),
+        expected_calibration_error=float(np.nansum(gap * bins.samples) / len(y)),
     )
 
 

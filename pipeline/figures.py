@@ -40,7 +40,7 @@ def reliability_figure(curves: Mapping[str, Reliability], title: str) -> Figure:
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color=_INK, linewidth=0.8, linestyle="--")
     for method, curve in curves.items():
-        seen = curve.count > 0
+        seen = curve.samples > 0
         axes.plot(curve.confidence[seen], curve.accuracy[seen], marker="o", markersize=3, label=method)
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set(xlabel="probability of the predicted class", ylabel="share that is right")

@@ -7,6 +7,7 @@ it writes the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import networkx as nx
@@ -24,6 +25,7 @@ from pairloom.pipeline.zarr_layout import read_whole
 __all__ = [
     "apply_tile",
     "choose_scales",
+    "couple_logits",
     "couple_samples",
     "model_graph",
     "read_machines",
@@ -109,11 +111,10 @@ def couple_samples(directory: Path, shape: RunShape, slab: slice) -> list[Path]:
     """Complete and couple a slab of samples by every method; store the tensor if the run does."""
     group = open_group(directory, "logits.zarr", write=True)
     probabilities = open_group(directory, "probabilities.zarr", write=True)
-    scales = dict(zip(shape.methods, read_whole(probabilities["scale"]), strict=True))
-    logits = read_whole(group["edges"], (slice(None), slab))[_sorted_order(shape)]
+    scales = dict(zip(shape.methods, read_whole(probabilities["scale"]).tolist(), strict=True))
     N = len(shape.classes)
     tensor = np.empty((N, N, slab.stop - slab.start), np.float32) if shape.tensor_stored else None
-    coupled = couple_slab(logits, model_graph(shape), shape.methods, tensor=tensor)
+    coupled = couple_logits(read_whole(group["edges"], (slice(None), slab)), shape, scales, tensor)
     files = [
         path
         for method, p in coupled.items()
@@ -124,13 +125,19 @@ def couple_samples(directory: Path, shape: RunShape, slab: slice) -> list[Path]:
     return files
 
 
+def couple_logits(
+    logits: NDArray[np.float32],
+    shape: RunShape,
+    scales: Mapping[str, float],
+    tensor: NDArray[np.float32] | None = None,
+) -> dict[str, NDArray[np.float32]]:
+    """Probabilities (sample, class) by each method of ``scales``, from logits in the order of the tiles."""
+    order = np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))  # that of pairloom.graphs.edge_array
+    return couple_slab(logits[order], model_graph(shape), tuple(scales), tensor=tensor)
+
+
 def model_graph(shape: RunShape) -> nx.Graph:
     """The model graph of the run."""
     graph = nx.empty_graph(len(shape.classes))
     graph.add_edges_from(shape.edges.tolist())
     return graph
-
-
-def _sorted_order(shape: RunShape) -> NDArray[np.intp]:
-    """Permutation from the order of the tiles to the order of `pairloom.graphs.edge_array`."""
-    return np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))

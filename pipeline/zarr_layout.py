@@ -21,7 +21,15 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore, MemoryStore
 
-__all__ = ["ChunkedArray", "Coordinate", "chunk_file", "group_files", "read_whole", "stamp"]
+__all__ = [
+    "ChunkedArray",
+    "Coordinate",
+    "chunk_file",
+    "differing_files",
+    "group_files",
+    "read_whole",
+    "stamp",
+]
 
 
 class ChunkedArray(NamedTuple):
@@ -90,10 +98,15 @@ def group_files(
 
 def stamp(root: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write the ``files`` that are missing under ``root`` or differ; return their paths."""
-    differing = [path for path, data in files.items() if not _holds(root / path, data)]
+    differing = differing_files(root, files)
     for path in differing:
         write_atomically(root / path, files[path])
     return differing
+
+
+def differing_files(root: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Paths of ``files`` that are missing under ``root`` or hold something else."""
+    return [path for path, data in files.items() if not _holds(root / path, data)]
 
 
 def _holds(path: Path, data: bytes) -> bool:
