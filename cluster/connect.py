@@ -45,10 +45,12 @@ def connected(config: ClusterConfig) -> Iterator[Client]:
 
 
 def check_worker_versions(client: Client) -> None:
-    """Refuse workers that have another version of pairloom, or none."""
-    answers = client.run(_version, on_error="return")
-    for worker, answer in answers.items():
-        if answer != pairloom.__version__:
+    """Refuse workers that have another version of pairloom, or none.
+
+    Workers that come later, and those that could not answer, are asked again by each of their tasks.
+    """
+    for worker, answer in client.run(_version, on_error="return").items():
+        if answer != pairloom.__version__ and not isinstance(answer, OSError):
             raise VersionMismatch(
                 f"the driver has pairloom {pairloom.__version__}, the worker {worker} has {answer!r}"
             )

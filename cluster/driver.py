@@ -70,11 +70,16 @@ def look_at(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | 
 
 
 def _has_data(directory: Path) -> bool:
+    plan, stores = _plan_in(directory), ("features", "samples", "whitening")
+    return plan is not None and not any(unfinished_units(directory, plan, stores).values())
+
+
+def _plan_in(directory: Path) -> Plan | None:
+    """The plan of a directory. Without one, what its ledger holds is still believed by its keys."""
     try:
-        plan = Plan.read(directory)
+        return Plan.read(directory)
     except DamagedPlan:
-        return False
-    return not any(unfinished_units(directory, plan, ("features", "samples", "whitening")).values())
+        return None
 
 
 def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
@@ -94,12 +99,9 @@ def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool 
     Mismatch
         If something differs that decides the result. The message names every key.
     """
-    try:
-        old = Plan.read(directory)
-    except DamagedPlan:
-        # Nothing to differ from: what the ledger holds is believed by its keys.
-        old = fresh
-    assert old is not None
+    old = _plan_in(directory) or fresh
+    if old is None:
+        raise DamagedPlan(f"{directory}: the plan is gone, and so are the data")
     differing = old.differing_keys(config, fresh.fingerprints if fresh else old.fingerprints)
     if differing and not (update and fresh):
         listed = "\n".join(f"  {line}" for line in differing)
@@ -130,13 +132,19 @@ def unfinished_units(directory: Path, plan: Plan, which: tuple[str, ...] = STAGE
 
 
 def drive(
-    directory: Path, plan: Plan, data: FeatureSet | None, connect: Connect, stop: Stop, progress: Progress
+    directory: Path,
+    plan: Plan,
+    data: FeatureSet | None,
+    connect: Connect,
+    stop: Stop,
+    progress: Progress,
+    which: tuple[str, ...] = STAGES,
 ) -> None:
-    """Do everything of a run that is not done. The caller holds the lock of the directory."""
+    """Do everything of a run, or of some of its stages, that is not done. The caller holds the lock."""
     _sweep(directory)
     for path in stamp_groups(directory, plan.shape):
         say(directory, f"stamped {path}")
-    unfinished = _forget_damage(directory, plan, progress)
+    unfinished = _forget_damage(directory, plan, which, progress)
     with contextlib.ExitStack() as stack:
         client: Client | None = None
         for stage, units in unfinished.items():
@@ -153,10 +161,12 @@ def drive(
                 stop.raise_if_requested()
 
 
-def _forget_damage(directory: Path, plan: Plan, progress: Progress) -> dict[str, list[int]]:
+def _forget_damage(
+    directory: Path, plan: Plan, which: tuple[str, ...], progress: Progress
+) -> dict[str, list[int]]:
     """Take what is damaged out of the ledger, so that no worker believes it, and say what it was."""
     ledger = Ledger(directory)
-    unfinished = unfinished_units(directory, plan)
+    unfinished = unfinished_units(directory, plan, which)
     for stage, units in unfinished.items():
         for unit in units:
             entry = ledger.read(stage, unit)

@@ -167,7 +167,7 @@ class Plan:
         """Write ``run.json``."""
         content = self._content()
         sealed = {**content, "seal": digest_of(content)}
-        write_atomically(directory / "run.json", (json.dumps(sealed) + "\n").encode())
+        write_atomically(directory / "run.json", json.dumps(sealed).encode())
 
     @classmethod
     def read(cls, directory: Path) -> Plan:

@@ -14,6 +14,7 @@ Class names, and the two classes of each edge, are coordinates: ``xarray.open_za
 
 from __future__ import annotations
 
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -69,12 +70,17 @@ def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
 
 
 def stamp_groups(directory: Path, shape: RunShape) -> list[str]:
-    """Put every group's metadata and coordinates on disk where they are missing or damaged; return which."""
-    return [
-        f"{group}/{path}"
-        for group, files in run_groups(shape).items()
-        for path in stamp(directory / group, files)
-    ]
+    """Put every group's metadata and coordinates on disk where they are missing or damaged; return which.
+
+    Arrays that the run no longer has, those of a coupling method that was taken out, are removed.
+    """
+    stamped = []
+    for group, files in run_groups(shape).items():
+        members = {path.split("/")[0] for path in files}
+        for stranger in (path for path in directory.glob(f"{group}/*") if path.name not in members):
+            shutil.rmtree(stranger) if stranger.is_dir() else stranger.unlink()
+        stamped += [f"{group}/{path}" for path in stamp(directory / group, files)]
+    return stamped
 
 
 def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any:
