@@ -55,12 +55,16 @@ def run_task(task: Task) -> list[Receipt]:
             f"the driver has pairloom {task.version}, the worker on {_here()} has {pairloom.__version__}"
         )
     _one_blas_thread()
+    return [_run_wanted(task, unit) for unit in task.units]
+
+
+def _run_wanted(task: Task, unit: int) -> Receipt:
+    """Do a unit of a task, unless its driver is gone and the run directory has been given another plan."""
     directory = Path(task.directory)
     plan = _plan(directory)
     if plan.keys[task.stage] != task.key:
         raise StaleTask(f"{directory}: a task of an older plan was dropped")
-    work = _work(directory, plan, task.stage)
-    return [run_unit(directory, task.stage, unit, task.key, work) for unit in task.units]
+    return run_unit(directory, task.stage, unit, task.key, _work(directory, plan, task.stage))
 
 
 def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[int], list[Path]]) -> Receipt:

@@ -71,11 +71,20 @@ def run_here(
     *overrides: str,
     update: bool = False,
     stages: int = 7,
+    progress: Quiet | None = None,
 ) -> Plan:
     """Begin or resume a run on a client that is there; by default all stages but the report."""
     settings = load_config(config, overrides)
     fresh, data = look_at(settings, directory)
     directory.mkdir(exist_ok=True)
     plan = settle(directory, settings, fresh, update=update)
-    drive(directory, plan, data, lambda: contextlib.nullcontext(client), Stop(), Quiet(), STAGES[:stages])
+    drive(
+        directory,
+        plan,
+        data,
+        lambda: contextlib.nullcontext(client),
+        Stop(),
+        progress or Quiet(),
+        STAGES[:stages],
+    )
     return plan
