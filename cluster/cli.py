@@ -208,7 +208,7 @@ def attach(directory: Path) -> None:
     with _exits():
         with progress_for(_errors) as progress:
             found = run_status(directory)
-            while found.state == "running":
+            while found.state in ("submitted", "running"):
                 stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
                 progress.begin(stage, *found.stages[stage])
                 time.sleep(1.0)

@@ -21,6 +21,10 @@ __all__ = ["Insecure", "Unreachable", "check_worker_versions", "connected", "slu
 
 CONNECT_SECONDS = 15
 
+# A terminal sends Ctrl-C to workers too. The driver hears it and ends them; they need not each print a
+# traceback.
+_IGNORE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
 
 class Insecure(RuntimeError):
     """A scheduler that others can listen to and speak to."""
@@ -64,13 +68,10 @@ def _started_cluster(config: ClusterConfig) -> Any:
     if config.slurm is not None:
         return _slurm_cluster(config.slurm)
     workers = config.workers or os.cpu_count() or 1
-    processes = config.kind == "processes"
+    if config.kind == "threads":
+        return LocalCluster(1, workers, processes=False, dashboard_address="127.0.0.1:0")
     return LocalCluster(
-        n_workers=workers if processes else 1,
-        threads_per_worker=1 if processes else workers,
-        processes=processes,
-        host="127.0.0.1" if processes else None,
-        dashboard_address="127.0.0.1:0",
+        workers, 1, host="127.0.0.1", dashboard_address="127.0.0.1:0", preload=[_IGNORE_INTERRUPTS]
     )
 
 

@@ -15,7 +15,7 @@ __all__ = ["RunStatus", "run_status"]
 
 
 class RunStatus(NamedTuple):
-    """State of a run: ``running``, ``finished``, or ``unfinished`` and to be resumed.
+    """State of a run: ``submitted``, ``running``, ``finished``, or ``unfinished`` and to be resumed.
 
     ``stages`` counts units done and units in all; ``damaged`` is empty unless files were verified.
     """
