@@ -2,5 +2,9 @@
 
 from importlib.metadata import version
 
+from pairloom import graphs
+from pairloom.pipeline.completion import complete_logits
+from pairloom.pipeline.coupling import couple
+
 __version__ = version("pairloom")
-__all__ = ["__version__"]
+__all__ = ["__version__", "complete_logits", "couple", "graphs"]

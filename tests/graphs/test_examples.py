@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 
 import pytest
+
 from pairloom import graphs
 
 MODULES = [f"pairloom.graphs.{module.name}" for module in pkgutil.iter_modules(graphs.__path__)]

@@ -3,6 +3,7 @@ import json
 import networkx as nx
 import numpy as np
 import pytest
+
 from pairloom import graphs
 
 N = 7

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from pairloom import graphs
 from scipy.sparse.csgraph import minimum_spanning_tree
+
+from pairloom import graphs
 
 
 def degrees(graph):

@@ -1,0 +1,155 @@
+"""Bradley-Terry coupling, one sample after the other: Newton's method, its systems solved by conjugate gradients."""
+
+import numpy as np
+
+from pairloom.pipeline.accelerate import simd_kernel
+from pairloom.pipeline.coupling.exp32 import exp32_within
+from pairloom.pipeline.coupling.tensor_kernels import BLOCK, gather_upper
+from pairloom.pipeline.coupling.wlw2_kernels import CLIP
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+#: No p is smaller than exp of this.
+_LOWEST = -200.0
+#: A Newton step is solved to at most this share of its gradient, and to no less than the other: far from the end,
+#: closer costs more products than it saves steps.
+_LOOSE, _TIGHT = 0.1, 0.001
+
+
+@simd_kernel()
+def expected_wins(matrix, weights, wins):
+    """wins_i = sum_j n_ij r_ij, the right-hand side of the score equations [HT eq. 5]."""
+    n = wins.shape[0]
+    wins[:] = 0.0
+    for i in range(n):
+        logits, n_i, others = matrix[i, i + 1 : n], weights[i, i + 1 : n], wins[i + 1 :]
+        own = 0.0
+        for j in range(logits.shape[0]):
+            odds = exp32_within(min(max(logits[j], -CLIP), CLIP))
+            r_ji = _ONE / (_ONE + odds)
+            others[j] += n_i[j] * r_ji
+            own += n_i[j] * (odds * r_ji)
+        wins[i] += own
+
+
+@simd_kernel()
+def score_and_curvature(wins, weights, p, score, H, diagonal):
+    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt (minus the Hessian off its diagonal) and its row sums."""
+    n = wins.shape[0]
+    for t in range(n):
+        n_t, row, p_t = weights[t], H[t], p[t]
+        expected, curvature = 0.0, 0.0
+        for j in range(n):
+            inverse = 1 / (p_t + p[j])
+            mean = n_t[j] * (p_t * inverse)
+            product = mean * (p[j] * inverse)
+            row[j] = product
+            expected += mean
+            curvature += product
+        score[t] = wins[t] - expected
+        diagonal[t] = curvature
+
+
+@simd_kernel()
+def laplacian_product(H, t, x):
+    """sum_j H_tj (x_t - x_j): by differences, or the weak ties between a winner and the rest drown in rounding."""
+    row, x_t = H[t], x[t]
+    product = _ZERO
+    for j in range(x.shape[0]):
+        product += row[j] * (x_t - x[j])
+    return product
+
+
+@simd_kernel()
+def newton_step(H, diagonal, score, forcing, step, residue, direction, image):
+    """Solve sum_j H_tj (step_t - step_j) = score_t by conjugate gradients with the diagonal as preconditioner.
+
+    It stops at `forcing` times the score, in the preconditioned norm. The Laplacian has the constants for a null space;
+    the score is orthogonal to them, so the iterates stay so.
+    """
+    n = diagonal.shape[0]
+    slope = _ZERO
+    for t in range(n):
+        step[t] = _ZERO
+        residue[t] = score[t]
+        direction[t] = residue[t] / diagonal[t]
+        slope += residue[t] * direction[t]
+    enough = np.float32(forcing * forcing) * slope
+    for _ in range(n + 1):
+        if slope <= enough:
+            break
+        bend = _ZERO
+        for t in range(n):
+            image[t] = laplacian_product(H, t, direction)
+            bend += direction[t] * image[t]
+        if bend <= 0:  # rounding: what is left of the residue is noise
+            break
+        length, before = slope / bend, slope
+        slope = _ZERO
+        for t in range(n):
+            step[t] += length * direction[t]
+            residue[t] -= length * image[t]
+            slope += residue[t] * residue[t] / diagonal[t]
+        for t in range(n):
+            direction[t] = residue[t] / diagonal[t] + slope / before * direction[t]
+
+
+@simd_kernel()
+def take_step(step, u, p, odds):
+    """Move u = log p along the step, p = softmax(u). Returns the largest change of p and the share of the step taken.
+
+    The loss is logistic in the differences of u, so the step shortened by log(1 + d) / d, d its spread, always
+    descends (Sun and Tran-Dinh 2019, generalised self-concordance with nu = 2), and near the end it is Newton's own.
+    """
+    n = u.shape[0]
+    low, high = step[0], step[0]
+    for t in range(n):
+        low, high = min(low, step[t]), max(high, step[t])
+    spread = high - low
+    share = np.log1p(spread) / spread if spread > 1e-8 else 1.0
+    highest = -np.inf
+    for t in range(n):
+        u[t] += share * step[t]
+        highest = max(highest, u[t])
+    change, mass = 0.0, 0.0
+    for t in range(n):
+        u[t] = max(u[t] - highest, _LOWEST)
+        odds[t] = np.exp(u[t])
+        mass += odds[t]
+    for t in range(n):
+        new = odds[t] / mass
+        change = max(change, abs(new - p[t]))
+        p[t] = new
+    return change, share
+
+
+@simd_kernel()
+def couple_bradley_terry(
+    L, start, stop, weights, potentials, width, tolerance, limit, p, iterations, residual
+):
+    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from potentials[r].
+
+    Rows are padded to width; `weights` is float64 with a zero diagonal.
+    """
+    n = L.shape[0]
+    matrices = np.zeros((BLOCK, n, width), np.float32)
+    H, direction = np.zeros((n, width), np.float32), np.zeros(width, np.float32)
+    diagonal, score, step, residue, image = np.empty((5, n), np.float32)
+    wins, u, x, odds = np.zeros((4, n), np.float64)
+    for low in range(start, stop, BLOCK):
+        gather_upper(L, low, stop, matrices)
+        for r in range(low, min(low + BLOCK, stop)):
+            expected_wins(matrices[r - low], weights, wins)
+            u[:] = potentials[r]
+            step[:] = _ZERO
+            take_step(step, u, x, odds)
+            change, left, newton = 1.0, 1.0, 0
+            while left > tolerance and newton < limit:
+                newton += 1
+                forcing = min(max(change, _TIGHT), _LOOSE)
+                score_and_curvature(wins, weights, x, score, H, diagonal)
+                newton_step(H, diagonal, score, forcing, step, residue, direction, image)
+                change, share = take_step(step, u, x, odds)
+                # What is still to come: the rest of the step, what it left unsolved, and its second order.
+                left = change * ((1 - share) / share + forcing + change)
+            iterations[r], residual[r] = newton, left
+            p[r] = x

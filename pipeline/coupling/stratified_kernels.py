@@ -1,0 +1,164 @@
+"""The stationary vector of each sample's Markov chain: Gauss-Seidel in float32, GTH in float64 where that is slow."""
+
+import numpy as np
+
+from pairloom.pipeline.accelerate import kernel, simd_kernel
+from pairloom.pipeline.coupling.exp32 import exp32
+from pairloom.pipeline.coupling.sweeps import FLOOR, GROUP, error_left, row_product
+from pairloom.pipeline.coupling.tensor_kernels import BLOCK, gather_upper
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+#: Residual logits beyond this leave float32's range once they are multiplied: such a sample is solved directly.
+_RANGE = np.float32(60)
+
+
+@simd_kernel()
+def residual_odds(matrix, u, a, F, s):
+    """Split the chain into potentials and residuals: M_ij = a_i F_ij / s_j off the diagonal, with F_ij F_ji = 1.
+
+    L_ij = u_i - u_j + e_ij, a_i = exp(u_i), F_ij = exp(e_ij) with a zero diagonal, s_j = sum_{i != j} a_i F_ij. The
+    residuals are antisymmetric, so half of the exponentials are reciprocals of the other half, and small, so that
+    float32 holds them whatever the logits.
+
+    Returns how many |e_ij| are beyond float32's reach.
+    """
+    n = u.shape[0]
+    beyond = _ZERO
+    s[:] = _ZERO
+    for i in range(n):
+        logits, odds = matrix[i, i + 1 : n], F[i, i + 1 : n]
+        others_u, others_a, others_s = u[i + 1 :], a[i + 1 :], s[i + 1 :]
+        u_i, a_i, own = u[i], a[i], _ZERO
+        # Two loops: LLVM gives up on SIMD where it would have to prove that five arrays do not overlap.
+        for j in range(logits.shape[0]):
+            e = logits[j] - (u_i - others_u[j])
+            beyond += np.float32(abs(e) > _RANGE)
+            odds[j] = exp32(e)
+        for j in range(logits.shape[0]):
+            others_s[j] += a_i * odds[j]
+            own += others_a[j] / odds[j]
+        s[i] += own
+        F[i, i] = _ZERO
+    for j in range(n):
+        for i in range(j):
+            F[j, i] = _ONE / F[i, j]
+    return beyond
+
+
+@simd_kernel()
+def gauss_seidel(F, gain, total, x, tolerance, limit):
+    """Sweep x_i <- gain_i sum_j F_ij x_j until p_i = x_i total_i is within the tolerance of its limit.
+
+    Returns sweeps and the estimated error that is left.
+    """
+    n = gain.shape[0]
+    products, steps = np.empty(n, np.float32), np.empty(n, np.float32)
+    previous, left = _ONE, _ONE
+    for sweep in range(limit):
+        change = _ZERO
+        for low in range(0, n, GROUP):
+            high = min(low + GROUP, n)
+            for i in range(low, high):
+                products[i] = row_product(F, i, x)
+            for i in range(low, high):
+                for j in range(low, i):
+                    products[i] += F[i, j] * steps[j]
+                steps[i] = gain[i] * products[i] - x[i]
+                change = max(change, abs(steps[i]) * total[i])
+            for i in range(low, high):
+                x[i] += steps[i]
+        mass = _ZERO
+        for i in range(n):
+            mass += x[i] * total[i]
+        for i in range(n):
+            x[i] *= _ONE / mass
+        change /= mass
+        left = error_left(change, previous)
+        previous = change
+        if left <= tolerance or change <= FLOOR:
+            return sweep + 1, min(left, tolerance)
+    return limit, left
+
+
+@simd_kernel()
+def chain_of(matrix, chain):
+    """Column j of the chain is the softmax of column j of L, given above the diagonal; in float64, nothing zero."""
+    n = chain.shape[0]
+    for j in range(n):
+        highest = 0.0
+        for i in range(n):
+            logit = np.float64(matrix[i, j] if i < j else -matrix[j, i])
+            chain[i, j] = logit if i != j else 0.0
+            highest = max(highest, chain[i, j])
+        total = 0.0
+        for i in range(n):
+            chain[i, j] = max(np.exp(chain[i, j] - highest), 1e-300)
+            total += chain[i, j]
+        for i in range(n):
+            chain[i, j] /= total
+
+
+@simd_kernel()
+def stationary_gth(chain, p):
+    """The stationary vector by the elimination of Grassmann, Taksar and Heyman: no subtraction, so no cancellation.
+
+    The chain is overwritten.
+    """
+    n = chain.shape[0]
+    for last in range(n - 1, 0, -1):
+        leaving = 0.0
+        for i in range(last):
+            leaving += chain[i, last]
+        arrivals = chain[last, :last]
+        for j in range(last):
+            arrivals[j] /= leaving
+        for i in range(last):
+            row, through = chain[i, :last], chain[i, last]
+            for j in range(last):
+                row[j] += through * arrivals[j]
+    mass = 1.0
+    p[0] = 1.0
+    for i in range(1, n):
+        p[i] = 0.0
+        for j in range(i):
+            p[i] += p[j] * chain[i, j]
+        mass += p[i]
+    for i in range(n):
+        p[i] /= mass
+
+
+@kernel()
+def couple_stratified(L, start, stop, potentials, width, tolerance, limit, p, iterations, residual):
+    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop); rows padded to width.
+
+    A sample that `limit` sweeps do not settle, or whose residuals leave float32, is solved directly: iterations 0.
+    """
+    n = L.shape[0]
+    matrices = np.zeros((BLOCK, n, width), np.float32)
+    F, x = np.zeros((n, width), np.float32), np.zeros(width, np.float32)
+    u, a, s, gain, total = np.empty((5, n), np.float32)
+    chain, direct = np.empty((n, n), np.float64), np.empty(n, np.float64)
+    for low in range(start, stop, BLOCK):
+        gather_upper(L, low, stop, matrices)
+        for r in range(low, min(low + BLOCK, stop)):
+            matrix = matrices[r - low]
+            u[:] = potentials[r]
+            highest = u.max()
+            for i in range(n):
+                u[i] -= highest
+                a[i] = exp32(u[i])
+            beyond = residual_odds(matrix, u, a, F, s)
+            for i in range(n):
+                gain[i] = a[i] / s[i]
+                total[i] = s[i] + a[i]
+                x[i] = a[i] / total[i]
+            iterations[r], residual[r] = 0, np.inf
+            if beyond == 0:
+                iterations[r], residual[r] = gauss_seidel(F, gain, total, x, tolerance, limit)
+                for i in range(n):
+                    p[r, i] = x[i] * total[i]
+            if not residual[r] <= tolerance:
+                chain_of(matrix, chain)
+                stationary_gth(chain, direct)
+                iterations[r], residual[r] = 0, 0.0
+                p[r] = direct
