@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pairloom
 from dask.utils import format_bytes, format_time
 from distributed import Client, fire_and_forget, performance_report
+from rich.console import Console
+from rich.table import Table
+
+import pairloom
 from pairloom.cluster.connect import Insecure, Unreachable, connected
 from pairloom.cluster.driver import drive, load_data, look_at, settle, unfinished_units
 from pairloom.cluster.estimate import seconds_per_pair
@@ -35,8 +38,6 @@ from pairloom.pipeline.config import Config, ConfigError, load_config, with_over
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
 from pairloom.pipeline.report import table_rows
-from rich.console import Console
-from rich.table import Table
 
 __all__ = ["main"]
 

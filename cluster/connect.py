@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pairloom
 from distributed import Client, LocalCluster
 from distributed.security import Security
+
+import pairloom
 from pairloom.cluster.units import VersionMismatch
 from pairloom.pipeline.config import ClusterConfig, SlurmConfig
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from distributed import Client
+
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import Stop, Waves

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.units import machine_settings
 from pairloom.pipeline.features import FeatureSet

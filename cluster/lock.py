@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 import psutil
+
 from pairloom.pipeline.atomic_file import create_exclusively, write_atomically
 
 __all__ = ["Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pairloom
 from dask.utils import format_bytes, parse_bytes
 from numpy.typing import NDArray
+
+import pairloom
 from pairloom import graphs
 from pairloom.cluster.tiles import (
     default_edges_per_tile,

@@ -6,10 +6,11 @@ import time
 from types import TracebackType
 from typing import Self
 
-from pairloom.cluster.units import Receipt
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+
+from pairloom.cluster.units import Receipt
 
 __all__ = ["Bar", "Lines", "Quiet", "progress_for"]
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from distributed import worker_client
+
 from pairloom.cluster.connect import check_worker_versions
 from pairloom.cluster.driver import drive, look_at, settle
 from pairloom.cluster.lock import STALE_SECONDS, Locked, RunLock

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 
-import pairloom
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.comm.core import CommClosedError
+
+import pairloom
 from pairloom.cluster.units import Receipt, Task, VersionMismatch, run_task
 
 __all__ = ["ClusterLost", "DiskFull", "Stop", "Stopped", "UnitFailed", "Waves"]

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from threadpoolctl import threadpool_limits
+
 import pairloom
 from pairloom.cluster.ledger import Entry, Ledger
 from pairloom.cluster.plan import Plan
 from pairloom.pipeline import stages
 from pairloom.pipeline.machines import MachineSettings
-from threadpoolctl import threadpool_limits
 
 __all__ = ["Receipt", "StaleTask", "Task", "VersionMismatch", "run_task", "run_unit", "say"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import zict
 from numpy.typing import NDArray
+
 from pairloom.pipeline.run_directory import open_group
 from pairloom.pipeline.zarr_layout import read_whole
 

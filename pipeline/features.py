@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike, NDArray
+
 from pairloom.pipeline import imagenet50
 
 __all__ = [

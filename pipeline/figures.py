@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+
 from pairloom.pipeline.evaluation import Reliability, Scores
 
 __all__ = ["accuracy_figure", "confusion_figure", "graph_figure", "reliability_figure", "save_figure"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+
 from pairloom.pipeline.logits import edge_logits
 from pairloom.pipeline.run_directory import RunShape, open_group
 from pairloom.pipeline.stages import couple_logits, read_machines

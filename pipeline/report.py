@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+
 from pairloom.pipeline import figures
 from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.evaluation import confusion_counts, reliability, scores, worst_pairs

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+
 from pairloom.pipeline.zarr_layout import ChunkedArray, Coordinate, chunk_file, group_files, stamp
 
 __all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks"]

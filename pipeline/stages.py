@@ -7,13 +7,16 @@ it writes the same bytes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+
 from pairloom.pipeline import whitening
+from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
 from pairloom.pipeline.feature_store import read_classes
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.logits import edge_logits
@@ -131,13 +134,40 @@ def couple_logits(
     scales: Mapping[str, float],
     tensor: NDArray[np.float32] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
-    """Probabilities (sample, class) by each method of ``scales``, from logits in the order of the tiles."""
-    order = np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))  # that of pairloom.graphs.edge_array
-    return couple_slab(logits[order], model_graph(shape), tuple(scales), tensor=tensor)
+    """Probabilities (sample, class) by each method, from logits in the order of the tiles.
+
+    Parameters
+    ----------
+    logits
+        (E, samples), as the machines say them.
+    scales
+        What the logits are multiplied by, for each method.
+    tensor
+        (N, N, samples), where the completed logits are written if they are wanted. They are not scaled.
+    """
+    completion = _completion(shape.edges.tobytes(), len(shape.classes))
+    logits = logits[np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))]  # the order of completion.edges
+    if tensor is not None:
+        complete_slab(logits, completion, tensor)
+    coupled = {}
+    for scale in sorted(set(scales.values())):
+        methods = [method for method, own in scales.items() if own == scale]
+        coupled |= couple_slab(np.float32(scale) * logits, completion, methods)
+    return coupled
+
+
+@functools.lru_cache(maxsize=4)
+def _completion(edges: bytes, classes: int) -> Completion:
+    """The completion of a graph given by its edges; found once in a process, not once a slab."""
+    return plan_completion(_graph(np.frombuffer(edges, np.int64).reshape(-1, 2), classes))
 
 
 def model_graph(shape: RunShape) -> nx.Graph:
     """The model graph of the run."""
-    graph = nx.empty_graph(len(shape.classes))
-    graph.add_edges_from(shape.edges.tolist())
+    return _graph(shape.edges, len(shape.classes))
+
+
+def _graph(edges: NDArray[np.int64], classes: int) -> nx.Graph:
+    graph = nx.empty_graph(classes)
+    graph.add_edges_from(edges.tolist())
     return graph

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from pairloom.pipeline.atomic_file import write_atomically
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore, MemoryStore
+
+from pairloom.pipeline.atomic_file import write_atomically
 
 __all__ = [
     "ChunkedArray",

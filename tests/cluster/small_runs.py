@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from distributed import Client
+
 from pairloom.cluster.driver import drive, look_at, settle
 from pairloom.cluster.plan import STAGES, Plan
 from pairloom.cluster.progress import Quiet

@@ -17,13 +17,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pairloom
 import pytest
+from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
+
+import pairloom
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Plan
 from pairloom.cluster.status import run_status
 from pairloom.cluster.units import Task, run_task
-from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 
 pytestmark = pytest.mark.faults
 

@@ -15,10 +15,11 @@ from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
+
 from pairloom.cluster.plan import DamagedPlan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.status import run_status
-from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
 
 # What a person may change between two drivers: coupling methods, test samples.
 VARIANTS = {
