@@ -1,18 +1,39 @@
-"""The one way in which Pairloom compiles a kernel.
-
-Kernels are serial and release the GIL: whoever calls them (a thread pool, a Dask worker) decides what runs at
-once. They are cached on disk, so that a worker does not compile again what its neighbour has compiled.
-"""
+"""The one way in which this package compiles a kernel."""
 
 from functools import partial
 
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
-#: Reductions may be reordered and products fused, which is what lets a sum use SIMD (a dot product of 200 floats:
-#: 4 times faster). Nothing that would let the compiler assume that NaN or infinity cannot occur.
-SIMD = frozenset({"contract", "reassoc"})
-
-# Division by zero gives inf or NaN, as numpy's does: a check that raises would keep every loop with a `/` from SIMD.
+# Kernels are serial and release the GIL: the executor decides what runs in parallel, never a kernel.
+# Division as numpy does it (x / 0 is inf): a check that raises would keep a loop from being vectorised.
 kernel = partial(njit, nogil=True, cache=True, error_model="numpy")
-simd_kernel = partial(kernel, fastmath=set(SIMD))
-inline_kernel = partial(njit, nogil=True, error_model="numpy", inline="always", fastmath=set(SIMD))
+
+# Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone, which fastmath=True does not.
+SIMD = {"reassoc", "contract"}
+simd_kernel = partial(kernel, fastmath=SIMD)
+inline_kernel = partial(njit, nogil=True, error_model="numpy", inline="always", fastmath=SIMD)
+
+# Maxima need more: a NaN must not reach a kernel that is compiled with these.
+REORDERED = SIMD | {"nnan", "nsz"}
+
+
+@intrinsic
+def maximum(typing_context, a, b):
+    """max(a, b) of two floats of one type, not NaN, in the form that LLVM vectorises as a reduction.
+
+    Numba's own max() and `a if a > b else b` do not carry the flags of REORDERED: a running maximum over 400
+    float32 takes 790 ns with them and 80 ns with this.
+    """
+    if a != b or not isinstance(a, types.Float):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        real = arguments[0].type
+        function = builder.module.declare_intrinsic(
+            "llvm.maxnum", [real], ir.FunctionType(real, [real, real])
+        )
+        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+    return a(a, a), generate

@@ -65,7 +65,7 @@ def _bipartite_potentials(completion):
 
 
 def _operator_potentials(completion):
-    """For any model graph: the matrix of the map, sums through common neighbours by a kernel, the rest by potentials."""
+    """For any model graph: the matrix of the map. Common neighbours by a kernel, the rest by potentials."""
     n, n_edges = completion.n_classes, len(completion.edges)
     operator = np.zeros((n, n_edges), np.float32)
     mean_operator(completion.trained, completion.offsets, completion.neighbours, completion.edge_of, operator)

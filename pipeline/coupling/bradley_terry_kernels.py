@@ -33,7 +33,7 @@ def expected_wins(matrix, weights, wins):
 
 @simd_kernel()
 def score_and_curvature(wins, weights, p, score, H, diagonal):
-    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt (minus the Hessian off its diagonal) and its row sums."""
+    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt, minus the Hessian's entry, and its row sums."""
     n = wins.shape[0]
     for t in range(n):
         n_t, row, p_t = weights[t], H[t], p[t]

@@ -26,8 +26,8 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     .. math:: \sum_{i<j} n_{ij} (u_i - u_j - L_{ij})^2, \qquad p_i = e^{u_i} / \sum_j e^{u_j}
 
     where L_ij is the log-odds of class i against j and n_ij the weight of that pair (1 unless given). With equal
-    weights the minimum is u_i = (1/N) sum_j L_ij: one pass over memory, no iteration. Adding c_i - c_j to every L_ij multiplies
-    p_i by exp(c_i), so new priors can be applied before or after coupling alike.
+    weights the minimum is u_i = (1/N) sum_j L_ij: one pass over memory, no iteration. Adding c_i - c_j to every L_ij
+    multiplies p_i by exp(c_i), so new priors can be applied before or after coupling alike.
 
     Choose it when speed matters, when priors change after training, or when a gradient through the coupling is wanted.
     """

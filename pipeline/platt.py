@@ -1,0 +1,44 @@
+"""Platt scaling: from a machine's decision value f to P(y = +1 | f) = 1 / (1 + exp(A f + B))."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pairloom.pipeline.platt_kernels import newton
+
+
+class Platt(NamedTuple):
+    """The pairwise logit of decision value f is -(A f + B)."""
+
+    A: float
+    B: float
+    iterations: int
+    converged: bool
+
+
+def fit_platt(decision_values, y, sample_weight=None, tolerance=1e-5, max_iterations=100):
+    """Maximum likelihood of (A, B) against Platt's targets, which a prior keeps away from 0 and 1.
+
+    Parameters
+    ----------
+    decision_values : (n,) of samples that the machine was not fitted on.
+    y : (n,) of -1 and +1.
+    sample_weight : (n,), optional. n+ and n- below are then sums of weights.
+    tolerance : largest component of the gradient, per unit of weight and of the decision values' scale.
+
+    Notes
+    -----
+    t+ = (n+ + 1) / (n+ + 2), t- = 1 / (n- + 2), and the start is A = 0, B = log((n- + 1) / (n+ + 1)) [LW 8].
+    """
+    f = np.ascontiguousarray(decision_values, np.float64)
+    positive = np.asarray(y) > 0
+    weight = np.ones(len(f)) if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)
+    n_plus, n_minus = weight[positive].sum(), weight[~positive].sum()
+    t = np.where(positive, (n_plus + 1) / (n_plus + 2), 1 / (n_minus + 2))
+    # Newton does not see the scale of f, but sigma and the tolerance do.
+    scale = np.abs(f).max(initial=0.0) or 1.0
+    B = np.log((n_minus + 1) / (n_plus + 1))
+    A, B, iterations, converged = newton(
+        f / scale, t, weight, 0.0, B, tolerance * weight.sum(), max_iterations
+    )
+    return Platt(A / scale, B, iterations, converged)
