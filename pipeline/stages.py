@@ -149,7 +149,7 @@ def couple_logits(
     logits = logits[np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))]  # the order of completion.edges
     if tensor is not None:
         complete_slab(logits, completion, tensor)
-    coupled = {}
+    coupled: dict[str, NDArray[np.float32]] = {}
     for scale in sorted(set(scales.values())):
         methods = [method for method, own in scales.items() if own == scale]
         coupled |= couple_slab(np.float32(scale) * logits, completion, methods)
