@@ -27,7 +27,7 @@ from pairloom.cluster.connect import Insecure, Unreachable, connected
 from pairloom.cluster.driver import drive, load_data, look_at, settle, unfinished_units
 from pairloom.cluster.estimate import seconds_per_pair
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.lock import Locked, RunLock, newest_driver, request_cancel
+from pairloom.cluster.lock import SUBMITTED, Locked, RunLock, request_cancel
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
@@ -181,7 +181,7 @@ def submit(
             where.mkdir(parents=True, exist_ok=True)
             with RunLock(where) as lock:
                 settle(where, settings, fresh, update=update)
-                lock.end_as("submitted")
+                lock.end_as(SUBMITTED)
             fire_and_forget(
                 client.submit(drive_on_worker, str(where), key=f"pairloom-driver-{time.time_ns()}")
             )
@@ -229,7 +229,7 @@ def cancel(directory: Path, wait: bool) -> None:
         if driver is None:
             click.echo(f"No driver is at work on {directory}.")
             return
-        while wait and newest_driver(directory)[1]:
+        while wait and run_status(directory).state in ("submitted", "running"):
             time.sleep(0.2)
         click.echo(f"Cancelled the driver ({driver}). Resume with: pairloom resume {directory}")
 

@@ -26,11 +26,14 @@ import psutil
 
 from pairloom.pipeline.atomic_file import create_exclusively, write_atomically
 
-__all__ = ["Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]
+__all__ = ["SUBMITTED", "Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]
 
 HEARTBEAT_SECONDS = 2.0
 # A driver on another host cannot be looked at: it counts as dead after this long without a heartbeat.
 STALE_SECONDS = 60.0
+
+# The outcome of a driver that only sends another one to the cluster.
+SUBMITTED = "submitted"
 
 
 class Locked(RuntimeError):
@@ -115,16 +118,17 @@ class RunLock:
         return self._folder / _name(self._number)
 
     def _beat(self) -> None:
-        while not self._released.wait(HEARTBEAT_SECONDS):
+        while True:
             if newest_number(self._folder) > self._number:
                 self._on_stop("another driver took over this run directory")
                 return
             if self._path.with_suffix(".cancel").exists():
                 self._on_stop("cancelled")
-                return
             # A record that was damaged heals here too, before anyone else can take it for a dead driver's.
             with contextlib.suppress(OSError):  # a full disk stops the run where it writes results, not here
                 write_atomically(self._path, _encoded(self._driver))
+            if self._released.wait(HEARTBEAT_SECONDS):
+                return
 
 
 def newest_number(folder: Path) -> int:
@@ -141,13 +145,16 @@ def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
 
 
 def request_cancel(directory: Path) -> Driver | None:
-    """Ask the driver at work on a directory to stop, and return it; None where none is at work."""
-    driver, alive = newest_driver(directory)
-    if not alive:
-        return None
+    """Ask the driver of a directory, at work or submitted, to stop, and return it; None where there is
+    none."""
     folder = directory / "drivers"
-    # The request is for this driver and no later one, so it can stay when the driver is gone.
-    create_exclusively((folder / _name(newest_number(folder))).with_suffix(".cancel"), b"")
+    driver, alive = newest_driver(directory)
+    submitted = driver is not None and driver.outcome == SUBMITTED
+    if not (alive or submitted):
+        return None
+    # The request is for one driver and no later one, so it can stay when that driver is gone.
+    number = newest_number(folder) + submitted
+    create_exclusively((folder / _name(number)).with_suffix(".cancel"), b"")
     return driver
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.lock import newest_driver
+from pairloom.cluster.lock import SUBMITTED, Driver, newest_driver
 from pairloom.cluster.plan import STAGES, Plan
 from pairloom.pipeline.run_directory import run_groups
 from pairloom.pipeline.zarr_layout import differing_files
@@ -44,11 +44,21 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
         damaged += _damaged_metadata(directory, plan)
     driver, alive = newest_driver(directory)
     finished = not damaged and all(done == total for done, total in stages.values())
-    state = "running" if alive else "finished" if finished else "unfinished"
-    outcome = (
-        f"{driver}, {driver.outcome or 'at work' if alive or driver.ended else 'died'}" if driver else None
-    )
-    return RunStatus(str(directory), state, stages, outcome, damaged)
+    return RunStatus(str(directory), _state(driver, alive, finished), stages, _told(driver, alive), damaged)
+
+
+def _state(driver: Driver | None, alive: bool, finished: bool) -> str:
+    if alive:
+        return "running"
+    if finished:
+        return "finished"
+    return "submitted" if driver is not None and driver.outcome == SUBMITTED else "unfinished"
+
+
+def _told(driver: Driver | None, alive: bool) -> str | None:
+    if driver is None:
+        return None
+    return f"{driver}: {driver.outcome or ('at work' if alive else 'died')}"
 
 
 def _damaged_metadata(directory: Path, plan: Plan) -> list[str]:

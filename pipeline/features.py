@@ -237,15 +237,23 @@ def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.flo
     return X
 
 
+def _labels(values: ArrayLike) -> NDArray[Any]:
+    """Labels as an array; text of every kind becomes ``str``."""
+    labels = np.asarray(values)
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8")
+    return np.array(labels.tolist(), np.str_) if labels.dtype.kind == "T" else labels
+
+
 def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
     """The values that labels take, sorted or in the order of ``classes``, and the names of the classes."""
-    y = np.asarray(arrays["y_train"])
+    y = _labels(arrays["y_train"])
     if y.ndim != 1:
         raise ValueError(f"{source}: y_train must be one label a sample, got shape {y.shape}")
     if "classes" not in arrays:
         values = np.unique(y)
         return values, tuple(str(value) for value in values)
-    names = tuple(str(name) for name in arrays["classes"])
+    names = tuple(str(name) for name in _labels(arrays["classes"]))
     if len(set(names)) != len(names):
         raise ValueError(
             f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once"
@@ -255,7 +263,7 @@ def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDAr
 
 
 def _encoded(labels: ArrayLike, values: NDArray[Any], name: str, source: str, rows: int) -> NDArray[np.int64]:
-    y = np.asarray(labels)
+    y = _labels(labels)
     if y.shape != (rows,):
         raise ValueError(
             f"{source}: {name} must be one label for each of {rows} samples, got shape {y.shape}"

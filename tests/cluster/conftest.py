@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from dask_processes import DaskProcesses
 from distributed import Client, LocalCluster
 from small_runs import run_here, write_config, write_features
 
@@ -33,3 +34,11 @@ def small_run(small_config, client, tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "small"
     run_here(small_config, directory, client, stages=8)
     return directory
+
+
+@pytest.fixture
+def dask_processes(tmp_path):
+    """A scheduler without workers, as a process."""
+    processes = DaskProcesses(tmp_path)
+    yield processes
+    processes.close()

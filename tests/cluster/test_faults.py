@@ -10,14 +10,12 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dask_processes import finish, kill_and_reap, pairloom_process, wait_until
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 
 import pairloom
@@ -27,69 +25,6 @@ from pairloom.cluster.status import run_status
 from pairloom.cluster.units import Task, run_task
 
 pytestmark = pytest.mark.faults
-
-PATIENCE = 120.0
-
-
-def wait_until(condition, what: str, patience: float = PATIENCE):
-    deadline = time.monotonic() + patience
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {patience} s for {what}"
-        time.sleep(0.005)
-    return found
-
-
-def pairloom_process(*arguments: object, **options) -> subprocess.Popen:
-    command = [sys.executable, "-m", "pairloom", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
-def finish(process: subprocess.Popen) -> tuple[int, str]:
-    """Exit code and standard error of a process."""
-    _, errors = process.communicate(timeout=PATIENCE)
-    return process.returncode, errors
-
-
-class DaskProcesses:
-    """A scheduler and workers on loopback, each a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._log = (folder / "dask.txt").open("wb")
-        self.scheduler_file = folder / "scheduler.json"
-        self.workers: list[subprocess.Popen] = []
-        self.start_scheduler()
-
-    def _start(self, module: str, *arguments: str, **options) -> subprocess.Popen:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", "--host", "127.0.0.1", *arguments]
-        return subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=self._folder, **options)
-
-    def start_scheduler(self) -> None:
-        self.scheduler_file.unlink(missing_ok=True)
-        file = str(self.scheduler_file)
-        self.scheduler = self._start("dask_scheduler", "--port=0", "--no-dashboard", "--scheduler-file", file)
-        wait_until(self.scheduler_file.exists, "the scheduler")
-
-    def start_worker(self, **options) -> subprocess.Popen:
-        file = str(self.scheduler_file)
-        arguments = ("--no-nanny", "--no-dashboard", "--nthreads=1", "--scheduler-file", file)
-        self.workers.append(self._start("dask_worker", *arguments, **options))
-        return self.workers[-1]
-
-    def close(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
-        self._log.close()
-
-
-@pytest.fixture
-def dask_processes(tmp_path) -> Iterator[DaskProcesses]:
-    processes = DaskProcesses(tmp_path)
-    try:
-        yield processes
-    finally:
-        processes.close()
 
 
 @pytest.fixture(scope="session")
@@ -147,11 +82,6 @@ def stop_in_mid_unit(directory: Path, stage: str, pids: set[int]) -> tuple[int, 
         return None
 
     return wait_until(frozen, f"a worker in the middle of {stage}")
-
-
-def kill_and_reap(process: subprocess.Popen) -> None:
-    process.kill()
-    process.wait()
 
 
 def units_begun_again(directory: Path, stage: str) -> int:

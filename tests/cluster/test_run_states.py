@@ -142,7 +142,7 @@ def test_every_way_through_a_run_ends_in_the_same_bytes(world):
             shutil.rmtree(self.folder)
 
     Run.TestCase.settings = settings(
-        max_examples=12,
+        max_examples=8,
         stateful_step_count=10,
         deadline=None,
         suppress_health_check=list(HealthCheck),
