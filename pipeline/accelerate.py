@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 # Division as numpy does it (x / 0 is inf): a check that raises would keep a loop from being vectorised.
 kernel = partial(njit, nogil=True, cache=True, error_model="numpy")
 
-# Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone, which fastmath=True does not.
+# Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone; fastmath=True does not.
 SIMD = {"reassoc", "contract"}
 simd_kernel = partial(kernel, fastmath=SIMD)
 inline_kernel = partial(njit, nogil=True, error_model="numpy", inline="always", fastmath=SIMD)
@@ -23,8 +23,8 @@ REORDERED = SIMD | {"nnan", "nsz"}
 def maximum(typing_context, a, b):
     """max(a, b) of two floats of one type, not NaN, in the form that LLVM vectorises as a reduction.
 
-    Numba's own max() and `a if a > b else b` do not carry the flags of REORDERED: a running maximum over 400
-    float32 takes 790 ns with them and 80 ns with this.
+    Numba's own max() does not carry the flags of REORDERED to the comparison: to choose a partner among 400
+    rows (`svm_kernels.best_partner`) takes 535 ns with it and 100 ns with this.
     """
     if a != b or not isinstance(a, types.Float):
         return None

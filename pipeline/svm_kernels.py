@@ -12,14 +12,14 @@ terms of which none is negative, so that nothing cancels in float32:
 
 A row with C_i = 0 cannot move and adds nothing: to leave rows out of a fit is to set their C_i to zero.
 
-Everything is generic in the type of X and K: float32 for speed, float64 where C |x|^2 is beyond 1e6.
+Everything is generic in the type of X and K: float32 for speed, float64 for tolerances beyond its reach.
 """
 
 import numpy as np
 
 from pairloom.pipeline.accelerate import REORDERED, kernel, maximum
 
-CHECK_EVERY = 32  # SMO steps between two looks at the gap, which costs about as much as two steps
+CHECK_EVERY = 32  # SMO steps between two looks at the gap
 FIRST_ROWS = 32  # of each class in the first working set: fewer cost another pass over X, more a larger Gram
 INNER = 0.3  # of the tolerance may be left to the working set, the rest to the rows outside
 STEPS = 8  # of SMO per row of the working set, before the rows outside are looked at again
@@ -76,12 +76,12 @@ def gap_at(b, F, beta, lower, upper):
 
 
 @kernel(fastmath=REORDERED)
-def add_row_gaps(b, F, beta, lower, upper, scale, share):
-    """Add every row's two parts of the gap at b, times `scale`: share[0] where beta should rise, [1] fall."""
+def row_gaps(b, F, beta, lower, upper, share):
+    """Every row's two parts of the gap at b: share[0] where beta should rise, share[1] where fall."""
     for k in range(len(F)):
         f = np.float64(F[k] - b)
-        share[0, k] += scale * (upper[k] - beta[k]) * maximum(f, 0.0)
-        share[1, k] += scale * (beta[k] - lower[k]) * maximum(-f, 0.0)
+        share[0, k] = (upper[k] - beta[k]) * maximum(f, 0.0)
+        share[1, k] = (beta[k] - lower[k]) * maximum(-f, 0.0)
 
 
 @kernel(fastmath=REORDERED)
@@ -310,42 +310,46 @@ def solve_gram(K, y, beta, lower, upper, tolerance, max_iterations):
 def solve_rows(X, y, beta, lower, upper, w, tolerance, max_iterations, capacity):
     """All fits on the rows X; beta and w in place. Returns intercept, gap, dual, iterations of each.
 
-    A round solves every fit on the common working set, computes F of all rows, and adds those with the
-    largest parts of the gap. The new rows of the Gram matrix are all that a round computes of it.
+    A fit takes over the working set of the one before, and with it a Gram matrix that is mostly there.
     """
-    fits, n = upper.shape
-    intercept, gap, dual = np.zeros(fits), np.zeros(fits), np.zeros(fits)
-    iterations, patience = np.zeros(fits, np.int64), np.full(fits, PATIENCE)
-    F, share = np.empty((fits, n), X.dtype), np.empty((2, n))
-    F[:] = y
-    rows, new = np.empty(0, np.int64), first_rows(X, lower, upper)
-    K = np.empty((0, 0), X.dtype)
+    fits = len(upper)
+    intercept, gap, dual, iterations = (
+        np.zeros(fits),
+        np.zeros(fits),
+        np.zeros(fits),
+        np.zeros(fits, np.int64),
+    )
+    rows, K = with_rows(X, np.empty(0, np.int64), np.empty((0, 0), X.dtype), first_rows(X, lower, upper))
+    for f in range(fits):
+        rows, K, intercept[f], gap[f], dual[f], iterations[f] = solve_fit(
+            X, y, rows, K, beta[f], lower[f], upper[f], w[f], tolerance, max_iterations, capacity
+        )
+    return intercept, gap, dual, iterations
+
+
+@kernel
+def solve_fit(X, y, rows, K, beta, lower, upper, w, tolerance, max_iterations, capacity):
+    """One fit: rounds of SMO on the working set, F of all rows, and new rows where the gap is largest."""
+    F, share = y.copy(), np.empty((2, len(X)))
+    dual, iterations, patience = 0.0, 0, PATIENCE
     while True:
-        old, rows = len(rows), np.concatenate((rows, new))
-        K = with_room(K, old, len(rows))
-        extend_gram(X, rows, old, K)
-        share[:] = 0
-        for f in np.flatnonzero(patience):
-            box = beta[f], lower[f], upper[f], F[f]
-            before, left = dual[f], max_iterations - iterations[f]
-            iterations[f] += solve_subset(rows, K, *box, w[f], X, y, before, tolerance, left)
-            intercept[f], gap[f], dual[f], s = certify(y, *box, np.float64(dot(w[f], w[f])), tolerance)
-            w[f] *= X.dtype.type(s)
-            exhausted = iterations[f] >= max_iterations
-            patience[f] = patience_left(patience[f], before, dual[f], gap[f], tolerance, exhausted)
-            if patience[f] > 0:
-                # Not at the best intercept, where all violators may be of one class, which cannot move alone.
-                b, relative = midpoint(F[f], beta[f], lower[f], upper[f]), 1 / (dual[f] + gap[f])
-                add_row_gaps(b, F[f], beta[f], lower[f], upper[f], relative, share)
-        if not patience.any():
-            return intercept, gap, dual, iterations
+        before, left = dual, max_iterations - iterations
+        iterations += solve_subset(rows, K, beta, lower, upper, F, w, X, y, before, tolerance, left)
+        b, gap, dual, s = certify(y, beta, lower, upper, F, np.float64(dot(w, w)), tolerance)
+        w *= X.dtype.type(s)
+        patience = patience_left(patience, before, dual, gap, tolerance, iterations >= max_iterations)
+        if patience == 0:
+            return rows, K, b, gap, dual, iterations
+        # Not at the best intercept, where all violators may be of one class, which cannot move alone.
+        row_gaps(midpoint(F, beta, lower, upper), F, beta, lower, upper, share)
         wanted = max(FIRST_ROWS, len(rows) // 4)
         if len(rows) + wanted > capacity:
             kept = useful_positions(rows, share, beta, lower, upper, capacity - capacity // 4)
             move_to_front(K, kept)
             rows = rows[kept]
             wanted = capacity - len(rows)
-        new = worst_rows(rows, share, wanted, 0.01 * tolerance / n)
+        floor = 0.01 * tolerance * (dual + gap) / len(X)
+        rows, K = with_rows(X, rows, K, worst_rows(rows, share, wanted, floor))
 
 
 @kernel
@@ -401,23 +405,24 @@ def largest(score, count, floor):
 
 
 @kernel
-def with_room(K, used, needed):
-    """K, or a larger copy of its used part. Page faults make it too dear to start with the largest."""
-    if needed <= len(K):
-        return K
-    larger = np.empty((2 * needed, 2 * needed), K.dtype)
-    larger[:used, :used] = K[:used, :used]
-    return larger
+def with_rows(X, rows, K, new):
+    """The working set with new rows, and its Gram matrix: only the new part of it is computed."""
+    old, rows = len(rows), np.concatenate((rows, new))
+    if len(rows) > len(K):
+        # Twice what is needed, not the largest at once: its page faults would cost more than its products.
+        larger = np.empty((2 * len(rows), 2 * len(rows)), K.dtype)
+        larger[:old, :old] = K[:old, :old]
+        K = larger
+    extend_gram(X, rows, old, K)
+    return rows, K
 
 
 @kernel
 def useful_positions(rows, share, beta, lower, upper, count):
-    """Positions of the rows to keep in a full working set: those free in some fit, and those with a gap."""
+    """Positions of the rows to keep in a full working set: free ones first, then the largest gaps."""
     use = (share[0] + share[1])[rows]
-    for f in range(len(beta)):
-        for k, row in enumerate(rows):
-            use[k] += lower[f, row] < beta[f, row] < upper[f, row]
-    return largest(use, count, 0.0)
+    free = (lower[rows] < beta[rows]) & (beta[rows] < upper[rows])
+    return largest(use + free * (1 + use.max()), count, 0.0)
 
 
 @kernel

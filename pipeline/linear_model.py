@@ -1,0 +1,51 @@
+"""The linear machines of a whole model graph: trained by tiles in threads, applied as one matrix product."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from pairloom.pipeline.logits import collapse
+from pairloom.pipeline.machines import Machines, train_edges
+from pairloom.pipeline.whitening import Whitening
+
+#: Edges of a tile: a tenth of a second of work, so that a progress bar moves and threads end together.
+TILE = 64
+
+
+class LinearModel(NamedTuple):
+    """Machines, and the whitening they were trained under."""
+
+    machines: Machines
+    whitening: Whitening
+
+    def logits(self, shares, X):
+        """(E, R) logits of raw samples with these shares of each edge's machines."""
+        return collapse(self.machines, shares, self.whitening)(X)
+
+
+def tiles_of(n_edges, tile=TILE):
+    """Cut the edges into tiles: from their number alone, so that no result depends on the number of threads."""
+    return [slice(low, min(low + tile, n_edges)) for low in range(0, n_edges, tile)]
+
+
+def train_in_threads(train, edges, n_threads, progress=None):
+    """Apply `train(edges of a tile)` to all tiles in threads. Returns the results in the order of the tiles."""
+
+    def work(tile):
+        trained = train(edges[tile])
+        if progress is not None:
+            progress(tile.stop - tile.start)
+        return trained
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, tiles_of(len(edges))))
+
+
+def train_linear_model(rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None):
+    """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
+    whitened = {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
+    parts = train_in_threads(
+        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights), edges, n_threads, progress
+    )
+    return LinearModel(Machines(*(np.concatenate(values) for values in zip(*parts, strict=True))), whitening)

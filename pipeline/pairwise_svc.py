@@ -1,0 +1,562 @@
+"""PairwiseSVC: the model graph, its machines and their coupling behind scikit-learn's interface."""
+
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from rich.progress import Progress
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.svm import SVC
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from pairloom import graphs
+from pairloom.graphs.labels import did_you_mean, listed, quoted
+from pairloom.pipeline.calibration import choose_platt, choose_scale
+from pairloom.pipeline.class_distances import kernel_mean_distances, mean_distances
+from pairloom.pipeline.completion import plan_completion
+from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.coupling.couple import method_named
+from pairloom.pipeline.estimator_model import train_estimator_model
+from pairloom.pipeline.folds import class_folds
+from pairloom.pipeline.linear_model import train_linear_model
+from pairloom.pipeline.logits import AffineLogits, collapse, out_of_fold_edge_logits
+from pairloom.pipeline.machines import MachineSettings
+from pairloom.pipeline.slab import couple_slab
+from pairloom.pipeline.whitening import centring, within_classes
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+CALIBRATE = ("scale", "platt", None)
+#: What `whiten="auto"` chooses from, by out-of-fold coupled log loss.
+SHRINKAGES = (None, 0.9, 0.5)
+#: Training samples whose out-of-fold logits calibrate the coupled model; and for comparing candidates.
+CALIBRATION_SAMPLES, PROBE_SAMPLES = 3000, 1000
+#: Samples of a prediction at a time, whatever the number of threads: the products keep their shape, and so their bits.
+PREDICTION_BATCH = 256
+
+
+class PairMachine(NamedTuple):
+    """The logit of one class against another is ``weights @ x + bias``."""
+
+    weights: np.ndarray
+    bias: float
+    dprime: float
+
+
+class PairwiseSVC(ClassifierMixin, BaseEstimator):
+    """Multi-class classification by pairs of classes, with probabilities that can be trusted.
+
+    A two-class machine is trained for every edge of a model graph over the classes, calibrated on samples that it has not
+    seen, and their logits are coupled into probabilities. One scale, chosen by the likelihood of the coupled model on
+    out-of-fold training samples, makes these right for many classes.
+
+    Parameters
+    ----------
+    graph : str, mapping or networkx.Graph, default="hub_neighbours"
+        Which pairs to train: a family's name; its name and parameters, ``{"family": "bipartite", "hubs": 5}``; or a
+        connected graph whose nodes are the classes. "hub_neighbours" keeps the accuracy of all pairs at a tenth of
+        the cost; "complete" trains all.
+    coupling : {"stratified", "wlw2", "normal", "bradley_terry", "vote"}
+        How the pairs become probabilities; see `couple`.
+    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}
+        Linear machines are Pairloom's own; others are scikit-learn's SVC.
+    C : float, "scale", or a list of these
+        The cost of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels). Of a list
+        the best by out-of-fold coupled log loss is kept, and `candidates_` tells.
+    folds : int, default=4
+    fit_on : {"rest", "fold"}
+        Fit machine k on all folds but k and calibrate it on k; or, as in the paper, the other way round: cheaper.
+    calibration : {"average", "crossval"}
+        Average the calibrated machines of the folds; or LIBSVM's way, one machine on all samples.
+    calibrate : {"scale", "platt", None}
+        One scale for the coupled model; every edge's slope and shift as well; or neither.
+    whiten : None, float in [0, 1] or "auto"
+        Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
+        multiple of the identity. "auto" tries a few, None among them, by out-of-fold coupled log loss.
+    thresholds : bool, default=False
+        Shift each pair's logit to where it makes fewest errors on samples its machines have not seen.
+    estimator : scikit-learn classifier, optional
+        Any two-class learner with decision_function or predict_proba, in place of the SVM.
+    priors : array of shape (n_classes,), optional
+        The share of each class where predictions are made, if it is not that of the training samples. Applied at
+        prediction: `set_params(priors=...)` needs no refit.
+    class_weight : dict, "balanced" or None
+        What C is multiplied by for the samples of each class; linear machines.
+    tolerance : float, default=1e-3
+        Duality gap at which a machine is done, relative to its objective.
+    memory_limit : int, default=2**29
+        Bytes for the logits of all pairs at prediction, a thread.
+    n_jobs : int, optional
+        Threads. The result does not depend on it.
+    random_state : int, optional
+        Seeds the folds, and the samples that calibrate.
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : array of the class labels, sorted
+    graph_ : networkx.Graph on the indices of the classes
+    edges_ : (E, 2) array of indices into `classes_`
+    machines_ : the trained machines: arrays for linear ones
+    pairs_ : mapping of a pair of class labels to its `PairMachine`
+    C_, whiten_, scale_ : what was chosen
+    candidates_ : list of dicts (C, whiten, log_loss), what was compared where there was a choice
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> PairwiseSVC(random_state=0).fit(X, y).predict_proba(X[:1]).argmax()
+    np.int64(0)
+    """
+
+    def __init__(
+        self,
+        graph="hub_neighbours",
+        coupling="stratified",
+        kernel="linear",
+        C="scale",
+        folds=4,
+        fit_on="rest",
+        calibration="average",
+        calibrate="scale",
+        whiten="auto",
+        thresholds=False,
+        estimator=None,
+        priors=None,
+        class_weight=None,
+        tolerance=1e-3,
+        memory_limit=2**29,
+        n_jobs=None,
+        random_state=None,
+        verbose=False,
+    ):
+        self.graph = graph
+        self.coupling = coupling
+        self.kernel = kernel
+        self.C = C
+        self.folds = folds
+        self.fit_on = fit_on
+        self.calibration = calibration
+        self.calibrate = calibrate
+        self.whiten = whiten
+        self.thresholds = thresholds
+        self.estimator = estimator
+        self.priors = priors
+        self.class_weight = class_weight
+        self.tolerance = tolerance
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Fitting, in the order of the data's way.
+
+    def fit(self, X, y, sample_weight=None):
+        """Train the machines of the model graph and calibrate the coupled model.
+
+        Parameters
+        ----------
+        X : (n, D) array or CSR matrix (linear machines), or (n, n) kernel matrix
+        y : (n,) labels
+        sample_weight : (n,) array, optional; linear machines
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64])
+        classes = self._encode(y)
+        training = self._training_set(X, classes, sample_weight)
+        self.graph_ = self._build_graph(training)
+        self.edges_ = graphs.edge_array(self.graph_)
+        with threadpool_limits(1):
+            self.C_, self.whiten_, self.candidates_ = self._choose_candidate(training)
+            self._model = self._train(training, self.edges_, self.C_, self.whiten_, self._progress())
+            self._calibrate_coupled(training)
+        return self
+
+    def _check_parameters(self):
+        method_named(self.coupling)
+        self._one_of("kernel", KERNELS)
+        self._one_of("calibrate", CALIBRATE)
+        for C in self._candidate_costs():
+            if C != "scale" and not (isinstance(C, (int, float, np.number)) and C > 0):
+                raise ValueError(f"PairwiseSVC: C must be positive, 'scale', or a list of these, got {self.C!r}.")
+        t = self.whiten
+        if not (t is None or (isinstance(t, str) and t == "auto") or (not isinstance(t, str) and 0 <= t <= 1)):
+            raise ValueError(f"PairwiseSVC: whiten must be None, 'auto' or from 0 to 1, got {t!r}.")
+        if not (isinstance(self.folds, (int, np.integer)) and self.folds >= 2):
+            raise ValueError(f"PairwiseSVC: folds must be an integer of at least 2, got {self.folds!r}.")
+        self._settings(C=1.0)
+
+    def _one_of(self, name, known):
+        value = getattr(self, name)
+        if value not in known:
+            raise ValueError(
+                f"PairwiseSVC: {name} must be one of {', '.join(map(repr, known))}, got {value!r}."
+                f"{did_you_mean(value, [k for k in known if k])}"
+            )
+
+    def _candidate_costs(self):
+        return self.C if isinstance(self.C, (list, tuple, np.ndarray)) else [self.C]
+
+    def _settings(self, C):
+        return MachineSettings(
+            C=float(C),
+            folds=int(self.folds),
+            fit_on=self.fit_on,
+            calibration=self.calibration,
+            thresholds=bool(self.thresholds),
+            tolerance=float(self.tolerance),
+            seed=self._seed(),
+        )
+
+    def _seed(self):
+        if self.random_state is None:
+            return 0
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.get_state()[1][0])
+        return int(self.random_state)
+
+    @property
+    def _linear(self):
+        return self.estimator is None and self.kernel == "linear"
+
+    @property
+    def _precomputed(self):
+        return self.estimator is None and self.kernel == "precomputed"
+
+    def _encode(self, y):
+        check_classification_targets(y)
+        self.classes_, classes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(self.classes_[0])}."
+            )
+        counts = np.bincount(classes)
+        if counts.min() < self.folds:
+            c = int(counts.argmin())
+            raise ValueError(
+                "PairwiseSVC: folds must be at least 2 and at most the size of the smallest class"
+                f" (class {quoted(self.classes_[c])} has {counts[c]} samples), got {self.folds}."
+            )
+        return classes
+
+    def _training_set(self, X, classes, sample_weight):
+        weight, cost = None, None
+        if sample_weight is not None or self.class_weight is not None:
+            if not self._linear:
+                raise ValueError(
+                    "PairwiseSVC: sample_weight and class_weight are for kernel='linear' without an estimator,"
+                    f" got kernel={self.kernel!r}, estimator={self.estimator!r}."
+                )
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[classes])
+            cost = weight * of_class[classes]
+        if self._precomputed and X.shape[0] != X.shape[1]:
+            raise ValueError(f"PairwiseSVC: X must be a square kernel matrix for kernel='precomputed', got {X.shape}.")
+        if sparse.issparse(X) and self._linear:
+            # Machines are dense in every feature, and so is what they are trained on.
+            X = X.toarray()
+        members = [np.flatnonzero(classes == c) for c in range(len(self.classes_))]
+        self.class_shares_ = np.bincount(classes, weight) / (len(classes) if weight is None else weight.sum())
+        return _TrainingSet(X, classes, members, weight, cost)
+
+    def _build_graph(self, training):
+        n = len(self.classes_)
+        if isinstance(self.graph, nx.Graph):
+            given = self.graph
+            if set(given) != set(range(n)) or set(given) == set(self.classes_.tolist()):
+                given = graphs.relabel_to_indices(given, self.classes_.tolist())
+            graphs.check_model_graph(given, n, self.classes_.tolist())
+            return given
+        if isinstance(self.graph, str):
+            family, parameters = self.graph, {}
+        elif isinstance(self.graph, Mapping) and "family" in self.graph:
+            parameters = dict(self.graph)
+            family = parameters.pop("family")
+            parameters.pop("n", None)
+        else:
+            raise TypeError(
+                "PairwiseSVC: graph must be a family's name, a mapping with the key 'family' or a networkx.Graph,"
+                f" got {self.graph!r}."
+            )
+        if family not in graphs.FAMILIES:
+            raise ValueError(
+                f"PairwiseSVC: graph must be one of {listed(graphs.FAMILIES, most=20)}, got {family!r}."
+                f"{did_you_mean(family, graphs.FAMILIES)}"
+            )
+        if graphs.needs_distances(family):
+            parameters.setdefault("distances", self._distances(training))
+        return graphs.build(family, n, **parameters)
+
+    def _distances(self, training):
+        n = len(self.classes_)
+        if self._precomputed:
+            return kernel_mean_distances(training.X, training.classes, n)
+        return mean_distances(training.X, training.classes, n)
+
+    def _choose_candidate(self, training):
+        """The C and shrinkage with the least out-of-fold coupled log loss, and the table of all that were compared."""
+        shrinkages = SHRINKAGES if self.whiten == "auto" else (self.whiten,)
+        candidates = [(C, t) for C in self._candidate_costs() for t in (shrinkages if self._linear else (None,))]
+        candidates = [(self._cost(C, training), t) for C, t in candidates]
+        if len(candidates) == 1:
+            return *candidates[0], []
+        graph = self._probe_graph(training)
+        edges, completion = graphs.edge_array(graph), plan_completion(graph)
+        table = []
+        for C, t in candidates:
+            model = self._train(training, edges, C, t)
+            choice = self._choose_scale(model, training, edges, completion, PROBE_SAMPLES)
+            table.append({"C": C, "whiten": t, "log_loss": choice.log_loss})
+        best = min(table, key=lambda row: row["log_loss"])
+        return best["C"], best["whiten"], table
+
+    def _cost(self, C, training):
+        if C != "scale":
+            return float(C)
+        if not self._linear:
+            return 10.0
+        X = training.X
+        spread = X.var(axis=0, dtype=np.float64).sum()
+        return 10.0 / spread if spread > 0 else 1.0
+
+    def _probe_graph(self, training):
+        """A graph on which candidates are compared: the model's own, or a sparser one where that has many pairs."""
+        n = len(self.classes_)
+        sparse_graph = graphs.hub_neighbours(self._distances(training), hubs=1, neighbours=min(4, n - 1))
+        return min(self.graph_, sparse_graph, key=nx.Graph.number_of_edges)
+
+    def _train(self, training, edges, C, shrinkage, progress=None):
+        with progress or nullcontext(None) as bar:
+            advance = None
+            if bar is not None:
+                task = bar.add_task("pairs", total=len(edges))
+                advance = lambda done: bar.advance(task, done)  # noqa: E731
+            settings = self._settings(C)
+            if not self._linear:
+                estimator = self.estimator if self.estimator is not None else SVC(kernel=self.kernel, C=C)
+                return train_estimator_model(
+                    estimator,
+                    training.X,
+                    training.members,
+                    edges,
+                    settings,
+                    precomputed=self._precomputed,
+                    n_threads=_threads(self.n_jobs),
+                    progress=advance,
+                )
+            return train_linear_model(
+                training.by_class(training.X),
+                edges,
+                settings,
+                training.whitening(shrinkage),
+                _threads(self.n_jobs),
+                advance,
+                costs=training.by_class(training.cost),
+                weights=training.by_class(training.weight),
+            )
+
+    def _progress(self):
+        return Progress(transient=True) if self.verbose else None
+
+    def _calibrate_coupled(self, training):
+        """Choose the scale, or every edge's slope and shift, and fold them into the logits."""
+        self._completion = plan_completion(self.graph_)
+        n_edges = len(self.edges_)
+        self.scale_, slope, shift = 1.0, np.ones(n_edges), np.zeros(n_edges)
+        if self.calibrate is not None:
+            choice = self._choose_scale(
+                self._model, training, self.edges_, self._completion, CALIBRATION_SAMPLES
+            )
+            self.scale_, slope = choice.scale, np.full(n_edges, choice.scale)
+        if self.calibrate == "platt":
+            logits, y = self._out_of_fold(self._model, training, self.edges_, CALIBRATION_SAMPLES)
+            slope, shift, _ = choose_platt(logits, y, self._completion, self.coupling, self.scale_)
+        self._slope, self._shift = slope, shift
+        self._collapse()
+
+    def _choose_scale(self, model, training, edges, completion, most):
+        logits, y = self._out_of_fold(model, training, edges, most)
+        return choose_scale(
+            logits, y, completion, self.coupling, n_jobs=self.n_jobs, memory_limit=self.memory_limit
+        )
+
+    def _out_of_fold(self, model, training, edges, most):
+        """Logits of some training samples, the same number of every class, by machines that have not seen them."""
+        samples, folds = training.drawn(most, self._settings(C=1.0))
+        scheme = self._settings(C=1.0).scheme
+        classes = training.classes[samples]
+        logits = out_of_fold_edge_logits(model.logits, edges, scheme, training.X[samples], classes, folds)
+        return logits, classes
+
+    def _collapse(self):
+        """The logits of raw samples as one affine map, calibrated: what prediction needs of linear machines."""
+        self._affine = None
+        if self._linear:
+            affine = collapse(self._model.machines, self._settings(C=1.0).scheme.shares, self._model.whitening)
+            self._affine = AffineLogits(
+                (affine.weights * self._slope[:, None]).astype(np.float32),
+                (affine.bias * self._slope + self._shift).astype(np.float32),
+            )
+
+    # Prediction.
+
+    def predict_proba(self, X):
+        """(R, N) probabilities, columns in the order of `classes_`."""
+        check_is_fitted(self)
+        method_named(self.coupling)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        p = np.empty((X.shape[0], len(self.classes_)), X.dtype)
+        with threadpool_limits(1):
+            _in_threads(lambda samples: self._predict_batch(X, samples, p), _batches(len(p)), _threads(self.n_jobs))
+        return p
+
+    def _predict_batch(self, X, samples, p):
+        logits = self._edge_logits(X[samples])
+        coupled = couple_slab(logits, self._completion, [self.coupling], memory_limit=self.memory_limit)[self.coupling]
+        odds = coupled.astype(np.float64) * self._prior_odds()
+        p[samples] = odds / odds.sum(axis=1, keepdims=True)
+
+    def _edge_logits(self, X):
+        """(E, R) calibrated logits of the edges."""
+        if self._affine is not None:
+            return self._affine(X.toarray() if sparse.issparse(X) else X)
+        logits = self._model.logits(self._settings(C=1.0).scheme.shares, X)
+        return (logits * self._slope[:, None] + self._shift[:, None]).astype(np.float32)
+
+    def _prior_odds(self):
+        """What new priors multiply the probabilities by [Bayes]: the new share of a class over its share in training."""
+        n = len(self.classes_)
+        if self.priors is None:
+            return np.ones(n)
+        priors = np.asarray(self.priors, np.float64)
+        if priors.shape != (n,) or not (priors >= 0).all() or not 0 < priors.sum() < np.inf:
+            raise ValueError(f"PairwiseSVC: priors must be {n} non-negative numbers, one a class, got {self.priors!r}.")
+        return priors / priors.sum() / self.class_shares_
+
+    def predict_log_proba(self, X):
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def decision_function(self, X):
+        """(R, N) log probabilities; for two classes (R,), the log-odds of the second."""
+        log_p = self.predict_log_proba(X)
+        return log_p[:, 1] - log_p[:, 0] if len(self.classes_) == 2 else log_p
+
+    def predict(self, X):
+        """The class with the largest probability."""
+        p = self.predict_proba(X)
+        return self.classes_[p.argmax(axis=1)]
+
+    # What was trained.
+
+    @property
+    def machines_(self):
+        """The trained machines: a `Machines` of arrays for linear ones, else a list of fitted classifiers by edge."""
+        return self._model.machines if self._linear else self._model.pairs
+
+    @property
+    def pairs_(self):
+        """Mapping of a pair of class labels (a, b) to the logit of a against b, for linear machines."""
+        if self._affine is None:
+            raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
+        return _Pairs(self.classes_.tolist(), self.edges_, self._affine, self.machines_.dprime)
+
+    def save(self, path):
+        """Write the fitted model into a new folder: arrays in zarr, the rest in JSON. Linear machines only."""
+        from pairloom.pipeline.saved_model import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model that `save` has written. Runs no code from the folder."""
+        from pairloom.pipeline.saved_model import load
+
+        return load(cls, path)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed" and self.estimator is None
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+
+class _TrainingSet:
+    """The training samples by class, and what is found from them once."""
+
+    def __init__(self, X, classes, members, weight, cost):
+        self.X, self.classes, self.members, self.weight, self.cost = X, classes, members, weight, cost
+        self._within = None
+
+    def by_class(self, values):
+        """Mapping of class -> its rows of `values`, or None."""
+        return None if values is None else {c: values[rows] for c, rows in enumerate(self.members)}
+
+    def whitening(self, shrinkage):
+        if shrinkage is None:
+            return centring(self.X)
+        if self._within is None:
+            self._within = within_classes(self.X, self.classes)
+        return self._within.whitening(shrinkage)
+
+    def drawn(self, most, settings):
+        """Rows of training samples, equally many of every class as far as it has them, and their folds."""
+        quota = max(2, most // len(self.members))
+        samples, folds = [], []
+        for c, rows in enumerate(self.members):
+            of_class = class_folds(len(rows), settings.folds, settings.seed, c)
+            chosen = np.random.default_rng([settings.seed, c, 1]).permutation(len(rows))[:quota]
+            samples.append(rows[chosen])
+            folds.append(of_class[chosen])
+        return np.concatenate(samples), np.concatenate(folds)
+
+
+class _Pairs(Mapping):
+    """Pairs of class labels, either way round, and what their machines say."""
+
+    def __init__(self, classes, edges, affine, dprime):
+        self._classes, self._affine, self._dprime = classes, affine, dprime
+        self._edge = {(classes[i], classes[j]): e for e, (i, j) in enumerate(edges.tolist())}
+
+    def __getitem__(self, pair):
+        a, b = pair
+        e, sign = (self._edge[a, b], 1) if (a, b) in self._edge else (self._edge[b, a], -1)
+        return PairMachine(sign * self._affine.weights[e], float(sign * self._affine.bias[e]), float(self._dprime[e]))
+
+    def __iter__(self):
+        return iter(self._edge)
+
+    def __len__(self):
+        return len(self._edge)
+
+
+def _threads(n_jobs):
+    if n_jobs is None:
+        return 1
+    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+
+
+def _batches(n_samples):
+    return [slice(low, min(low + PREDICTION_BATCH, n_samples)) for low in range(0, n_samples, PREDICTION_BATCH)]
+
+
+def _in_threads(work, pieces, n_threads):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(work, pieces))
