@@ -33,7 +33,7 @@ from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
 from pairloom.cluster.status import RunStatus, run_status
-from pairloom.cluster.units import VersionMismatch, say
+from pairloom.cluster.units import VersionMismatch, machine_settings, say
 from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
@@ -250,7 +250,8 @@ def predict(directory: Path, features: str, out: Path, method: str | None) -> No
         if chosen not in stored.shape.methods:
             raise ValueError(f"--method must be one of {', '.join(stored.shape.methods)}, got {chosen}")
         X = load_samples(features, stored.shape.features)
-        write_probabilities(out, predict_samples(directory, stored.shape, X, chosen), stored.shape.classes)
+        p = predict_samples(directory, stored.shape, machine_settings(stored), X, chosen)
+        write_probabilities(out, p, stored.shape.classes)
         click.echo(f"{len(X)} samples, {chosen}: {out}")
 
 

@@ -19,7 +19,7 @@ from distributed import Client
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import Stop, Waves
-from pairloom.cluster.units import Receipt, run_unit, say
+from pairloom.cluster.units import Receipt, machine_settings, run_unit, say
 from pairloom.pipeline import stages
 from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
 from pairloom.pipeline.config import Config
@@ -32,7 +32,7 @@ __all__ = ["Progress", "drive", "load_data", "look_at", "settle", "unfinished_un
 Connect = Callable[[], AbstractContextManager[Client]]
 
 # Run by the driver itself: the data are in its memory, or the work is one small piece.
-_LOCAL_STAGES = ("features", "samples", "whitening", "report")
+_LOCAL_STAGES = ("features", "samples", "draws", "whitening", "report")
 
 
 class Progress(Protocol):
@@ -71,7 +71,7 @@ def look_at(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | 
 
 
 def _has_data(directory: Path) -> bool:
-    plan, stores = _plan_in(directory), ("features", "samples", "whitening")
+    plan, stores = _plan_in(directory), ("features", "samples", "draws", "whitening")
     return plan is not None and not any(unfinished_units(directory, plan, stores).values())
 
 
@@ -202,6 +202,9 @@ def _local_work(
     works: dict[str, Callable[[int], list[Path]]] = {
         "features": lambda unit: stages.store_classes(directory, data, plan.class_blocks[unit]),
         "samples": lambda unit: stages.store_samples(directory, data, plan.slabs[unit]),
+        "draws": lambda unit: stages.store_draws(
+            directory, data, machine_settings(plan), plan.config.calibration.samples
+        ),
         "whitening": lambda unit: stages.store_whitening(directory, data, plan.config.machine.whiten),
     }
     return works[stage]

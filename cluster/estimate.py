@@ -10,6 +10,7 @@ from pairloom.cluster.plan import Plan
 from pairloom.cluster.units import machine_settings
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.machines import train_edges
+from pairloom.pipeline.whitening import centring
 
 __all__ = ["seconds_per_pair"]
 
@@ -20,8 +21,8 @@ def seconds_per_pair(plan: Plan, data: FeatureSet) -> float:
     """Median seconds to train a pair, over pairs from all over the plan, after one that only warms up."""
     E = len(plan.shape.edges)
     chosen = plan.shape.edges[np.linspace(0, E - 1, min(E, _PAIRS)).astype(int)]
-    mean = data.X_train.mean(axis=0)
-    rows = {int(c): data.X_train[data.y_train == c] - mean for c in np.unique(chosen)}
+    centred = centring(data.X_train)
+    rows = {int(c): centred(data.X_train[data.y_train == c]) for c in np.unique(chosen)}
     settings, seconds = machine_settings(plan), []
     for edge in [chosen[0], *chosen]:
         started = time.perf_counter()

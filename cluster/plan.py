@@ -24,8 +24,11 @@ from pairloom.cluster.tiles import (
     pieces,
 )
 from pairloom.pipeline.atomic_file import write_atomically
+from pairloom.pipeline.class_distances import mean_distances
 from pairloom.pipeline.config import Config, differing_keys, digest_of
-from pairloom.pipeline.features import FeatureSet, class_distances
+from pairloom.pipeline.drawn_samples import draws_per_class
+from pairloom.pipeline.features import FeatureSet
+from pairloom.pipeline.folds import fold_scheme
 from pairloom.pipeline.run_directory import RunShape
 
 __all__ = ["STAGES", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
@@ -35,10 +38,12 @@ FORMAT = 1
 STAGES = (
     "features",
     "samples",
+    "draws",
     "whitening",
     "machines",
-    "logits",
+    "draw_logits",
     "calibration",
+    "logits",
     "probabilities",
     "report",
 )
@@ -69,6 +74,8 @@ class Plan:
         Of the training and of the test samples.
     shape
         Sizes, edges in the order of the tiles, and chunks.
+    cost
+        The C of the machines, found from the data where the configuration leaves it to them.
     versions
         Of pairloom and of the packages that its numbers come from.
     """
@@ -76,6 +83,7 @@ class Plan:
     config: Config
     fingerprints: dict[str, str]
     shape: RunShape
+    cost: float
     versions: dict[str, str]
 
     @property
@@ -98,7 +106,10 @@ class Plan:
         pieces_of = {
             "features": self.class_blocks,
             "samples": self.slabs,
+            "draws": range(bool(self.shape.draws)),
             "machines": self.tiles,
+            "draw_logits": self.tiles if self.shape.draws else [],
+            "calibration": self.shape.methods,
             "logits": self.tiles,
             "probabilities": self.slabs,
         }
@@ -113,16 +124,19 @@ class Plan:
         """
         settings, shape = self.config.result_settings(), self.shape
         seed = settings["run"]["seed"]
-        features = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
-        samples = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
-        whitening = digest_of([features, settings["machine"]["whiten"]])
+        keys: dict[str, str] = {}
+        keys["features"] = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
+        keys["samples"] = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
+        keys["draws"] = digest_of([keys["features"], shape.draws, settings["machine"]["folds"], seed])
+        keys["whitening"] = digest_of([keys["features"], settings["machine"]["whiten"]])
         edges = [shape.edges.tolist(), shape.edges_per_tile]
-        machines = digest_of([whitening, settings["machine"], edges, seed])
-        logits = digest_of([machines, samples])
-        calibration = digest_of([machines, settings["calibration"], shape.methods, seed])
-        probabilities = digest_of([logits, calibration, shape.methods, shape.tensor_stored])
-        values = (features, samples, whitening, machines, logits, calibration, probabilities, probabilities)
-        return dict(zip(STAGES, values, strict=True))
+        keys["machines"] = digest_of([keys["whitening"], settings["machine"], self.cost, edges, seed])
+        keys["draw_logits"] = digest_of([keys["machines"], keys["draws"]])
+        keys["calibration"] = digest_of([keys["draw_logits"], shape.methods])
+        keys["logits"] = digest_of([keys["machines"], keys["samples"]])
+        coupled = [keys["logits"], keys["calibration"], shape.methods, shape.tensor_stored]
+        keys["probabilities"] = keys["report"] = digest_of(coupled)
+        return keys
 
     def tensor_bytes(self) -> int:
         """Size of the completed (class, class, sample) tensor."""
@@ -133,18 +147,21 @@ class Plan:
         shape = self.shape
         N, D = len(shape.classes), shape.features
         touched = max((len(np.unique(shape.edges[tile])) for tile in self.tiles), default=0)
-        training = 4 * D * (touched * max(shape.rows) + 2 * shape.edges_per_tile * shape.folds)
+        training = (
+            4 * D * (touched * max(shape.rows) + 2 * shape.edges_per_tile * shape.machines_per_edge + D)
+        )
         coupling = 4 * shape.samples_per_slab * (3 * N**2 + 2 * len(shape.edges))
-        return max(training, coupling) + 4 * D**2
+        calibration = 4 * shape.draws * 3 * len(shape.edges)
+        return max(training, coupling, calibration)
 
     def disk_bytes(self) -> dict[str, int]:
         """Upper bounds of what is written, before compression."""
         shape = self.shape
-        E, N, R, D, K = len(shape.edges), len(shape.classes), shape.samples, shape.features, shape.folds
+        E, N, R, D = len(shape.edges), len(shape.classes), shape.samples, shape.features
         return {
-            "features.zarr": 4 * D * (sum(shape.rows) + R + D + 1),
-            "machines.zarr": 4 * E * (K * (D + 5) + 1),
-            "logits.zarr": 4 * E * R + (self.tensor_bytes() if shape.tensor_stored else 0),
+            "features.zarr": 4 * D * (sum(shape.rows) + R + shape.draws + D * shape.whitened + 1),
+            "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40) + 16),
+            "logits.zarr": 4 * E * (R + shape.draws) + (self.tensor_bytes() if shape.tensor_stored else 0),
             "probabilities.zarr": 4 * R * N * len(shape.methods),
         }
 
@@ -197,6 +214,7 @@ class Plan:
             "config_hash": digest_of(self.config.result_settings()),
             "fingerprints": self.fingerprints,
             "shape": shape,
+            "cost": self.cost,
             "versions": self.versions,
         }
 
@@ -206,7 +224,7 @@ class Plan:
         shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "methods")}
         shape["edges"] = np.array(shape["edges"], dtype=np.int64).reshape(-1, 2)
         config = Config.model_validate(content["config"])
-        return cls(config, content["fingerprints"], RunShape(**shape), content["versions"])
+        return cls(config, content["fingerprints"], RunShape(**shape), content["cost"], content["versions"])
 
 
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
@@ -224,6 +242,7 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     pair_rows = 2 * float(rows.mean())
     T = config.run.edges_per_tile or default_edges_per_tile(pair_rows, D, config.machine.folds)
     r = config.run.samples_per_slab or default_samples_per_slab(N)
+    machine = config.machine
     shape = RunShape(
         classes=data.classes,
         rows=tuple(rows.tolist()),
@@ -231,23 +250,39 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         samples=len(data.X_test),
         labelled=data.y_test is not None,
         edges=order_by_blocks(_edges(config, data), T),
-        folds=config.machine.folds,
+        machines_per_edge=fold_scheme(machine.folds, machine.fit_on, machine.calibration).n_machines,
+        whitened=machine.whiten != "none",
+        draws=_draws(config, rows),
         edges_per_tile=T,
         samples_per_slab=r,
         methods=tuple(config.coupling.methods),
         tensor_stored=_stores_tensor(config, 4 * N**2 * len(data.X_test)),
         synthetic=data.synthetic,
     )
-    plan = Plan(config, data.fingerprints, shape, _versions())
+    cost = scaled_cost(data.X_train) if machine.C == "scale" else machine.C
+    plan = Plan(config, data.fingerprints, shape, cost, _versions())
     plan.check_memory()
     return plan
+
+
+def scaled_cost(X: NDArray[np.float32]) -> float:
+    """10 / mean squared norm of the centred features: the C that C = "scale" stands for."""
+    spread = float(X.var(axis=0, dtype=np.float64).sum())
+    return 10.0 / spread if spread > 0 else 1.0
+
+
+def _draws(config: Config, rows: NDArray[np.int64]) -> int:
+    """How many training samples calibrate the coupled model."""
+    if config.calibration.level == "none":
+        return 0
+    return int(np.minimum(rows, draws_per_class(config.calibration.samples, len(rows))).sum())
 
 
 def _edges(config: Config, data: FeatureSet) -> NDArray[np.int64]:
     parameters: dict[str, Any] = dict(config.graph.parameters())
     N = len(data.classes)
     if graphs.needs_distances(config.graph.family):
-        parameters["distances"] = class_distances(data.X_train, data.y_train, N)
+        parameters["distances"] = mean_distances(data.X_train, data.y_train, N)
     return np.asarray(graphs.edge_array(graphs.build(config.graph.family, N, **parameters)), dtype=np.int64)
 
 

@@ -91,13 +91,14 @@ def say(directory: Path, line: str) -> None:
 
 def _work(directory: Path, plan: Plan, stage: str) -> Callable[[int], list[Path]]:
     """What a stage does with a unit."""
-    shape = plan.shape
+    shape, settings = plan.shape, machine_settings(plan)
     works: dict[str, Callable[[int], list[Path]]] = {
         "machines": lambda unit: stages.train_tile(
-            directory, shape, plan.keys["whitening"], machine_settings(plan), plan.tiles[unit]
+            directory, shape, plan.keys["whitening"], settings, plan.tiles[unit]
         ),
-        "logits": lambda unit: stages.apply_tile(directory, shape, plan.tiles[unit], plan.slabs),
-        "calibration": lambda unit: stages.choose_scales(directory, shape),
+        "draw_logits": lambda unit: stages.apply_tile_to_draws(directory, shape, settings, plan.tiles[unit]),
+        "calibration": lambda unit: stages.choose_method_scale(directory, shape, unit),
+        "logits": lambda unit: stages.apply_tile(directory, shape, settings, plan.tiles[unit], plan.slabs),
         "probabilities": lambda unit: stages.couple_samples(directory, shape, plan.slabs[unit]),
     }
     return works[stage]
@@ -107,10 +108,11 @@ def machine_settings(plan: Plan) -> MachineSettings:
     """The machine's section of the configuration, and the seed of the run."""
     machine = plan.config.machine
     return MachineSettings(
-        C=machine.C,
+        C=plan.cost,
         folds=machine.folds,
         fit_on=machine.fit_on,
         calibration=machine.calibration,
+        thresholds=machine.thresholds,
         tolerance=machine.tolerance,
         seed=plan.config.run.seed,
     )

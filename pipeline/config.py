@@ -76,10 +76,11 @@ class MachineConfig(_Section):
     C: float | Literal["scale"] = "scale"
     folds: int = Field(4, ge=2)
     fit_on: Literal["rest", "fold"] = "rest"
-    calibration: Literal["platt", "crossval"] = "platt"
+    calibration: Literal["average", "crossval"] = "average"
+    thresholds: bool = False
     tolerance: float = Field(1e-3, gt=0, lt=1)
-    # shrinkage t of the pooled covariance, 0 to 1
-    whiten: float | Literal["auto", "none"] = "auto"
+    # shrinkage of the pooled within-class covariance, 0 to 1
+    whiten: float | Literal["none"] = 0.5
 
     @field_validator("C")
     @classmethod
@@ -92,7 +93,7 @@ class MachineConfig(_Section):
     @classmethod
     def _share(cls, t: float | str) -> float | str:
         if not isinstance(t, str) and not 0 <= t <= 1:
-            raise ValueError("must be from 0 to 1, or 'auto', or 'none'")
+            raise ValueError("must be from 0 to 1, or 'none'")
         return t
 
 

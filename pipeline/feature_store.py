@@ -14,10 +14,11 @@ import numpy as np
 import zict
 from numpy.typing import NDArray
 
-from pairloom.pipeline.run_directory import open_group
+from pairloom.pipeline.run_directory import RunShape, open_group
+from pairloom.pipeline.whitening import Whitening
 from pairloom.pipeline.zarr_layout import read_whole
 
-__all__ = ["read_classes"]
+__all__ = ["read_classes", "read_whitening"]
 
 _CACHE_BYTES = 256 * 2**20
 
@@ -26,27 +27,32 @@ _kept: Any = zict.LRU(_CACHE_BYTES, {}, weight=lambda key, rows: rows.nbytes)
 
 
 def read_classes(
-    directory: Path, content: str, classes: Iterable[int], rows: tuple[int, ...]
+    directory: Path, shape: RunShape, content: str, classes: Iterable[int]
 ) -> dict[int, NDArray[np.float32]]:
     """Whitened training rows of some classes.
 
     Parameters
     ----------
-    directory
-        The run directory.
+    directory, shape
+        The run.
     content
         Key of the stored features and of their whitening.
     classes
         Which classes.
-    rows
-        How many rows each class of the run has.
     """
     found = {c: _kept.get((content, c)) for c in map(int, classes)}
     missing = [c for c, kept in found.items() if kept is None]
     if missing:
-        group = open_group(directory, "features.zarr")
-        mean, factor = read_whole(group["mean"]), read_whole(group["factor"])
+        train = open_group(directory, "features.zarr")["train"]
+        whitening = read_whitening(directory, shape)
         for c in missing:
-            found[c] = (read_whole(group["train"], (c, slice(0, rows[c]))) - mean) @ factor
+            found[c] = whitening(read_whole(train, (c, slice(0, shape.rows[c]))))
             _kept[content, c] = found[c]
     return found
+
+
+def read_whitening(directory: Path, shape: RunShape) -> Whitening:
+    """The whitening under which the machines of the run are trained."""
+    group = open_group(directory, "features.zarr")
+    factor = read_whole(group["factor"]) if shape.whitened else np.empty((0, 0), np.float32)
+    return Whitening(read_whole(group["mean"]), factor)

@@ -23,7 +23,6 @@ __all__ = [
     "DATA_FOLDER",
     "EMBEDDED",
     "FeatureSet",
-    "class_distances",
     "expand_data_folder",
     "load_features",
     "load_samples",
@@ -306,17 +305,3 @@ def _listed(names: Any, limit: int = 8) -> str:
     listed = [str(name) for name in names]
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
-
-
-def class_distances(X: NDArray[np.float32], y: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Euclidean distances between the class means: what a graph of neighbours is built from."""
-    order = np.argsort(y, kind="stable")
-    starts = np.searchsorted(y[order], np.arange(classes))
-    sums = np.add.reduceat(X[order], starts, axis=0, dtype=np.float64)
-    means = sums / np.bincount(y, minlength=classes)[:, None]
-    squares = (means**2).sum(axis=1)
-    distances: NDArray[np.float64] = np.sqrt(
-        np.maximum(squares[:, None] + squares - 2 * means @ means.T, 0.0)
-    )
-    np.fill_diagonal(distances, 0.0)
-    return distances

@@ -10,7 +10,9 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from pairloom.pipeline.logits import edge_logits
+from pairloom.pipeline.feature_store import read_whitening
+from pairloom.pipeline.logits import collapse
+from pairloom.pipeline.machines import MachineSettings
 from pairloom.pipeline.run_directory import RunShape, open_group
 from pairloom.pipeline.stages import couple_logits, read_machines
 from pairloom.pipeline.zarr_layout import ChunkedArray, Coordinate, group_files, read_whole, stamp
@@ -21,14 +23,14 @@ FORMATS = (".npz", ".csv", ".zarr")
 
 
 def predict_samples(
-    directory: Path, shape: RunShape, X: NDArray[np.float32], method: str
+    directory: Path, shape: RunShape, settings: MachineSettings, X: NDArray[np.float32], method: str
 ) -> NDArray[np.float32]:
     """Probabilities (sample, class) by one coupling method of the run."""
-    machines = read_machines(directory)
+    logits = collapse(read_machines(directory), settings.scheme.shares, read_whitening(directory, shape))
     scales = read_whole(open_group(directory, "probabilities.zarr")["scale"])
     scale = float(scales[shape.methods.index(method)])
     slabs = [X[start : start + shape.samples_per_slab] for start in range(0, len(X), shape.samples_per_slab)]
-    coupled = [couple_logits(edge_logits(machines, slab), shape, {method: scale})[method] for slab in slabs]
+    coupled = [couple_logits(logits(slab), shape, {method: scale})[method] for slab in slabs]
     return np.concatenate([np.empty((0, len(shape.classes)), np.float32), *coupled])
 
 

@@ -2,11 +2,15 @@
 
 ========================  ==================================================================================
 features.zarr             train (class, row, feature), one chunk or more a class; test (sample, feature) and
-                          label (sample); the whitening's mean (feature) and factor (feature, whitened)
-machines.zarr             coef (edge, fold, feature), intercept (edge, fold), platt (edge, fold, parameter),
-                          dprime (edge), gap and iterations (edge, fold)
+                          label (sample); drawn (draw, feature), drawn_class and drawn_fold (draw), training
+                          samples that calibrate the coupled model; mean (feature) and factor (feature,
+                          whitened) of the whitening
+machines.zarr             coef (edge, machine, feature), intercept, platt, gap and iterations (edge, machine),
+                          threshold and dprime (edge)
 logits.zarr               edges (edge, sample), what the machines say; tensor (class, other, sample),
-completed probabilities.zarr        one array (sample, class) for each coupling method; scale (method)
+completed;
+                          drawn (edge, draw), of the drawn samples by machines that have not seen them
+probabilities.zarr        one array (sample, class) for each coupling method; scale (method)
 ========================  ==================================================================================
 
 Class names, and the two classes of each edge, are coordinates: ``xarray.open_zarr`` reads each group.
@@ -43,7 +47,9 @@ class RunShape(NamedTuple):
     samples: int
     labelled: bool
     edges: NDArray[np.int64]
-    folds: int
+    machines_per_edge: int
+    whitened: bool
+    draws: int
     edges_per_tile: int
     samples_per_slab: int
     methods: tuple[str, ...]
@@ -108,37 +114,50 @@ def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> li
 def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, D, R, most = len(shape.classes), shape.features, shape.samples, max(shape.rows)
     r = shape.samples_per_slab
-    labels = [ChunkedArray("label", ("sample",), (R,), (r,), "int32")] if shape.labelled else []
-    return [
+    arrays = [
         ChunkedArray("train", ("class", "row", "feature"), (N, most, D), (1, _ROWS_PER_CHUNK, D)),
         ChunkedArray("test", ("sample", "feature"), (R, D), (r, D)),
         ChunkedArray("mean", ("feature",), (D,), (D,)),
-        ChunkedArray("factor", ("feature", "whitened"), (D, D), (D, D)),
-        *labels,
     ]
+    if shape.labelled:
+        arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
+    if shape.whitened:
+        arrays.append(ChunkedArray("factor", ("feature", "whitened"), (D, D), (D, D)))
+    if shape.draws:
+        S = shape.draws
+        arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D)))
+        arrays += [
+            ChunkedArray(f"drawn_{what}", ("draw",), (S,), (S,), "int32") for what in ("class", "fold")
+        ]
+    return arrays
 
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
-    E, K, D, T = len(shape.edges), shape.folds, shape.features, shape.edges_per_tile
+    E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
+    own = ("edge", "machine")
     return [
-        ChunkedArray("coef", ("edge", "fold", "feature"), (E, K, D), (T, K, D)),
-        ChunkedArray("intercept", ("edge", "fold"), (E, K), (T, K)),
-        ChunkedArray("platt", ("edge", "fold", "parameter"), (E, K, 2), (T, K, 2)),
-        ChunkedArray("dprime", ("edge",), (E,), (T,)),
-        ChunkedArray("gap", ("edge", "fold"), (E, K), (T, K)),
-        ChunkedArray("iterations", ("edge", "fold"), (E, K), (T, K), "int32"),
+        ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
+        ChunkedArray("intercept", own, (E, M), (T, M), "float64"),
+        ChunkedArray("platt", (*own, "parameter"), (E, M, 2), (T, M, 2), "float64"),
+        ChunkedArray("threshold", ("edge",), (E,), (T,), "float64"),
+        ChunkedArray("dprime", ("edge",), (E,), (T,), "float64"),
+        ChunkedArray("gap", own, (E, M), (T, M), "float64"),
+        ChunkedArray("iterations", own, (E, M), (T, M), "int64"),
     ]
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, N, R = len(shape.edges), len(shape.classes), shape.samples
     T, r = shape.edges_per_tile, shape.samples_per_slab
-    edges = ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r))
-    tensor = ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r))
-    return [edges, tensor] if shape.tensor_stored else [edges]
+    arrays = [ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r))]
+    if shape.draws:
+        arrays.append(ChunkedArray("drawn", ("edge", "draw"), (E, shape.draws), (T, shape.draws)))
+    if shape.tensor_stored:
+        arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
+    return arrays
 
 
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, R, M, r = len(shape.classes), shape.samples, len(shape.methods), shape.samples_per_slab
     coupled = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.methods]
-    return [*coupled, ChunkedArray("scale", ("method",), (M,), (M,), "float64")]
+    return [*coupled, ChunkedArray("scale", ("method",), (M,), (1,), "float64")]

@@ -10,29 +10,35 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline import whitening
+from pairloom.pipeline.calibration import choose_scale
 from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
-from pairloom.pipeline.feature_store import read_classes
+from pairloom.pipeline.coupling import couple
+from pairloom.pipeline.drawn_samples import draw_samples
+from pairloom.pipeline.feature_store import read_classes, read_whitening
 from pairloom.pipeline.features import FeatureSet
-from pairloom.pipeline.logits import edge_logits
+from pairloom.pipeline.linear_model import LinearModel
+from pairloom.pipeline.logits import collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import Machines, MachineSettings, train_edges
 from pairloom.pipeline.run_directory import RunShape, open_group, write_chunks
-from pairloom.pipeline.slab import couple_slab
+from pairloom.pipeline.whitening import fit_whitening
 from pairloom.pipeline.zarr_layout import read_whole
 
 __all__ = [
     "apply_tile",
-    "choose_scales",
+    "apply_tile_to_draws",
+    "choose_method_scale",
     "couple_logits",
     "couple_samples",
     "model_graph",
     "read_machines",
     "store_classes",
+    "store_draws",
     "store_samples",
     "store_whitening",
     "train_tile",
@@ -64,11 +70,25 @@ def store_samples(directory: Path, data: FeatureSet, samples: slice) -> list[Pat
     return files
 
 
-def store_whitening(directory: Path, data: FeatureSet, shrinkage: float | str) -> list[Path]:
+def store_draws(directory: Path, data: FeatureSet, settings: MachineSettings, most: int) -> list[Path]:
+    """Put the training samples that calibrate the coupled model into the store."""
+    group = open_group(directory, "features.zarr", write=True)
+    drawn = draw_samples(data.y_train, len(data.classes), most, settings.folds, settings.seed)
+    return [
+        *write_chunks(group["drawn"], (0, 0), data.X_train[drawn.rows]),
+        *write_chunks(group["drawn_class"], (0,), drawn.classes.astype(np.int32)),
+        *write_chunks(group["drawn_fold"], (0,), drawn.folds.astype(np.int32)),
+    ]
+
+
+def store_whitening(directory: Path, data: FeatureSet, shrinkage: float | Literal["none"]) -> list[Path]:
     """Put the transform under which machines are trained into the store."""
     group = open_group(directory, "features.zarr", write=True)
-    mean, factor = whitening.fit(data.X_train, data.y_train, shrinkage)
-    return write_chunks(group["mean"], (0,), mean) + write_chunks(group["factor"], (0, 0), factor)
+    whitening = fit_whitening(data.X_train, data.y_train, None if shrinkage == "none" else shrinkage)
+    files = write_chunks(group["mean"], (0,), whitening.mean)
+    if whitening.factor.size:
+        files += write_chunks(group["factor"], (0, 0), whitening.factor)
+    return files
 
 
 def train_tile(
@@ -76,7 +96,7 @@ def train_tile(
 ) -> list[Path]:
     """Train the machines of a tile of edges. ``content`` is the key of the features and their whitening."""
     edges = shape.edges[tile]
-    rows = read_classes(directory, content, np.unique(edges), shape.rows)
+    rows = read_classes(directory, shape, content, np.unique(edges))
     machines = train_edges(rows, edges, settings)
     group = open_group(directory, "machines.zarr", write=True)
     return [
@@ -92,22 +112,44 @@ def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
     return Machines(**{name: read_whole(group[name], edges) for name in Machines._fields})
 
 
-def apply_tile(directory: Path, shape: RunShape, tile: slice, slabs: list[slice]) -> list[Path]:
+def apply_tile(
+    directory: Path, shape: RunShape, settings: MachineSettings, tile: slice, slabs: list[slice]
+) -> list[Path]:
     """Write what the machines of a tile say of every test sample, a slab at a time."""
-    machines = read_machines(directory, tile)
+    machines, whitening = read_machines(directory, tile), read_whitening(directory, shape)
+    logits = collapse(machines, settings.scheme.shares, whitening)
     test = open_group(directory, "features.zarr")["test"]
     edges = open_group(directory, "logits.zarr", write=True)["edges"]
-    files = []
-    for slab in slabs:
-        logits = edge_logits(machines, read_whole(test, slab))
-        files += write_chunks(edges, (tile.start, slab.start), logits)
-    return files
+    return [
+        path
+        for slab in slabs
+        for path in write_chunks(edges, (tile.start, slab.start), logits(read_whole(test, slab)))
+    ]
 
 
-def choose_scales(directory: Path, shape: RunShape) -> list[Path]:
-    """Choose the scale of every coupling method from out-of-fold logits of training samples."""
+def apply_tile_to_draws(
+    directory: Path, shape: RunShape, settings: MachineSettings, tile: slice
+) -> list[Path]:
+    """Write what the machines of a tile say of the drawn samples, each by machines that have not seen it."""
+    model = LinearModel(read_machines(directory, tile), read_whitening(directory, shape))
+    group = open_group(directory, "features.zarr")
+    X, classes, folds = (read_whole(group[name]) for name in ("drawn", "drawn_class", "drawn_fold"))
+    logits = out_of_fold_edge_logits(model.logits, shape.edges[tile], settings.scheme, X, classes, folds)
+    drawn = open_group(directory, "logits.zarr", write=True)["drawn"]
+    return write_chunks(drawn, (tile.start, 0), logits)
+
+
+def choose_method_scale(directory: Path, shape: RunShape, method: int) -> list[Path]:
+    """Choose the scale of one coupling method, by its number, from the logits of the drawn samples."""
     scale = open_group(directory, "probabilities.zarr", write=True)["scale"]
-    return write_chunks(scale, (0,), np.ones(len(shape.methods)))
+    chosen = _likeliest_scale(directory, shape, shape.methods[method]) if shape.draws else 1.0
+    return write_chunks(scale, (method,), np.array([chosen]))
+
+
+def _likeliest_scale(directory: Path, shape: RunShape, method: str) -> float:
+    classes = read_whole(open_group(directory, "features.zarr")["drawn_class"])
+    logits = read_whole(open_group(directory, "logits.zarr")["drawn"])[_edge_order(shape)]
+    return float(choose_scale(logits, classes, _completion(shape), method).scale)
 
 
 def couple_samples(directory: Path, shape: RunShape, slab: slice) -> list[Path]:
@@ -145,19 +187,24 @@ def couple_logits(
     tensor
         (N, N, samples), where the completed logits are written if they are wanted. They are not scaled.
     """
-    completion = _completion(shape.edges.tobytes(), len(shape.classes))
-    logits = logits[np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))]  # the order of completion.edges
-    if tensor is not None:
-        complete_slab(logits, completion, tensor)
-    coupled: dict[str, NDArray[np.float32]] = {}
-    for scale in sorted(set(scales.values())):
-        methods = [method for method, own in scales.items() if own == scale]
-        coupled |= couple_slab(np.float32(scale) * logits, completion, methods)
-    return coupled
+    N = len(shape.classes)
+    completed = np.empty((N, N, logits.shape[1]), np.float32) if tensor is None else tensor
+    complete_slab(logits[_edge_order(shape)], _completion(shape), completed)
+    # Completion is linear: to scale what it gives is to scale what it is given, once for all methods.
+    return {method: couple(np.float32(scale) * completed, method) for method, scale in scales.items()}
+
+
+def _edge_order(shape: RunShape) -> NDArray[np.intp]:
+    """Permutation from the order of the tiles to that of a graph's sorted edges."""
+    return np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))
+
+
+def _completion(shape: RunShape) -> Completion:
+    return _completion_of(shape.edges.tobytes(), len(shape.classes))
 
 
 @functools.lru_cache(maxsize=4)
-def _completion(edges: bytes, classes: int) -> Completion:
+def _completion_of(edges: bytes, classes: int) -> Completion:
     """The completion of a graph given by its edges; found once in a process, not once a slab."""
     return plan_completion(_graph(np.frombuffer(edges, np.int64).reshape(-1, 2), classes))
 

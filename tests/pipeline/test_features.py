@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import zarr
 
-from pairloom.pipeline.features import class_distances, load_features, load_samples
+from pairloom.pipeline.features import load_features, load_samples
 
 random = np.random.default_rng(0)
 X = random.standard_normal((40, 3)).astype(np.float32)
@@ -151,11 +151,3 @@ def test_samples_to_predict_have_the_features_of_the_model(tmp_path):
     np.testing.assert_array_equal(load_samples(path, 3), X)
     with pytest.raises(ValueError, match="must have 7 features, as the model has, got 3"):
         load_samples(path, 7)
-
-
-def test_class_distances_are_those_of_the_means():
-    distances = class_distances(X, LABELS.astype(np.int64), 4)
-    means = np.array([X[c == LABELS].astype(float).mean(axis=0) for c in range(4)])
-    expected = np.linalg.norm(means[:, None] - means[None], axis=2)
-    np.testing.assert_allclose(distances, expected, atol=1e-6)
-    assert (distances == distances.T).all()
