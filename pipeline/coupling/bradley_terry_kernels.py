@@ -139,7 +139,8 @@ def couple_bradley_terry(
         gather_upper(L, low, stop, matrices)
         for r in range(low, min(low + BLOCK, stop)):
             expected_wins(matrices[r - low], weights, wins)
-            u[:] = potentials[r]
+            # Logits beyond the clip say no more than the clip, and a start far out has no curvature in float32.
+            u[:] = np.maximum(potentials[r], potentials[r].max() - CLIP)
             step[:] = _ZERO
             take_step(step, u, x, odds)
             change, left, newton = 1.0, 1.0, 0
