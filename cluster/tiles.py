@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 __all__ = ["default_edges_per_tile", "default_samples_per_slab", "order_by_blocks", "pieces"]
 
-# One pair of 400 rows and 512 features in 4 folds took 10 ms on the slowest of the machines tried. A tile
-# aims at half a second by this measure; what pairs really cost decides how many tiles make a task (see
-# schedule.py).
-_SECONDS_PER_FLOAT = 10e-3 / (400 * 512 * 4)
+# A pair of 400 rows and 512 features in 4 folds took 6 ms on one core. A tile aims at half a second by this
+# measure; what pairs are seen to cost decides how many tiles make a task (see schedule.py).
+_SECONDS_PER_FLOAT = 6e-3 / (400 * 512 * 4)
 _TILE_SECONDS = 0.5
 _LARGEST_TILE = 256
 _SLAB_BYTES = 16 * 2**20

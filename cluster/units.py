@@ -6,6 +6,7 @@ import functools
 import os
 import socket
 import time
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,6 +57,7 @@ def run_task(task: Task) -> list[Receipt]:
             f"the driver has pairloom {task.version}, the worker on {_here()} has {pairloom.__version__}"
         )
     _one_blas_thread()
+    warnings.showwarning = functools.partial(_log_warning, Path(task.directory))
     return [_run_wanted(task, unit) for unit in task.units]
 
 
@@ -137,6 +139,11 @@ def _one_blas_thread() -> threadpool_limits:
     as another task may be in the middle of one.
     """
     return threadpool_limits(1)
+
+
+def _log_warning(directory: Path, message: Warning | str, category: type[Warning], *where: object) -> None:
+    """Put a warning into the log of the run: a worker has no terminal, or one that shows a progress bar."""
+    say(directory, f"warning {category.__name__}: {message}")
 
 
 def _here() -> str:

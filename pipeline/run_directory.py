@@ -18,7 +18,6 @@ Class names, and the two classes of each edge, are coordinates: ``xarray.open_za
 
 from __future__ import annotations
 
-import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,9 +26,16 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from pairloom.pipeline.zarr_layout import ChunkedArray, Coordinate, chunk_file, group_files, stamp
+from pairloom.pipeline.zarr_layout import (
+    ChunkedArray,
+    Coordinate,
+    chunk_file,
+    group_files,
+    remove_strangers,
+    stamp,
+)
 
-__all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks"]
+__all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks", "write_whole"]
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
@@ -59,33 +65,18 @@ class RunShape(NamedTuple):
 
 def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
     """The files of each group before any chunk is written."""
-    about = {"synthetic": shape.synthetic}
-    classes = Coordinate("class", ("class",), np.array(shape.classes))
-    other = Coordinate("other", ("other",), np.array(shape.classes))
-    rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
-    ends = [
-        Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
-        for column, end in enumerate("ij")
-    ]
-    methods = Coordinate("method", ("method",), np.array(shape.methods))
-    return {
-        "features.zarr": group_files(_feature_arrays(shape), [classes, rows], about),
-        "machines.zarr": group_files(_machine_arrays(shape), [classes, *ends], about),
-        "logits.zarr": group_files(_logit_arrays(shape), [classes, other, *ends], about),
-        "probabilities.zarr": group_files(_probability_arrays(shape), [classes, methods], about),
-    }
+    coordinates, about = _coordinates(shape), {"synthetic": shape.synthetic}
+    return {group: group_files(arrays, coordinates[group], about) for group, arrays in _arrays(shape).items()}
 
 
 def stamp_groups(directory: Path, shape: RunShape) -> list[str]:
     """Put every group's metadata and coordinates on disk where they are missing or damaged; return which.
 
-    Arrays that the run no longer has, those of a coupling method that was taken out, are removed.
+    What the run no longer has, the array of a coupling method that was taken out, say, is removed.
     """
-    stamped = []
+    arrays, stamped = _arrays(shape), []
     for group, files in run_groups(shape).items():
-        members = {path.split("/")[0] for path in files}
-        for stranger in (path for path in directory.glob(f"{group}/*") if path.name not in members):
-            shutil.rmtree(stranger) if stranger.is_dir() else stranger.unlink()
+        remove_strangers(directory / group, arrays[group], files)
         stamped += [f"{group}/{path}" for path in stamp(directory / group, files)]
     return stamped
 
@@ -109,6 +100,39 @@ def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> li
     array[tuple(map(slice, start, ends))] = values
     grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, array.chunks, strict=True)]
     return [chunk_file(array, index) for index in product(*grid)]
+
+
+def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
+    """Write whole chunks in which nothing may be missing, what `zarr_layout.read_whole` will insist on."""
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise ValueError(f"{array.path}: results must be finite, got {bad} of {values.size} that are not")
+    return write_chunks(array, start, values)
+
+
+def _arrays(shape: RunShape) -> dict[str, list[ChunkedArray]]:
+    return {
+        "features.zarr": _feature_arrays(shape),
+        "machines.zarr": _machine_arrays(shape),
+        "logits.zarr": _logit_arrays(shape),
+        "probabilities.zarr": _probability_arrays(shape),
+    }
+
+
+def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
+    classes = Coordinate("class", ("class",), np.array(shape.classes))
+    other = Coordinate("other", ("other",), np.array(shape.classes))
+    rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
+    ends = [
+        Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
+        for column, end in enumerate("ij")
+    ]
+    return {
+        "features.zarr": [classes, rows],
+        "machines.zarr": [classes, *ends],
+        "logits.zarr": [classes, other, *ends],
+        "probabilities.zarr": [classes, Coordinate("method", ("method",), np.array(shape.methods))],
+    }
 
 
 def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:

@@ -25,7 +25,7 @@ from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.linear_model import LinearModel
 from pairloom.pipeline.logits import collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import Machines, MachineSettings, train_edges
-from pairloom.pipeline.run_directory import RunShape, open_group, write_chunks
+from pairloom.pipeline.run_directory import RunShape, open_group, write_chunks, write_whole
 from pairloom.pipeline.whitening import fit_whitening
 from pairloom.pipeline.zarr_layout import read_whole
 
@@ -64,9 +64,9 @@ def _padded(rows: NDArray[np.float32], chunk: int, most: int) -> NDArray[np.floa
 def store_samples(directory: Path, data: FeatureSet, samples: slice) -> list[Path]:
     """Put some test samples, and their labels if they have any, into the store."""
     group = open_group(directory, "features.zarr", write=True)
-    files = write_chunks(group["test"], (samples.start, 0), data.X_test[samples])
+    files = write_whole(group["test"], (samples.start, 0), data.X_test[samples])
     if data.y_test is not None:
-        files += write_chunks(group["label"], (samples.start,), data.y_test[samples].astype(np.int32))
+        files += write_whole(group["label"], (samples.start,), data.y_test[samples].astype(np.int32))
     return files
 
 
@@ -75,9 +75,9 @@ def store_draws(directory: Path, data: FeatureSet, settings: MachineSettings, mo
     group = open_group(directory, "features.zarr", write=True)
     drawn = draw_samples(data.y_train, len(data.classes), most, settings.folds, settings.seed)
     return [
-        *write_chunks(group["drawn"], (0, 0), data.X_train[drawn.rows]),
-        *write_chunks(group["drawn_class"], (0,), drawn.classes.astype(np.int32)),
-        *write_chunks(group["drawn_fold"], (0,), drawn.folds.astype(np.int32)),
+        *write_whole(group["drawn"], (0, 0), data.X_train[drawn.rows]),
+        *write_whole(group["drawn_class"], (0,), drawn.classes.astype(np.int32)),
+        *write_whole(group["drawn_fold"], (0,), drawn.folds.astype(np.int32)),
     ]
 
 
@@ -85,9 +85,9 @@ def store_whitening(directory: Path, data: FeatureSet, shrinkage: float | Litera
     """Put the transform under which machines are trained into the store."""
     group = open_group(directory, "features.zarr", write=True)
     whitening = fit_whitening(data.X_train, data.y_train, None if shrinkage == "none" else shrinkage)
-    files = write_chunks(group["mean"], (0,), whitening.mean)
+    files = write_whole(group["mean"], (0,), whitening.mean)
     if whitening.factor.size:
-        files += write_chunks(group["factor"], (0, 0), whitening.factor)
+        files += write_whole(group["factor"], (0, 0), whitening.factor)
     return files
 
 
@@ -102,7 +102,7 @@ def train_tile(
     return [
         path
         for name, values in machines._asdict().items()
-        for path in write_chunks(group[name], (tile.start, *(0,) * (values.ndim - 1)), values)
+        for path in write_whole(group[name], (tile.start, *(0,) * (values.ndim - 1)), values)
     ]
 
 
@@ -123,7 +123,7 @@ def apply_tile(
     return [
         path
         for slab in slabs
-        for path in write_chunks(edges, (tile.start, slab.start), logits(read_whole(test, slab)))
+        for path in write_whole(edges, (tile.start, slab.start), logits(read_whole(test, slab)))
     ]
 
 
@@ -136,14 +136,14 @@ def apply_tile_to_draws(
     X, classes, folds = (read_whole(group[name]) for name in ("drawn", "drawn_class", "drawn_fold"))
     logits = out_of_fold_edge_logits(model.logits, shape.edges[tile], settings.scheme, X, classes, folds)
     drawn = open_group(directory, "logits.zarr", write=True)["drawn"]
-    return write_chunks(drawn, (tile.start, 0), logits)
+    return write_whole(drawn, (tile.start, 0), logits)
 
 
 def choose_method_scale(directory: Path, shape: RunShape, method: int) -> list[Path]:
     """Choose the scale of one coupling method, by its number, from the logits of the drawn samples."""
     scale = open_group(directory, "probabilities.zarr", write=True)["scale"]
     chosen = _likeliest_scale(directory, shape, shape.methods[method]) if shape.draws else 1.0
-    return write_chunks(scale, (method,), np.array([chosen]))
+    return write_whole(scale, (method,), np.array([chosen]))
 
 
 def _likeliest_scale(directory: Path, shape: RunShape, method: str) -> float:
@@ -163,10 +163,10 @@ def couple_samples(directory: Path, shape: RunShape, slab: slice) -> list[Path]:
     files = [
         path
         for method, p in coupled.items()
-        for path in write_chunks(probabilities[method], (slab.start, 0), p)
+        for path in write_whole(probabilities[method], (slab.start, 0), p)
     ]
     if tensor is not None:
-        files += write_chunks(group["tensor"], (0, 0, slab.start), tensor)
+        files += write_whole(group["tensor"], (0, 0, slab.start), tensor)
     return files
 
 

@@ -8,6 +8,7 @@ are never touched.
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "differing_files",
     "group_files",
     "read_whole",
+    "remove_strangers",
     "stamp",
 ]
 
@@ -41,6 +43,16 @@ class ChunkedArray(NamedTuple):
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: str = "float32"
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """Chunks no longer than the array."""
+        return tuple(min(chunk, max(1, n)) for chunk, n in zip(self.chunks, self.shape, strict=True))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """How many chunks there are along each axis."""
+        return tuple(-(-n // chunk) for chunk, n in zip(self.chunk_shape, self.shape, strict=True))
 
 
 class Coordinate(NamedTuple):
@@ -79,15 +91,15 @@ def group_files(
             compressors=_COMPRESSORS,
             dimension_names=dimensions,
         )
-    for name, dimensions, shape, chunks, dtype in arrays:
+    for array in arrays:
         group.create_array(
-            name,
-            shape=shape,
-            chunks=tuple(min(chunk, max(1, length)) for chunk, length in zip(chunks, shape, strict=True)),
-            dtype=dtype,
-            fill_value=_fill_value(dtype),
+            array.name,
+            shape=array.shape,
+            chunks=array.chunk_shape,
+            dtype=array.dtype,
+            fill_value=_fill_value(array.dtype),
             compressors=_COMPRESSORS,
-            dimension_names=dimensions,
+            dimension_names=array.dimensions,
         )
     with warnings.catch_warnings():
         # Consolidated metadata is not in the v3 specification yet; xarray looks for it first, others ignore
@@ -103,6 +115,20 @@ def stamp(root: Path, files: Mapping[str, bytes]) -> list[str]:
     for path in differing:
         write_atomically(root / path, files[path])
     return differing
+
+
+def remove_strangers(root: Path, arrays: Sequence[ChunkedArray], files: Mapping[str, bytes]) -> None:
+    """Remove arrays, and chunks beyond the end of an array, that a group of another layout has left."""
+    members = {path.split("/")[0] for path in files}
+    for path in root.glob("*"):
+        if path.name not in members:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for array in arrays:
+        for path in (root / array.name / "c").rglob("*"):
+            index = path.relative_to(root / array.name / "c").parts
+            within = (int(place) < count for place, count in zip(index, array.grid, strict=False))
+            if path.is_file() and not all(within):
+                path.unlink()
 
 
 def differing_files(root: Path, files: Mapping[str, bytes]) -> list[str]:

@@ -14,7 +14,7 @@ from small_runs import run_here, write_config, write_features
 def client():
     """A Dask cluster of two threads in this process."""
     with (
-        LocalCluster(1, 2, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(1, 2, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -32,7 +32,7 @@ def small_config(tmp_path_factory) -> Path:
 def small_run(small_config, client, tmp_path_factory) -> Path:
     """The finished run of `small_config`. Copy it before you change it."""
     directory = tmp_path_factory.mktemp("runs") / "small"
-    run_here(small_config, directory, client, stages=8)
+    run_here(small_config, directory, client, until="report")
     return directory
 
 

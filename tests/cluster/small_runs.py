@@ -71,10 +71,10 @@ def run_here(
     client: Client,
     *overrides: str,
     update: bool = False,
-    stages: int = 7,
+    until: str = "probabilities",
     progress: Quiet | None = None,
 ) -> Plan:
-    """Begin or resume a run on a client that is there; by default all stages but the report."""
+    """Begin or resume a run on a client that is there; by default without its report."""
     settings = load_config(config, overrides)
     fresh, data = look_at(settings, directory)
     directory.mkdir(exist_ok=True)
@@ -86,6 +86,6 @@ def run_here(
         lambda: contextlib.nullcontext(client),
         Stop(),
         progress or Quiet(),
-        STAGES[:stages],
+        STAGES[: STAGES.index(until) + 1],
     )
     return plan

@@ -210,7 +210,7 @@ def test_every_file_is_damaged(damage, small_config, small_run, client, tmp_path
         else:
             status = run_status(directory, verify=True)
             assert status.state == "unfinished", path
-        run_here(small_config, directory, client, stages=8)
+        run_here(small_config, directory, client, until="report")
         assert run_status(directory, verify=True).state == "finished", path
         assert_same_bytes(directory, reference)
 
@@ -247,7 +247,7 @@ def test_any_cluster_gives_the_same_bytes(cluster, faulty_config, directory, und
 
 
 def test_a_tile_is_run_twice_at_once(faulty_config, directory, client, undisturbed):
-    plan = run_here(faulty_config, directory, client, stages=3)
+    plan = run_here(faulty_config, directory, client, until="whitening")
     tiles = tuple(range(plan.units("machines")))
     task = Task(str(directory), "machines", tiles, plan.keys["machines"], pairloom.__version__)
     twice = [threading.Thread(target=run_task, args=(task,)) for _ in range(2)]

@@ -35,7 +35,7 @@ def test_pieces_cover_everything_once(length, size):
 
 
 def test_tiles_shrink_as_pairs_grow():
-    assert default_edges_per_tile(400, 512, 4) == 32
+    assert default_edges_per_tile(400, 512, 4) == 64
     assert default_edges_per_tile(40, 16, 4) == 256
     assert default_edges_per_tile(1e6, 2048, 4) == 1
 

@@ -8,7 +8,15 @@ import xarray
 import zarr
 
 from pairloom.pipeline.run_directory import write_chunks
-from pairloom.pipeline.zarr_layout import ChunkedArray, Coordinate, chunk_file, group_files, read_whole, stamp
+from pairloom.pipeline.zarr_layout import (
+    ChunkedArray,
+    Coordinate,
+    chunk_file,
+    group_files,
+    read_whole,
+    remove_strangers,
+    stamp,
+)
 
 ARRAYS = [
     ChunkedArray("coef", ("edge", "feature"), (10, 3), (4, 3)),
@@ -78,3 +86,14 @@ def test_a_missing_chunk_is_never_data(group):
     for name in ("coef", "iterations"):
         with pytest.raises(ValueError, match="chunks are missing"):
             read_whole(group[name])
+
+
+def test_what_another_layout_left_is_removed(group, tmp_path):
+    for start in (0, 4, 8):
+        write_chunks(group["coef"], (start, 0), np.ones((min(4, 10 - start), 3), np.float32))
+    smaller = [ChunkedArray("coef", ("edge", "feature"), (7, 3), (4, 3))]
+    files = group_files(smaller, [], {})
+    remove_strangers(tmp_path, smaller, files)
+    stamp(tmp_path, files)
+    left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ["coef/c/0/0", "coef/c/1/0", "coef/zarr.json", "zarr.json"]
