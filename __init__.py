@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pairloom import graphs
 from pairloom.pipeline.completion import complete_logits
 from pairloom.pipeline.coupling import couple
+from pairloom.pipeline.pairwise_svc import PairwiseSVC
 
 __version__ = version("pairloom")
-__all__ = ["__version__", "complete_logits", "couple", "graphs"]
+__all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "graphs"]

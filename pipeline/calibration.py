@@ -14,7 +14,9 @@ from pairloom.pipeline.coupling_gradient import gradient_of_log_probability
 from pairloom.pipeline.slab import couple_slab
 
 #: exp of these bounds the scale: beyond, logits carry no information or are certain.
-_LOG_SCALES = (-3.0, 5.0)
+_LOG_SCALES = (-2.5, 3.5)
+#: The search begins on every so-manieth sample, and goes on with all of them this near to what it found.
+_COARSE, _NEAR = 4, 0.2
 #: A probability below this counts as this: one certain error must not decide the scale.
 _SMALLEST = 1e-7
 
@@ -48,21 +50,31 @@ def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limi
     ScaleChoice
     """
     room = {} if memory_limit is None else {"memory_limit": memory_limit}
-    tried = []
+    tried = {}
 
-    def loss(log_scale):
-        scaled = edge_logits * np.float32(np.exp(log_scale))
-        value = mean_log_loss(couple_slab(scaled, completion, [method], n_jobs=n_jobs, **room)[method], y)
-        tried.append((np.exp(log_scale), value))
+    def loss(log_scale, every=1):
+        scaled = edge_logits[:, ::every] * np.float32(np.exp(log_scale))
+        p = couple_slab(scaled, completion, [method], n_jobs=n_jobs, **room)[method]
+        value = mean_log_loss(p, y[::every])
+        if every == 1:
+            tried[float(np.exp(log_scale))] = value
         return value
 
     if method == "vote":  # counts wins: no scale changes it
         loss(0.0)
     else:
-        minimize_scalar(loss, bounds=_LOG_SCALES, method="bounded", options={"xatol": 0.02})
-    tried = np.array(tried)
-    scale, value = tried[tried[:, 1].argmin()]
-    return ScaleChoice(float(scale), float(value), tried[tried[:, 0].argsort()])
+        low, high = _LOG_SCALES
+        if len(y) >= 100 * _COARSE:
+            rough = _least(lambda log_scale: loss(log_scale, _COARSE), low, high, 0.1)
+            low, high = rough - _NEAR, rough + _NEAR
+        _least(loss, low, high, 0.02)
+    value, scale = min((value, scale) for scale, value in tried.items())
+    return ScaleChoice(scale, value, np.array(sorted(tried.items())))
+
+
+def _least(function, low, high, precision):
+    """Where a function of one variable is least between two bounds."""
+    return minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": precision}).x
 
 
 class PlattChoice(NamedTuple):
@@ -76,9 +88,9 @@ class PlattChoice(NamedTuple):
 def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, max_iterations=30):
     """Every edge's slope and shift by the gradient of the coupled likelihood, shrunk to one scale for all.
 
-    Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope = scale,
-    shift = 0 [I 4]: a penalty of a prior, one nat for an edge whose odds change by e, so that edges without evidence
-    stay where they are.
+    Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope =
+    scale, shift = 0 [I 4]: the penalty of a prior, one nat for an edge whose odds change by e, so that edges
+    without evidence stay where they are.
     """
     n_edges, n_samples = edge_logits.shape
     penalty = shrinkage / n_samples

@@ -23,7 +23,9 @@ def gradient_of_log_probability(edge_logits, y, completion, method, memory_limit
     method : {"normal", "stratified", "wlw2", "bradley_terry"}
     """
     if method not in GRADIENTS:
-        raise ValueError(f"calibrate='platt' needs a coupling with a gradient, one of {', '.join(GRADIENTS)}, got {method!r}.")
+        raise ValueError(
+            f"calibrate='platt' needs a coupling with a gradient, one of {', '.join(GRADIENTS)}, got {method!r}."
+        )
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     gradient = np.empty((len(completion.edges), n_samples))
     total = 0.0
@@ -68,7 +70,7 @@ def normal_gradient(L, p, y):
 
 
 def stratified_gradient(L, p, y):
-    """By the adjoint of p = M p: (I - M)' z = e_y / p_y - 1, then d log p_y / d L_kj = p_j M_kj (z_k - sum_i M_ij z_i)."""
+    """The adjoint of p = M p: (I - M)' z = e_y / p_y - 1, then d log p_y / d L_kj = p_j M_kj (z_k - sum_i M_ij z_i)."""
     M = np.exp(L - L.max(axis=1, keepdims=True))
     M /= M.sum(axis=1, keepdims=True)
     n = p.shape[1]

@@ -24,7 +24,9 @@ class PairEstimators(NamedTuple):
 
     def logits(self, shares, X, precomputed):
         total = np.full(X.shape[0], -self.threshold)
-        for share, estimator, rows, (A, B) in zip(shares, self.estimators, self.fitted_on, self.platt, strict=True):
+        for share, estimator, rows, (A, B) in zip(
+            shares, self.estimators, self.fitted_on, self.platt, strict=True
+        ):
             if share:
                 total -= share * (A * decision_values(estimator, X[:, rows] if precomputed else X) + B)
         return total
@@ -49,7 +51,9 @@ def decision_values(estimator, X):
     return np.log(p / (1 - p))
 
 
-def train_estimator_model(estimator, X, members, edges, settings, *, precomputed=False, n_threads=1, progress=None):
+def train_estimator_model(
+    estimator, X, members, edges, settings, *, precomputed=False, n_threads=1, progress=None
+):
     """Train a clone of the estimator for every machine of every edge.
 
     Parameters
@@ -81,7 +85,9 @@ def train_pair(estimator, X, first, second, folds_first, folds_second, settings,
     f = np.empty((scheme.n_machines, len(rows)))
     for m, seen in enumerate(scheme.fitted_on):
         chosen = np.flatnonzero(seen[folds])
-        fitted = clone(estimator).fit(samples[np.ix_(chosen, chosen)] if precomputed else samples[chosen], y[chosen])
+        fitted = clone(estimator).fit(
+            samples[np.ix_(chosen, chosen)] if precomputed else samples[chosen], y[chosen]
+        )
         f[m] = decision_values(fitted, samples[:, chosen] if precomputed else samples)
         estimators.append(fitted)
         fitted_on.append(rows[chosen])

@@ -42,10 +42,15 @@ def train_in_threads(train, edges, n_threads, progress=None):
         return list(pool.map(work, tiles_of(len(edges))))
 
 
-def train_linear_model(rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None):
+def train_linear_model(
+    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None
+):
     """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
     whitened = {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
     parts = train_in_threads(
-        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights), edges, n_threads, progress
+        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights),
+        edges,
+        n_threads,
+        progress,
     )
     return LinearModel(Machines(*(np.concatenate(values) for values in zip(*parts, strict=True))), whitening)

@@ -48,7 +48,8 @@ class MachineSettings:
             value = getattr(self, name)
             if value not in known:
                 raise ValueError(
-                    f"MachineSettings: {name} must be one of {', '.join(known)}, got {value!r}.{did_you_mean(value, known)}"
+                    f"MachineSettings: {name} must be one of {', '.join(known)}, got {value!r}."
+                    f"{did_you_mean(value, known)}"
                 )
         if not self.C > 0:
             raise ValueError(f"MachineSettings: C must be positive, got {self.C!r}.")

@@ -41,7 +41,9 @@ class WithinClasses(NamedTuple):
         same with whitening and without.
         """
         values = (1 - shrinkage) * self.values + shrinkage * self.values.mean()
-        values = np.maximum(values, max(1e-10 * values.max(), 1e-300))  # a constant column has no variance to divide by
+        values = np.maximum(
+            values, max(1e-10 * values.max(), 1e-300)
+        )  # a constant column has no variance to divide by
         factor = (self.vectors / np.sqrt(values)) @ self.vectors.T
         squared_norm = np.einsum("ij,ij->", factor @ self.total, factor)
         factor *= np.sqrt(np.trace(self.total) / squared_norm) if squared_norm > 0 else 1.0

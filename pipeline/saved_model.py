@@ -1,0 +1,156 @@
+"""A fitted PairwiseSVC on disk: arrays in zarr, the rest in JSON. Reading one runs no code from it."""
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+
+import networkx as nx
+import numpy as np
+import zarr
+from zarr.codecs import ZstdCodec
+
+from pairloom.pipeline.completion import plan_completion
+from pairloom.pipeline.linear_model import LinearModel
+from pairloom.pipeline.machines import Machines
+from pairloom.pipeline.whitening import Whitening
+
+FORMAT, FORMAT_VERSION = "pairloom-model", 1
+_JSON, _ARRAYS = "model.json", "arrays.zarr"
+
+
+def save(model, path):
+    """Write a fitted model into a new folder, all of it or nothing."""
+    if not model._linear:
+        raise ValueError(
+            "PairwiseSVC.save: only linear machines can be saved without pickle, got"
+            f" kernel={model.kernel!r}, estimator={model.estimator!r}."
+        )
+    path = Path(path)
+    if path.exists():
+        raise FileExistsError(f"PairwiseSVC.save: {path} exists already.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside its place and then renamed: a folder of that name is always a whole model.
+    unfinished = Path(mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        _write_arrays(model, unfinished / _ARRAYS)
+        (unfinished / _JSON).write_text(json.dumps(_description(model), indent=1))
+        unfinished.rename(path)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def load(cls, path):
+    """Read a model that `save` has written, as an instance of the estimator class `cls`."""
+    path = Path(path)
+    stored = _read_description(path)
+    arrays = _read_arrays(path)
+    try:
+        return _assemble(cls, stored, arrays)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: {error!r}.") from error
+
+
+def _description(model):
+    parameters = model.get_params(deep=False)
+    if isinstance(model.graph, nx.Graph):
+        parameters["graph"] = None  # its edges are among the arrays
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "classes": model.classes_.tolist(),
+        "classes_dtype": model.classes_.dtype.str,
+        "graph": {key: _plain(value) for key, value in model.graph_.graph.items()},
+        "C": model.C_,
+        "whiten": model.whiten_,
+        "scale": model.scale_,
+        "candidates": model.candidates_,
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": getattr(model, "feature_names_in_", np.array([])).tolist(),
+    }
+
+
+def _plain(value):
+    """A parameter as JSON has it: numpy's numbers and arrays as Python's."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(
+        f"PairwiseSVC.save: a parameter of type {type(value).__name__} cannot be saved, got {value!r}."
+    )
+
+
+def _write_arrays(model, path):
+    arrays = {
+        **{f"machines/{name}": values for name, values in model._model.machines._asdict().items()},
+        "whitening/mean": model._model.whitening.mean,
+        "whitening/factor": model._model.whitening.factor,
+        "edges": model.edges_,
+        "slope": model._slope,
+        "shift": model._shift,
+        "class_shares": model.class_shares_,
+    }
+    group = zarr.open_group(path, mode="w")
+    for name, values in arrays.items():
+        group.create_array(name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True))
+
+
+def _read_description(path):
+    try:
+        stored = json.loads((path / _JSON).read_text())
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"PairwiseSVC.load: {path} is not a saved model: it has no {_JSON}."
+        ) from None
+    except (ValueError, NotADirectoryError) as error:
+        raise ValueError(f"PairwiseSVC.load: {path / _JSON} cannot be read: {error}.") from error
+    kind, version = (
+        (stored.get("format"), stored.get("format_version")) if isinstance(stored, dict) else (None, None)
+    )
+    if (kind, version) != (FORMAT, FORMAT_VERSION):
+        raise ValueError(
+            f"PairwiseSVC.load: {path} must be a {FORMAT} of version {FORMAT_VERSION},"
+            f" got {kind!r} of version {version!r}."
+        )
+    return stored
+
+
+def _read_arrays(path):
+    try:
+        group = zarr.open_group(path / _ARRAYS, mode="r")
+        return {
+            name: array[...] for name, array in group.members(max_depth=None) if isinstance(array, zarr.Array)
+        }
+    except Exception as error:  # zarr and its codecs raise many kinds for a damaged chunk
+        raise ValueError(f"PairwiseSVC.load: the arrays of {path} cannot be read: {error}.") from error
+
+
+def _assemble(cls, stored, arrays):
+    parameters = dict(stored["parameters"])
+    edges = arrays["edges"]
+    graph = nx.empty_graph(len(stored["classes"]))
+    graph.add_edges_from(edges.tolist())
+    graph.graph.update(stored["graph"])
+    if parameters["graph"] is None:
+        parameters["graph"] = graph
+    model = cls(**parameters)
+    model.classes_ = np.array(stored["classes"], dtype=stored["classes_dtype"])
+    model.graph_, model.edges_ = graph, edges
+    model.C_, model.whiten_, model.scale_ = stored["C"], stored["whiten"], stored["scale"]
+    model.candidates_, model.n_features_in_ = stored["candidates"], stored["n_features_in"]
+    if stored["feature_names_in"]:
+        model.feature_names_in_ = np.array(stored["feature_names_in"], dtype=object)
+    machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
+    model._model = LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"]))
+    model._slope, model._shift = arrays["slope"], arrays["shift"]
+    model.class_shares_ = arrays["class_shares"]
+    model._completion = plan_completion(graph)
+    model._collapse()
+    return model
