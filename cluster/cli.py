@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import json
 import logging
 import signal
@@ -59,6 +60,8 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     ValueError: FAILED,
     OSError: FAILED,
 }
+
+_INSTALL_BOKEH = 'pip install "pairloom[dashboard]"'
 
 _errors = Console(stderr=True)
 
@@ -279,6 +282,8 @@ def _no_cluster() -> contextlib.AbstractContextManager[Client]:
 
 def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:
     """Hold the lock, do what is missing, print the result."""
+    if options["performance_report"] and not _has_bokeh():
+        raise ConfigError(f"--performance-report needs bokeh: {_INSTALL_BOKEH}")
     fresh, data = look_at(settings, directory)
     directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
@@ -297,12 +302,16 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     _print_result(directory, options["as_json"])
 
 
+def _has_bokeh() -> bool:
+    return importlib.util.find_spec("bokeh") is not None
+
+
 @contextlib.contextmanager
 def _connect(settings: Config, report_file: Path | None, note: Callable[[str], None]) -> Iterator[Client]:
     with connected(settings.cluster) as client, contextlib.ExitStack() as stack:
         if report_file is not None:
             stack.enter_context(performance_report(str(report_file)))
-        note(f"Dask dashboard: {client.dashboard_link or 'none'}")
+        note(f"Dask dashboard: {client.dashboard_link if _has_bokeh() else _INSTALL_BOKEH}")
         yield client
 
 

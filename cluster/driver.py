@@ -154,7 +154,7 @@ def drive(
                 receipts = _run_here(directory, plan, stage, units, data)
             elif units:
                 client = client or stack.enter_context(connect())
-                receipts = iter(_waves(client, directory, plan, stage, units, stop))
+                receipts = iter(_waves(client, directory, plan, stage, units, stop, progress))
             else:
                 continue
             for receipt in receipts:
@@ -179,9 +179,17 @@ def _forget_damage(
     return unfinished
 
 
-def _waves(client: Client, directory: Path, plan: Plan, stage: str, units: list[int], stop: Stop) -> Waves:
+def _waves(
+    client: Client,
+    directory: Path,
+    plan: Plan,
+    stage: str,
+    units: list[int],
+    stop: Stop,
+    progress: Progress,
+) -> Waves:
     retries = plan.config.cluster.retries
-    return Waves(client, directory, stage, plan.keys[stage], units, retries, stop)
+    return Waves(client, directory, stage, plan.keys[stage], units, retries, stop, progress.note)
 
 
 def _run_here(

@@ -16,6 +16,7 @@ from pairloom.cluster.driver import look_at, settle, unfinished_units
 from pairloom.cluster.plan import STAGES, Mismatch
 from pairloom.pipeline.config import load_config
 from pairloom.pipeline.features import load_features
+from pairloom.pipeline.pairwise_svc import PairwiseSVC
 
 REPORT = ("accuracy", "confusion", "graph", "reliability")
 
@@ -48,7 +49,7 @@ def test_xarray_reads_every_group(small_run, small_config):
     assert logits["edges"].dims == ("edge", "sample")
     assert logits["tensor"].dims == ("class", "other", "sample")
     probabilities = opened(small_run, "probabilities.zarr")
-    for method in probabilities["method"].values:
+    for method in probabilities["coupling"].values:
         np.testing.assert_allclose(probabilities[method].sum("class"), 1, atol=1e-4)
 
 
@@ -189,3 +190,14 @@ def test_an_unchanged_run_keeps_its_own_edges(copied_run, small_config):
     other = fresh.shape._replace(edges=fresh.shape.edges[::-1])
     kept = settle(copied_run, config, replace(fresh, shape=other))
     np.testing.assert_array_equal(kept.shape.edges, fresh.shape.edges)
+
+
+def test_a_run_and_the_estimator_are_the_same_model(small_run, small_config):
+    data = load_features(str(load_config(small_config).data.features))
+    model = PairwiseSVC(graph="complete", coupling="stratified", whiten=0.5, random_state=0)
+    p = model.fit(data.X_train, data.y_train).predict_proba(data.X_test)
+    found = opened(small_run, "probabilities.zarr").load()
+    scale = found["scale"].sel(coupling="stratified")
+    assert float(scale) == pytest.approx(model.scale_, rel=0.05)
+    np.testing.assert_allclose(found["stratified"].values, p, atol=0.02)
+    assert (found["stratified"].values.argmax(axis=1) == p.argmax(axis=1)).mean() > 0.95
