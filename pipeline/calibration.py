@@ -69,8 +69,8 @@ def choose_scale(edge_logits, y, completion, method, *, weight=None, n_jobs=None
             rough = _least(lambda log_scale: loss(log_scale, _COARSE), low, high, 0.1)
             low, high = rough - _NEAR, rough + _NEAR
         _least(loss, low, high, 0.02)
-    scale = min(tried, key=tried.get)
-    return ScaleChoice(scale, tried[scale], np.array(sorted(tried.items())))
+    value, scale = min((value, scale) for scale, value in tried.items())
+    return ScaleChoice(scale, value, np.array(sorted(tried.items())))
 
 
 def _least(function, low, high, precision):

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 
 from pairloom.graphs import check_model_graph, coverage, edge_array
-from pairloom.pipeline.completion_kernels import fill_missing, scatter
+from pairloom.pipeline.completion_kernels import fill_missing, graph_potentials, scatter
 from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor
 from pairloom.pipeline.coupling.normal import laplacian_inverse
 
@@ -58,13 +58,13 @@ def potentials_of(tensor, completion):
     """
     if not completion.to_potentials.size:
         return np.empty((0, tensor.shape[2]), tensor.dtype)
-    divergence = np.einsum("ijr,ij->ir", tensor, completion.trained, optimize=False)
-    return (completion.to_potentials @ divergence).astype(tensor.dtype)
+    potentials = np.empty(tensor.shape[1:])
+    graph_potentials(tensor, completion.offsets, completion.neighbours, completion.to_potentials, potentials)
+    return potentials.astype(tensor.dtype)
 
 
 def complete_slab(edge_logits, completion, tensor):
     """Write the completed logits of all pairs into `tensor` (N, N, samples) from those of the edges (E, samples)."""
-    tensor[...] = 0  # a missing pair is nobody's divergence
     scatter(edge_logits, completion.edges, tensor)
     fill_missing(
         tensor,
@@ -116,8 +116,9 @@ def complete_logits(logits, graph):
 def _checked_edge_logits(L, edges):
     """L[i, j] for every edge, with an error where a trained entry is not finite or not antisymmetric."""
     forward, backward = L[edges[:, 0], edges[:, 1]], L[edges[:, 1], edges[:, 0]]
-    with np.errstate(invalid="ignore"):
-        sound = np.abs(forward + backward) <= ANTISYMMETRY * (1 + np.abs(forward))
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Subtracted from itself, infinity is NaN, and no comparison holds.
+        sound = np.abs(forward + backward) - ANTISYMMETRY * np.abs(forward) <= ANTISYMMETRY
     if not sound.all():
         e, r = np.argwhere(~sound)[0]
         i, j = edges[e]

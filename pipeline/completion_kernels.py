@@ -3,6 +3,7 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import kernel, simd_kernel
+from pairloom.pipeline.coupling.tensor_kernels import product_by_sample
 
 
 @simd_kernel()
@@ -53,6 +54,20 @@ def fill_missing(tensor, trained, offsets, neighbours, potentials):
                     backward[r] = -forward[r]
 
 
+@simd_kernel()
+def graph_potentials(tensor, offsets, neighbours, to_potentials, potentials):
+    """potentials = to_potentials @ divergence, divergence_i = sum of L_im over the neighbours m of i, in float64."""
+    n, n_samples = tensor.shape[0], tensor.shape[2]
+    divergence = np.zeros((n, n_samples))
+    for i in range(n):
+        own = divergence[i]
+        for at in range(offsets[i], offsets[i + 1]):
+            row = tensor[i, neighbours[at]]
+            for r in range(n_samples):
+                own[r] += row[r]
+    product_by_sample(to_potentials, divergence, potentials)
+
+
 @kernel()
 def mean_operator(trained, offsets, neighbours, edge_of, operator):
     """operator[i, e] = how much the logit of edge e adds to sum_j L_ij of the completed tensor, distant pairs left out.
@@ -61,20 +76,18 @@ def mean_operator(trained, offsets, neighbours, edge_of, operator):
     the class is the edge's second.
     """
     n = trained.shape[0]
+    common = np.empty(n)
     for i in range(n):
+        common[:] = 0  # with class j, how many neighbours
         for at in range(offsets[i], offsets[i + 1]):
-            e = edge_of[at]
-            operator[i, abs(e) - 1] += np.sign(e)
-        for j in range(n):
-            if j == i or trained[i, j]:
-                continue
-            common = 0
-            for at in range(offsets[i], offsets[i + 1]):
-                common += trained[neighbours[at], j]
-            for at in range(offsets[i], offsets[i + 1]):
-                m = neighbours[at]
-                if trained[m, j]:
-                    operator[i, abs(edge_of[at]) - 1] += np.sign(edge_of[at]) / common
-                    for back in range(offsets[m], offsets[m + 1]):
-                        if neighbours[back] == j:
-                            operator[i, abs(edge_of[back]) - 1] += np.sign(edge_of[back]) / common
+            m = neighbours[at]
+            for on in range(offsets[m], offsets[m + 1]):
+                common[neighbours[on]] += 1
+        for at in range(offsets[i], offsets[i + 1]):
+            m, first = neighbours[at], edge_of[at]
+            operator[i, abs(first) - 1] += np.sign(first)
+            for on in range(offsets[m], offsets[m + 1]):
+                j, second = neighbours[on], edge_of[on]
+                if j != i and not trained[i, j]:  # L_ij takes a share of L_im + L_mj
+                    operator[i, abs(first) - 1] += np.sign(first) / common[j]
+                    operator[i, abs(second) - 1] += np.sign(second) / common[j]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pairloom.pipeline.completion_kernels import mean_operator
-from pairloom.pipeline.coupling.normal import softmax
+from pairloom.pipeline.coupling.normal import normalise, softmax
 
 #: Samples at a time: the potentials of 1000 classes then take 8 MB.
 _SAMPLES = 2048
@@ -21,7 +21,13 @@ def normal_from_edges(edge_logits, completion):
     for low in range(0, len(p), _SAMPLES):
         samples = slice(low, low + _SAMPLES)
         p[samples] = softmax(apply(edge_logits[:, samples]).T)
+    normalise(p)
     return p
+
+
+def operator_bytes(completion):
+    """The memory that the matrix takes: none for a complete bipartite graph."""
+    return 0 if hub_classes(completion) is not None else 4 * completion.n_classes * len(completion.edges)
 
 
 def hub_classes(completion):
@@ -65,7 +71,7 @@ def _bipartite_potentials(completion):
 
 
 def _operator_potentials(completion):
-    """For any model graph: the matrix of the map. Common neighbours by a kernel, the rest by potentials."""
+    """For any model graph: the matrix of the map. Sums through common neighbours by a kernel, others by potentials."""
     n, n_edges = completion.n_classes, len(completion.edges)
     operator = np.zeros((n, n_edges), np.float32)
     mean_operator(completion.trained, completion.offsets, completion.neighbours, completion.edge_of, operator)

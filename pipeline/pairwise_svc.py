@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from pairloom import graphs
 from pairloom.graphs.labels import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration import choose_platt, choose_scale
+from pairloom.pipeline.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.class_distances import kernel_mean_distances, mean_distances
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.coupling.couple import METHODS
@@ -288,6 +289,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(self.classes_[0])}."
             )
+        self._class_keys = np.arange(len(self.classes_))
         counts = np.bincount(classes)
         if counts.min() < self.folds:
             c = int(counts.argmin())
@@ -320,10 +322,15 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         if self._linear:
             # The machines are float32: of features far from zero, such as years, they would see little else.
             self._centre = X.mean(axis=0, dtype=np.float64)
-            X = X - self._centre.astype(X.dtype)
+            X = self._centred(X)
         members = [np.flatnonzero(classes == c) for c in range(len(self.classes_))]
         self.class_shares_ = np.bincount(classes, weight) / (len(classes) if weight is None else weight.sum())
         return _TrainingSet(X, classes, members, weight)
+
+    def _centred(self, X):
+        """Rows as linear machines are given them: in the precision they came in."""
+        X = np.asarray(X)
+        return X - self._centre.astype(np.float32 if X.dtype == np.float32 else np.float64)
 
     def _build_graph(self, training):
         n = len(self.classes_)
@@ -433,7 +440,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             )
 
     def _progress(self):
-        return Progress(transient=True) if self.verbose else None
+        return Progress() if self.verbose else None
 
     def _calibrate_coupled(self, training):
         """Choose the scale, or every edge's slope and shift, and fold them into the logits."""
@@ -521,8 +528,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def _edge_logits(self, X):
         """(E, R) calibrated logits of the edges."""
         if self._affine is not None:
-            X = X.toarray() if sparse.issparse(X) else X
-            return self._affine(X - self._centre.astype(X.dtype))
+            return self._affine(self._centred(X.toarray() if sparse.issparse(X) else X))
         logits = self._model.logits(self._shares, X)
         return (logits * self._slope[:, None] + self._shift[:, None]).astype(np.float32)
 
@@ -571,6 +577,23 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         weights = self._affine.weights
         bias = self._affine.bias - weights.astype(np.float64) @ self._centre
         return _Pairs(self.classes_.tolist(), self.edges_, weights, bias, self.machines_.dprime)
+
+    # Changes to a fitted model that leave all other machines as they are.
+
+    def add_class(self, label, X_new, X, y, *, neighbours=None):
+        """Add a class: train its edges to the hubs and its nearest classes. See `class_changes.add_class`."""
+        check_is_fitted(self)
+        return add_class(self, label, X_new, X, y, neighbours=neighbours)
+
+    def remove_class(self, label):
+        """Take a class out; nothing is trained. See `class_changes.remove_class`."""
+        check_is_fitted(self)
+        return remove_class(self, label)
+
+    def retrain_pairs(self, pairs, X, y, **changes):
+        """Train chosen pairs again with another C or tolerance. See `class_changes.retrain_pairs`."""
+        check_is_fitted(self)
+        return retrain_pairs(self, pairs, X, y, **changes)
 
     def save(self, path):
         """Write the fitted model into a new folder: arrays in zarr, the rest in JSON. Linear machines only."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import zarr
+from zarr.codecs import ZstdCodec
 
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.linear_model import LinearModel
@@ -124,14 +125,13 @@ def _write_arrays(model, path):
         "slope": model._slope,
         "shift": model._shift,
         "class_shares": model.class_shares_,
+        "class_keys": model._class_keys,
         "centre": model._centre,
         "shares": model._shares,
     }
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
-        group.create_array(
-            name, data=np.ascontiguousarray(values), compressors=zarr.codecs.ZstdCodec(checksum=True)
-        )
+        group.create_array(name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True))
 
 
 def _read_description(path):
@@ -185,9 +185,8 @@ def _assemble(cls, stored, arrays):
     machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
     model._model = LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"]))
     model._slope, model._shift = arrays["slope"], arrays["shift"]
-    model.class_shares_, model._centre, model._shares = (
-        arrays[name] for name in ("class_shares", "centre", "shares")
-    )
+    model.class_shares_, model._class_keys = arrays["class_shares"], arrays["class_keys"]
+    model._centre, model._shares = arrays["centre"], arrays["shares"]
     model._completion = plan_completion(graph)
     model._collapse()
     return model

@@ -6,7 +6,7 @@ from pairloom.pipeline.completion import Completion, complete_slab
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.couple import method_named
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK
-from pairloom.pipeline.normal_from_edges import normal_from_edges
+from pairloom.pipeline.normal_from_edges import normal_from_edges, operator_bytes
 
 DEFAULT_MEMORY = 512 * 2**20
 
@@ -29,7 +29,8 @@ def couple_slab(
     """Complete and couple the edge logits of some samples by each of the methods.
 
     The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, completed in
-    place; where only `normal` is asked for and nobody wants the tensor it does not exist at all.
+    place; where only `normal` is asked for and nobody wants the tensor it does not exist at all, unless the graph has
+    so many edges that the matrix which takes its place is beyond the limit.
 
     Parameters
     ----------
@@ -52,23 +53,19 @@ def couple_slab(
     for method in methods:
         method_named(method)
     _check_edge_logits(edge_logits, completion)
-    if tensor is None and list(methods) == ["normal"]:
+    if tensor is None and list(methods) == ["normal"] and operator_bytes(completion) <= memory_limit:
         return {"normal": normal_from_edges(edge_logits, completion)}
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     coupled = {method: np.empty((n_samples, n), np.float32) for method in methods}
     width = min(slab_width(n, memory_limit), max(n_samples, 1))
-    scratch = None if tensor is not None else np.empty((n, n, width), np.float32)
     for low in range(0, n_samples, width):
         samples = slice(low, min(low + width, n_samples))
         part = np.ascontiguousarray(edge_logits[:, samples])
-        room = np.empty((n, n, part.shape[1]), np.float32) if tensor is not None else scratch
-        if room.shape[2] != part.shape[1]:
-            room = np.empty((n, n, part.shape[1]), np.float32)
-        complete_slab(part, completion, room)
+        slab = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         for method in methods:
-            coupled[method][samples] = couple(room, method, n_jobs=n_jobs)
+            coupled[method][samples] = couple(slab, method, n_jobs=n_jobs)
         if tensor is not None:
-            tensor[:, :, samples] = room
+            tensor[:, :, samples] = slab
     return coupled
 
 

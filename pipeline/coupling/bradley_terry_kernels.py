@@ -9,7 +9,7 @@ from pairloom.pipeline.coupling.wlw2_kernels import CLIP
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: No p is smaller than exp of this.
-_LOWEST = -200.0
+_LOWEST = -700.0
 #: A Newton step is solved to at most this share of its gradient, and to no less than the other: far from the end,
 #: closer costs more products than it saves steps.
 _LOOSE, _TIGHT = 0.1, 0.001
@@ -24,16 +24,77 @@ def expected_wins(matrix, weights, wins):
         logits, n_i, others = matrix[i, i + 1 : n], weights[i, i + 1 : n], wins[i + 1 :]
         own = 0.0
         for j in range(logits.shape[0]):
-            odds = exp32_within(min(max(logits[j], -CLIP), CLIP))
-            r_ji = _ONE / (_ONE + odds)
-            others[j] += n_i[j] * r_ji
-            own += n_i[j] * (odds * r_ji)
+            # The smaller of the two keeps its digits and the other is one minus it, exactly: the scores then add up to
+            # nothing, as they must for the Newton system, which is singular, to have a solution.
+            odds = exp32_within(-min(abs(logits[j]), CLIP))
+            loss = np.float64(odds / (_ONE + odds))
+            r_ij = 1.0 - loss if logits[j] > 0 else loss
+            own += n_i[j] * r_ij
+            others[j] += n_i[j] * (1.0 - loss if logits[j] <= 0 else loss)
         wins[i] += own
 
 
 @simd_kernel()
+def clipped_means(matrix, u):
+    """u_i = the mean of L_ij over j, held to the clip: what `normal` says of the logits that this method sees."""
+    n = u.shape[0]
+    u[:] = 0.0
+    for i in range(n):
+        logits, others = matrix[i, i + 1 : n], u[i + 1 :]
+        own = _ZERO
+        for j in range(logits.shape[0]):
+            logit = min(max(logits[j], -CLIP), CLIP)
+            own += logit
+            others[j] -= logit
+        u[i] += own
+    for i in range(n):
+        u[i] /= n
+
+
+@simd_kernel()
+def close_gaps(u):
+    """Move the classes together until each is within the clip of the next: r cannot tell more of a pair."""
+    order = np.argsort(u)
+    previous, below = u[order[-1]], 0.0
+    for t in order[::-1]:
+        below -= min(previous - u[t], np.float64(CLIP))
+        previous = u[t]
+        u[t] = below
+
+
+@simd_kernel()
+def mismatch(weights, wins, u):
+    """How far the score equations [HT eq. 5] are from holding at u."""
+    n = u.shape[0]
+    total = 0.0
+    for t in range(n):
+        expected = 0.0
+        for j in range(n):
+            expected += weights[t, j] / (1 + np.exp(u[j] - u[t]))
+        total += abs(wins[t] - expected)
+    return total
+
+
+@simd_kernel()
+def first_guess(matrix, potentials, weights, wins, u):
+    """Write the u to start from: what `normal` says, unless it is beyond what r, held to its clip, can say.
+
+    Beyond, either the logits agree with one another (then classes are far apart, in the right order) or they do not
+    (then their means, clipped, are nearer). Both keep every class within float32's curvature of another.
+    """
+    u[:] = potentials
+    if u.max() - u.min() <= CLIP:
+        return
+    close_gaps(u)
+    means = np.empty_like(u)
+    clipped_means(matrix, means)
+    if mismatch(weights, wins, means) < mismatch(weights, wins, u):
+        u[:] = means
+
+
+@simd_kernel()
 def score_and_curvature(wins, weights, p, score, H, diagonal):
-    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt, minus the Hessian's entry, and its row sums."""
+    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt, minus the Hessian off its diagonal; row sums."""
     n = wins.shape[0]
     for t in range(n):
         n_t, row, p_t = weights[t], H[t], p[t]
@@ -117,9 +178,29 @@ def take_step(step, u, p, odds):
         mass += odds[t]
     for t in range(n):
         new = odds[t] / mass
-        change = max(change, abs(new - p[t]))
+        if not abs(new - p[t]) <= change:  # so that NaN is a change
+            change = abs(new - p[t])
         p[t] = new
     return change, share
+
+
+@simd_kernel()
+def rest_of_step(step, share, p, odds):
+    """The largest change of p that the part of the step which was not taken would make.
+
+    A class far below where it belongs climbs by the shortened steps for a while before its p is seen to move.
+    """
+    n = p.shape[0]
+    highest = (1 - share) * step[0]
+    for t in range(n):
+        highest = max(highest, (1 - share) * step[t])
+    mass, change = 0.0, 0.0
+    for t in range(n):
+        odds[t] = p[t] * np.exp((1 - share) * step[t] - highest)
+        mass += odds[t]
+    for t in range(n):
+        change = max(change, abs(odds[t] / mass - p[t]))
+    return change
 
 
 @simd_kernel()
@@ -139,7 +220,7 @@ def couple_bradley_terry(
         gather_upper(L, low, stop, matrices)
         for r in range(low, min(low + BLOCK, stop)):
             expected_wins(matrices[r - low], weights, wins)
-            u[:] = potentials[r]
+            first_guess(matrices[r - low], potentials[r], weights, wins, u)
             step[:] = _ZERO
             take_step(step, u, x, odds)
             change, left, newton = 1.0, 1.0, 0
@@ -151,5 +232,7 @@ def couple_bradley_terry(
                 change, share = take_step(step, u, x, odds)
                 # What is still to come: the rest of the step, what it left unsolved, and its second order.
                 left = change * ((1 - share) / share + forcing + change)
+                if left <= tolerance:
+                    left = max(left, rest_of_step(step, share, x, odds))
             iterations[r], residual[r] = newton, left
             p[r] = x

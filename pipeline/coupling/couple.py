@@ -1,5 +1,6 @@
 """Coupling: from the logits of all pairs of classes to the probabilities of the classes."""
 
+import numbers
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.coupling import bradley_terry, normal, stratified, vote, wlw2
+from pairloom.pipeline.coupling.normal import normalise
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, row_sums
 
 METHODS = {
@@ -43,7 +45,14 @@ class Diagnostics(NamedTuple):
 
 
 def couple(
-    logits, method="stratified", weights=None, *, tolerance=1e-6, n_jobs=None, return_diagnostics=False
+    logits,
+    method="stratified",
+    weights=None,
+    *,
+    start=None,
+    tolerance=1e-6,
+    n_jobs=None,
+    return_diagnostics=False,
 ):
     """Probabilities of the classes from the log-odds of all their pairs.
 
@@ -56,6 +65,8 @@ def couple(
         See the module of that name for the problem that each of them solves.
     weights : (N, N) array, optional
         A positive weight for each pair, symmetric; for `normal` and `bradley_terry`.
+    start : (R, N) array, optional
+        Probabilities to start from, of a model much like this one: methods that iterate need fewer steps.
     tolerance : float
         How far from its limit a probability may be left.
     n_jobs : int, optional
@@ -76,24 +87,27 @@ def couple(
     """
     solve = method_named(method)
     L = check_tensor(logits)
+    tolerance = check_tolerance(tolerance)
+    n_threads = check_n_jobs(n_jobs)
     weights = check_weights(weights, method, len(L))
     n_classes, _, n_samples = L.shape
     p = np.empty((n_samples, n_classes), L.dtype)
     iterations = np.zeros(n_samples, np.int64)
     residual = np.zeros(n_samples)
-    with ThreadPoolExecutor(_threads(n_jobs)) as pool:
-        potentials = _checked_potentials(L, pool, _threads(n_jobs))
+    with ThreadPoolExecutor(n_threads) as pool:
+        potentials = _checked_potentials(L, pool, n_threads)
         if n_classes == 2 and method != "vote":
             p[:] = normal.softmax(potentials)  # (r, 1 - r), whatever the method
         else:
+            guess = potentials if start is None or method == "normal" else _log_odds(start, p)
 
             def work(samples):
-                solve(L, *samples, potentials, weights, tolerance, p, iterations, residual)
+                solve(L, *samples, guess, weights, tolerance, p, iterations, residual)
 
             # More stretches than threads: samples differ in how long they take.
-            list(pool.map(work, _stretches(n_samples, 4 * _threads(n_jobs))))
+            list(pool.map(work, _stretches(n_samples, 4 * n_threads)))
     if method != "vote":
-        p /= p.sum(axis=1, keepdims=True)
+        normalise(p)
     diagnostics = Diagnostics(iterations, residual, residual <= tolerance)
     _warn_unconverged(diagnostics, method)
     return (p, diagnostics) if return_diagnostics else p
@@ -101,9 +115,9 @@ def couple(
 
 def method_named(method):
     """The solver of a coupling method, or an error that names the nearest one."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(
-            f"couple: method must be one of {', '.join(METHODS)}, got {method!r}.{did_you_mean(method, METHODS)}"
+            f"couple: method must be one of {', '.join(METHODS)}, got {method!r}.{did_you_mean(str(method), METHODS)}"
         )
     return METHODS[method]
 
@@ -142,10 +156,20 @@ def check_weights(weights, method, n_classes):
     return weights
 
 
-def _threads(n_jobs):
+def check_tolerance(tolerance):
+    """The tolerance as a float."""
+    if not (isinstance(tolerance, numbers.Real) and 0 <= tolerance < np.inf):
+        raise ValueError(f"couple: tolerance must be a number of at least 0, got {tolerance!r}.")
+    return float(tolerance)
+
+
+def check_n_jobs(n_jobs):
+    """The number of threads."""
     if n_jobs is None:
         return 1
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
+        raise ValueError(f"couple: n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 
 def _stretches(n_samples, pieces):
@@ -163,7 +187,22 @@ def _checked_potentials(L, pool, pieces):
     )
     if sum(offences) > 0:
         raise ValueError(_first_offence(L))
+    if not np.isfinite(sums).all():
+        i, r = np.argwhere(~np.isfinite(sums))[0]
+        raise ValueError(
+            f"couple: logits must have sums that {L.dtype} holds, L[{i}, :, {r}] adds up to {sums[i, r]}."
+        )
     return np.ascontiguousarray(sums.T) / L.dtype.type(len(L))
+
+
+def _log_odds(start, p):
+    """A start as the potentials it would come from; what is all but impossible in it may still come up."""
+    start = np.asarray(start, p.dtype)
+    if start.shape != p.shape or not (start >= 0).all():
+        raise ValueError(
+            f"couple: start must be {p.shape} probabilities, got an array of shape {start.shape}."
+        )
+    return np.log(np.maximum(start, 1e-6))
 
 
 def _first_offence(L):
@@ -171,7 +210,7 @@ def _first_offence(L):
     for i in range(len(L)):
         for j in range(i, len(L)):
             finite = np.isfinite(L[i, j]) & np.isfinite(L[j, i])
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 symmetric = np.abs(L[i, j] + L[j, i]) <= ANTISYMMETRY * (1 + np.abs(L[i, j]) * (i != j))
             if not (finite & symmetric).all():
                 r = np.argmin(finite & symmetric)

@@ -2,13 +2,19 @@
 
 import numpy as np
 
-from pairloom.pipeline.coupling.tensor_kernels import weighted_row_sums
+from pairloom.pipeline.coupling.tensor_kernels import product_by_sample, weighted_row_sums
 
 
 def softmax(u):
     """exp(u) / sum exp(u) along the last axis."""
     odds = np.exp(u - u.max(axis=-1, keepdims=True))
     return odds / odds.sum(axis=-1, keepdims=True)
+
+
+def normalise(p):
+    """Make the rows of p sum to one, in place, none of it zero: the logarithm of a probability is always a number."""
+    np.maximum(p, np.finfo(p.dtype).tiny, out=p)
+    p /= p.sum(axis=1, keepdims=True)
 
 
 def laplacian_inverse(weights):
@@ -35,6 +41,8 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     if weights is not None:
         sums = np.empty((len(L), stop))
         weighted_row_sums(L, weights, start, stop, sums)
-        u = (laplacian_inverse(weights) @ sums[:, start:]).T
+        solution = np.empty((len(L), stop - start))
+        product_by_sample(laplacian_inverse(weights), sums[:, start:], solution)
+        u = solution.T
     p[start:stop] = softmax(u)
     iterations[start:stop], residual[start:stop] = 1, 0.0

@@ -4,12 +4,17 @@ import numpy as np
 
 from pairloom.pipeline.accelerate import kernel, simd_kernel
 from pairloom.pipeline.coupling.exp32 import exp32
-from pairloom.pipeline.coupling.sweeps import FLOOR, GROUP, error_left, row_product
+from pairloom.pipeline.coupling.sweeps import GROUP, error_left, rate_of, row_product
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, gather_upper
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: Residual logits beyond this leave float32's range once they are multiplied: such a sample is solved directly.
 _RANGE = np.float32(60)
+#: Up to so many classes elimination costs no more than the sweeps.
+SMALL = 12
+#: A chain that mixes less than this in a step may have classes that hardly communicate. Sweeps from one start then
+#: seem to have settled long before they have: they are run from a second one, and believed if both end in one place.
+_MIXING = np.float32(1e-4)
 
 
 @simd_kernel()
@@ -46,6 +51,22 @@ def residual_odds(matrix, u, a, F, s):
 
 
 @simd_kernel()
+def mixing(F, a, total, high):
+    """sum_i min_j M_ij (Doeblin): a step of the chain brings any two distributions closer by at least this share."""
+    n = a.shape[0]
+    high[:] = total
+    for j in range(n):
+        # min_j F_ij / total_j is one over max_j F_ji total_j: an elementwise maximum along rows, which is SIMD.
+        row, total_j = F[j, :n], total[j]
+        for i in range(n):
+            high[i] = max(high[i], row[i] * total_j)
+    share = _ZERO
+    for i in range(n):
+        share += a[i] / high[i]
+    return share
+
+
+@simd_kernel()
 def gauss_seidel(F, gain, total, x, tolerance, limit):
     """Sweep x_i <- gain_i sum_j F_ij x_j until p_i = x_i total_i is within the tolerance of its limit.
 
@@ -53,7 +74,7 @@ def gauss_seidel(F, gain, total, x, tolerance, limit):
     """
     n = gain.shape[0]
     products, steps = np.empty(n, np.float32), np.empty(n, np.float32)
-    previous, left = _ONE, _ONE
+    previous, rate, left = _ONE, _ZERO, _ONE
     for sweep in range(limit):
         change = _ZERO
         for low in range(0, n, GROUP):
@@ -66,17 +87,18 @@ def gauss_seidel(F, gain, total, x, tolerance, limit):
                 steps[i] = gain[i] * products[i] - x[i]
                 change = max(change, abs(steps[i]) * total[i])
             for i in range(low, high):
-                x[i] += steps[i]
+                x[i] = max(x[i] + steps[i], _ZERO)  # rounding of a large fall
         mass = _ZERO
         for i in range(n):
             mass += x[i] * total[i]
         for i in range(n):
             x[i] *= _ONE / mass
         change /= mass
-        left = error_left(change, previous)
+        rate = np.float32(rate_of(change, previous, rate))
+        left = error_left(change, rate)
         previous = change
-        if left <= tolerance or change <= FLOOR:
-            return sweep + 1, min(left, tolerance)
+        if left <= tolerance:
+            return sweep + 1, left
     return limit, left
 
 
@@ -127,6 +149,35 @@ def stationary_gth(chain, p):
         p[i] /= mass
 
 
+@simd_kernel()
+def sweep_sample(matrix, u, tolerance, limit, F, x, vectors, p):
+    """Write p of one sample by sweeps, from the potentials u. Returns sweeps and the error left (inf: unknown)."""
+    n = u.shape[0]
+    a, s, gain, total, high = vectors
+    for i in range(n):
+        a[i] = exp32(u[i])
+    if residual_odds(matrix, u, a, F, s) > 0:
+        return 0, np.inf
+    for i in range(n):
+        gain[i] = a[i] / s[i]
+        total[i] = s[i] + a[i]
+        x[i] = a[i] / total[i]
+    sweeps, left = gauss_seidel(F, gain, total, x, tolerance, limit)
+    for i in range(n):
+        p[i] = x[i] * total[i]
+    if left <= tolerance and mixing(F, a, total, high) < _MIXING:
+        for i in range(n):
+            x[i] = _ONE / (n * total[i])
+        more, again = gauss_seidel(F, gain, total, x, tolerance, limit)
+        apart = _ZERO
+        for i in range(n):
+            apart = max(apart, abs(p[i] - x[i] * total[i]))
+        if not (again <= tolerance and apart <= 10 * tolerance):
+            return sweeps + more, np.inf
+        return sweeps + more, left
+    return sweeps, left
+
+
 @kernel()
 def couple_stratified(L, start, stop, potentials, width, tolerance, limit, p, iterations, residual):
     """Write p[r], iterations[r] and residual[r] of the samples in [start, stop); rows padded to width.
@@ -136,27 +187,18 @@ def couple_stratified(L, start, stop, potentials, width, tolerance, limit, p, it
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
     F, x = np.zeros((n, width), np.float32), np.zeros(width, np.float32)
-    u, a, s, gain, total = np.empty((5, n), np.float32)
+    u, swept = np.empty(n, np.float32), np.empty(n, np.float32)
+    vectors = np.empty((5, n), np.float32)
     chain, direct = np.empty((n, n), np.float64), np.empty(n, np.float64)
     for low in range(start, stop, BLOCK):
         gather_upper(L, low, stop, matrices)
         for r in range(low, min(low + BLOCK, stop)):
             matrix = matrices[r - low]
-            u[:] = potentials[r]
-            highest = u.max()
-            for i in range(n):
-                u[i] -= highest
-                a[i] = exp32(u[i])
-            beyond = residual_odds(matrix, u, a, F, s)
-            for i in range(n):
-                gain[i] = a[i] / s[i]
-                total[i] = s[i] + a[i]
-                x[i] = a[i] / total[i]
             iterations[r], residual[r] = 0, np.inf
-            if beyond == 0:
-                iterations[r], residual[r] = gauss_seidel(F, gain, total, x, tolerance, limit)
-                for i in range(n):
-                    p[r, i] = x[i] * total[i]
+            if n > SMALL:
+                u[:] = potentials[r] - potentials[r].max()
+                iterations[r], residual[r] = sweep_sample(matrix, u, tolerance, limit, F, x, vectors, swept)
+                p[r] = swept
             if not residual[r] <= tolerance:
                 chain_of(matrix, chain)
                 stationary_gth(chain, direct)

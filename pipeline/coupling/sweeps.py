@@ -10,7 +10,7 @@ PADDING = 32
 #: in a vector that was just written as a scalar, which stalls the pipeline; the few updates missed inside a group are
 #: added afterwards, so the iterates are the same.
 GROUP = 4
-#: A change of p below this is the rounding of float32 sums, not movement.
+#: A change of p below this may be the rounding of float32 sums: it says nothing about the rate any more.
 FLOOR = np.float32(5e-7)
 
 
@@ -30,11 +30,16 @@ def row_product(matrix, i, x):
 
 
 @inline_kernel()
-def error_left(change, previous):
-    """The distance to the limit of a sequence that moved by `previous`, then by `change`, were it to go on so.
+def error_left(change, rate):
+    """The distance to the limit of a sequence that last moved by `change`, were its moves to go on shrinking by `rate`.
 
     A geometric series: what is left is change * rate / (1 - rate). Stopping on the change alone would stop a slow
     sequence far from its limit.
     """
-    rate = min(change / previous, 0.999)
     return change * max(rate / (1 - rate), 0.1)
+
+
+@inline_kernel()
+def rate_of(change, previous, rate):
+    """How much smaller the last move was than the one before; the last known rate where both are but rounding."""
+    return min(change / previous, 0.999) if change > FLOOR else rate

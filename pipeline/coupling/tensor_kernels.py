@@ -15,7 +15,8 @@ def row_sums(L, start, stop, tolerance, sums):
     """Add L[i, j, r] over j into sums[i, r], and count the entries that are not antisymmetric.
 
     Every method needs both, so one pass over memory does both: `normal` is these sums, the iterating methods start
-    from them. The comparison is written so that NaN (and inf - inf) counts as an offence.
+    from them. The comparison is written so that whatever is not finite counts as an offence: infinity would satisfy
+    |a + b| <= t + t |a|, but subtracted from itself it is NaN, which satisfies nothing.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def row_sums(L, start, stop, tolerance, sums):
                     a, b = forward[r], backward[r]
                     own[r] += a
                     other[r] += b
-                    offences += np.float32(not (abs(a + b) <= tolerance + tolerance * abs(a)))
+                    offences += np.float32(not (abs(a + b) - tolerance * abs(a) <= tolerance))
     return offences
 
 
@@ -78,13 +79,31 @@ def weighted_row_sums(L, weights, start, stop, sums):
 
 
 @simd_kernel()
+def product_by_sample(matrix, rows, product):
+    """product = matrix @ rows, the last axis of rows being the samples.
+
+    Not a product of BLAS: there the last bits of a sample depend on how many samples stand beside it, so on the slab
+    and on the number of threads.
+    """
+    product[:] = 0
+    for i in range(matrix.shape[0]):
+        own = product[i]
+        for j in range(matrix.shape[1]):
+            w, row = matrix[i, j], rows[j]
+            for r in range(own.shape[0]):
+                own[r] += w * row[r]
+
+
+@simd_kernel()
 def count_wins(L, start, stop, wins):
     """wins[i, r] = how many classes i beats for sample r; a pair at exactly 0 gives half a win to each."""
     n = L.shape[0]
+    wins[:, start:stop] = 0
     for i in range(n):
         own = wins[i, start:stop]
-        own[:] = -0.5  # the diagonal is no contest
-        for j in range(n):
-            row = L[i, j, start:stop]
+        for j in range(i + 1, n):
+            other, row = wins[j, start:stop], L[i, j, start:stop]
             for r in range(own.shape[0]):
-                own[r] += (row[r] > 0) + 0.5 * (row[r] == 0)
+                share = np.float32(row[r] > 0) + np.float32(0.5) * np.float32(row[r] == 0)
+                own[r] += share
+                other[r] += np.float32(1) - share

@@ -4,7 +4,7 @@ import numpy as np
 
 from pairloom.pipeline.accelerate import simd_kernel
 from pairloom.pipeline.coupling.exp32 import exp32_within
-from pairloom.pipeline.coupling.sweeps import FLOOR, GROUP, error_left, row_product
+from pairloom.pipeline.coupling.sweeps import GROUP, error_left, rate_of, row_product
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, gather_upper
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -44,16 +44,17 @@ def fixed_point(Q, diagonal, p, tolerance, limit):
     Returns sweeps and the estimated error that is left.
     """
     n = diagonal.shape[0]
-    products, steps = np.empty(n, np.float32), np.empty(n, np.float32)
+    products, steps, before = np.empty((3, n), np.float32)
     inverse = 1 / diagonal.astype(np.float64)
     mass, form = 0.0, 0.0
     for t in range(n):
         mass += p[t]
         form += p[t] * (diagonal[t] * p[t] - row_product(Q, t, p))
     form = max(form, 0.0)
-    previous, left = 1.0, 1.0
+    previous, rate, left = 1.0, 0.0, 1.0
     for sweep in range(limit):
-        change = 0.0
+        for t in range(n):
+            before[t] = p[t]
         for low in range(0, n, GROUP):
             high = min(low + GROUP, n)
             for t in range(low, high):
@@ -67,16 +68,20 @@ def fixed_point(Q, diagonal, p, tolerance, limit):
                 form = max(form + (f * f - g * g) * inverse[t], 0.0)
                 mass += step
                 steps[t] = step
-                change = max(change, abs(step))
             for t in range(low, high):
                 p[t] += steps[t]
+        # Normalised before it is compared: where one class wins every pair by the limit, Q_tt is 1e-14, and rounding
+        # moves that class, hence the mass, by any factor, without moving p.
+        change = 0.0
         for t in range(n):
-            p[t] *= np.float32(1 / mass)
+            p[t] = max(p[t] * np.float32(1 / mass), _ZERO)
+            change = max(change, abs(p[t] - before[t]))
         form, mass = form / (mass * mass), 1.0
-        left = error_left(change, previous)
+        rate = rate_of(change, previous, rate)
+        left = error_left(change, rate)
         previous = change
-        if left <= tolerance or change <= FLOOR:
-            return sweep + 1, min(left, tolerance)
+        if left <= tolerance:
+            return sweep + 1, left
     return limit, left
 
 
