@@ -40,14 +40,14 @@ def add_class(model, label, X_new, X, y, *, neighbours=None):
         raise ValueError(
             f"add_class: X_new must hold at least as many samples as there are folds ({model.folds}), got {len(X_new)}."
         )
-    rows = _rows_by_class(model, X, y, "add_class")
-    joined = _classes_to_join(model, rows, np.asarray(X_new), neighbours)
+    rows, X_new = _rows_by_class(model, X, y, "add_class"), model._centred(X_new)
+    joined = _classes_to_join(model, rows, X_new, neighbours)
     place = int(np.searchsorted(model.classes_, label))
     old = np.arange(len(model.classes_)) + (np.arange(len(model.classes_)) >= place)
     # Labels of strings may be longer than those before: concatenation widens the dtype, insertion would cut them.
     labels = np.concatenate([model.classes_[:place], np.array([label]), model.classes_[place:]])
     kept, edges = old[model.edges_], np.sort([(place, int(old[c])) for c in joined], axis=1)
-    all_rows = {int(old[c]): X_c for c, X_c in rows.items() if c in joined} | {place: np.asarray(X_new)}
+    all_rows = {int(old[c]): X_c for c, X_c in rows.items() if c in joined} | {place: X_new}
     keys = np.insert(model._class_keys, place, model._class_keys.max() + 1)
     added = _train(model, all_rows, edges, keys)
     shares = np.insert(model.class_shares_ * len(y), place, len(X_new)) / (len(y) + len(X_new))
@@ -135,6 +135,7 @@ def _rows_by_class(model, X, y, owner):
             f"{owner}: X must be (n, {model.n_features_in_}) and y (n,), the samples of the fit,"
             f" got {X.shape} and {y.shape}."
         )
+    X = model._centred(X)
     rows = {c: X[y == label] for c, label in enumerate(model.classes_)}
     if short := [model.classes_[c] for c, of_class in rows.items() if len(of_class) < model.folds]:
         raise ValueError(
