@@ -26,8 +26,9 @@ from pairloom.pipeline.class_distances import kernel_mean_distances, mean_distan
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.coupling.couple import METHODS
 from pairloom.pipeline.coupling_gradient import GRADIENTS
+from pairloom.pipeline.drawn_samples import draw_samples
 from pairloom.pipeline.estimator_model import train_estimator_model
-from pairloom.pipeline.folds import CALIBRATIONS, FIT_ON, class_folds
+from pairloom.pipeline.folds import CALIBRATIONS, FIT_ON
 from pairloom.pipeline.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.logits import AffineLogits, collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import MachineSettings
@@ -484,9 +485,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         and weights.
         """
         settings = self._settings(C=1.0)
-        samples, folds = training.drawn(most, settings, whitened)
+        samples, classes, folds = training.drawn(most, settings, whitened)
         scheme = settings.scheme
-        classes = training.classes[samples]
         logits = out_of_fold_edge_logits(model.logits, edges, scheme, training.X[samples], classes, folds)
         return logits, classes, None if training.weight is None else training.weight[samples]
 
@@ -629,32 +629,18 @@ class _TrainingSet:
         return None if values is None else {c: values[rows] for c, rows in enumerate(self.members)}
 
     def whitening(self, shrinkage, settings):
-        """The whitening at a shrinkage, from the samples that do not calibrate.
-
-        A sample that had a part in the covariance lies nearer to its class than a new one will: calibrating on it would
-        make the model too sure of itself (imagenette, 4000 rows of 1280 features: a scale of 2.9 where 2.5 is right).
-        """
+        """The whitening at a shrinkage, from the samples that do not calibrate: see `drawn_samples.draws_by_class`."""
         if shrinkage is None:
             return centring(self.X)
         if self._within is None:
-            calibrating, _ = self.drawn(CALIBRATION_SAMPLES, settings, whitened=True)
+            calibrating = self.drawn(CALIBRATION_SAMPLES, settings, whitened=True).rows
             others = np.delete(np.arange(len(self.classes)), calibrating)
             self._within = within_classes(self.X[others], self.classes[others])
         return self._within.whitening(shrinkage)
 
     def drawn(self, most, settings, whitened):
-        """Rows of training samples, equally many of every class as far as it has them, and their folds.
-
-        Fewer are a part of more. Where features are whitened at most half of a class is drawn: see `whitening`.
-        """
-        samples, folds = [], []
-        for c, rows in enumerate(self.members):
-            of_class = class_folds(len(rows), settings.folds, settings.seed, c)
-            quota = min(max(2, most // len(self.members)), len(rows) // 2 if whitened else len(rows))
-            chosen = np.random.default_rng([settings.seed, c, 1]).permutation(len(rows))[:quota]
-            samples.append(rows[chosen])
-            folds.append(of_class[chosen])
-        return np.concatenate(samples), np.concatenate(folds)
+        """Training samples that calibrate the coupled model, with their classes and folds."""
+        return draw_samples(self.classes, most, settings.folds, settings.seed, whitened)
 
 
 class _Pairs(Mapping):
