@@ -86,7 +86,9 @@ class PlattChoice(NamedTuple):
     log_loss: float
 
 
-def choose_platt(edge_logits, y, completion, method, scale, *, weight=None, shrinkage=1.0, max_iterations=30):
+def choose_platt(
+    edge_logits, y, completion, method, scale, *, weight=None, shrinkage=10.0, max_iterations=30
+):
     """Every edge's slope and shift by the gradient of the coupled likelihood, shrunk to one scale for all.
 
     Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope =
