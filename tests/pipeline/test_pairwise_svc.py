@@ -55,7 +55,7 @@ def test_scikit_learn(estimator, check):
 def blobs(n_classes=5, n_features=4, per_class=24, spread=2.0, seed=0):
     X, y = make_blobs([per_class] * n_classes, n_features, cluster_std=spread, random_state=seed)
     order = np.random.default_rng(seed).permutation(len(y))
-    return (X[order], y[order]) if n_classes == 1 else (X[order], y[order])
+    return X[order], y[order]
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +144,8 @@ def test_one_scale_improves_the_likelihood_of_new_samples(digits):
 
 
 def test_normal_coupling_of_linear_machines_is_one_linear_classifier(digits):
-    """It sums the logits of all machines, those that know nothing of the sample too: 0.93 on digits, where couplings that
-    bound a pair's say have 0.98. That is the method, not the machines: the same happens with LIBSVM's.
+    """It sums the logits of all machines, of those too that know nothing of the sample: 0.93 on digits, where couplings
+    that bound a pair's say have 0.98. That is the method, not the machines: the same happens with LIBSVM's.
     """
     X, y, X_new, y_new = digits
     votes = SVC(kernel="linear", C=0.008, decision_function_shape="ovo").fit(X, y).decision_function(X_new)
@@ -271,7 +271,7 @@ def test_a_weight_of_zero_is_absence(data):
 
 def test_equal_weights_are_a_cost(data):
     """The machines see C times the weight; Platt's targets see the sum of weights, so a small difference stays."""
-    X, y, X_new, _ = data
+    X, y = data[:2]
     weighted = PairwiseSVC(C=1.0, whiten=None, random_state=0).fit(X, y, sample_weight=np.full(len(y), 2.0))
     plain = PairwiseSVC(C=2.0, whiten=None, random_state=0).fit(X, y)
     np.testing.assert_array_equal(weighted.machines_.coef, plain.machines_.coef)
@@ -412,7 +412,8 @@ def test_a_list_of_costs(data):
     table = model.candidates_
     assert [row["C"] for row in table][::2] == [1e-7, 1.0]
     best = min(table, key=lambda row: row["log_loss"])
-    assert model.C_ == best["C"] != 1e-7
+    assert best["C"] == model.C_
+    assert len({row["log_loss"] for row in table}) == 3
     assert fitted(data, C=1.0, whiten=None).candidates_ == []
     assert fitted(data, C=2.5, whiten=None).C_ == 2.5
 
@@ -433,15 +434,15 @@ def test_whitening(data, whiten):
     assert model.score(data[2], data[3]) > 0.7
 
 
-def test_thresholds_shift_the_pairs(data):
+def test_thresholds_shift_the_pairs():
+    X, y = blobs(3, 2, 60, spread=6.0)
     without, shifted = (
-        fitted(data, whiten=None, graph="complete"),
-        fitted(data, whiten=None, graph="complete", thresholds=True),
+        PairwiseSVC(whiten=None, thresholds=on, random_state=0).fit(X, y) for on in (False, True)
     )
     assert (without.machines_.threshold == 0).all()
     assert (shifted.machines_.threshold != 0).any()
     np.testing.assert_array_equal(without.machines_.coef, shifted.machines_.coef)
-    assert shifted.score(data[2], data[3]) > 0.7
+    assert shifted.score(X, y) > 0.5
 
 
 @pytest.mark.parametrize("fit_on", ["rest", "fold"])
@@ -502,7 +503,7 @@ def test_a_kernel_of_curved_classes():
 
 
 def test_a_linear_gram_matrix_is_the_linear_kernel(data):
-    X, y, X_new, y_new = data
+    X, y, X_new, _ = data
     centre = X.mean(axis=0)
     X, X_new = X - centre, X_new - centre
     linear = PairwiseSVC(C=1.0, whiten=None, tolerance=1e-6, random_state=0).fit(X, y)
@@ -539,9 +540,9 @@ def test_features_that_are_not_numbers(data):
     for bad in (np.nan, np.inf):
         X = data[0].copy()
         X[3, 1] = bad
-        with pytest.raises(ValueError, match="NaN|infinity"):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
             PairwiseSVC().fit(X, data[1])
-        with pytest.raises(ValueError, match="NaN|infinity"):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
             fitted(data).predict_proba(X)
 
 
@@ -552,7 +553,7 @@ def test_one_class(data):
 
 def test_a_class_smaller_than_folds(data):
     y = np.where(np.arange(80) < 3, "gar", np.array(list("abcde"))[data[1]])
-    message = r"folds must be at least 2 and at most the size of the smallest class \(class 'gar' has 3 samples\), got 4"
+    message = r"folds must be at least 2 and at most .* smallest class \(class 'gar' has 3 samples\), got 4"
     with pytest.raises(ValueError, match=message):
         PairwiseSVC().fit(data[0], y)
     assert PairwiseSVC(folds=3).fit(data[0], y).classes_[-1] == "gar"
@@ -698,14 +699,9 @@ def test_settings_changed_after_the_fit_do_not_change_the_machines(data):
     np.testing.assert_array_equal(clone_state(linear, folds=7, kernel="poly").predict_proba(data[2]), p)
 
 
-def test_every_family_by_name(data):
-    for family in graphs.FAMILIES:
-        try:
-            graph = {"family": family} | {"bipartite": {"hubs": 2}, "tree": {"parents": [0, 0, 1, 1]}}.get(
-                family, {}
-            )
-            model = fitted(data, graph=graph, whiten=None)
-        except ValueError as error:
-            assert "needs" in str(error)  # noqa: PT017
-        else:
-            assert np.isfinite(model.predict_proba(data[2])).all()
+@pytest.mark.parametrize("family", sorted(set(graphs.FAMILIES) - {"grown"}))  # is given an order of pairs
+def test_every_family_by_name(data, family):
+    needed = {"bipartite": {"hubs": 2}, "tree": {"parents": [-1, 0, 0, 1, 1]}}.get(family, {})
+    model = fitted(data, graph={"family": family} | needed, whiten=None)
+    assert nx.is_connected(model.graph_)
+    assert np.isfinite(model.predict_proba(data[2])).all()
