@@ -442,7 +442,7 @@ def test_thresholds_shift_the_pairs():
     assert (without.machines_.threshold == 0).all()
     assert (shifted.machines_.threshold != 0).any()
     np.testing.assert_array_equal(without.machines_.coef, shifted.machines_.coef)
-    assert shifted.score(X, y) > 0.5
+    assert shifted.score(X, y) > without.score(X, y) - 0.1
 
 
 @pytest.mark.parametrize("fit_on", ["rest", "fold"])
