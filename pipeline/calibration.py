@@ -29,13 +29,13 @@ class ScaleChoice(NamedTuple):
     tried: np.ndarray
 
 
-def mean_log_loss(p, y):
-    """The mean of -log p[y], for probabilities (R, N) and classes (R,)."""
+def mean_log_loss(p, y, weight=None):
+    """The mean of -log p[y], for probabilities (R, N), classes (R,) and, where they differ, weights (R,)."""
     truth = p[np.arange(len(y)), y].astype(np.float64)
-    return float(-np.log(np.maximum(truth, _SMALLEST)).mean())
+    return float(np.average(-np.log(np.maximum(truth, _SMALLEST)), weights=weight))
 
 
-def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limit=None):
+def choose_scale(edge_logits, y, completion, method, *, weight=None, n_jobs=None, memory_limit=None):
     """The scale that makes the coupled model likeliest on samples which the machines have not seen.
 
     Parameters
@@ -44,6 +44,7 @@ def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limi
     y : (R,) int array of classes
     completion : Completion
     method : str, the coupling
+    weight : (R,) array of the samples' weights, optional
 
     Returns
     -------
@@ -55,7 +56,7 @@ def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limi
     def loss(log_scale, every=1):
         scaled = edge_logits[:, ::every] * np.float32(np.exp(log_scale))
         p = couple_slab(scaled, completion, [method], n_jobs=n_jobs, **room)[method]
-        value = mean_log_loss(p, y[::every])
+        value = mean_log_loss(p, y[::every], None if weight is None else weight[::every])
         if every == 1:
             tried[float(np.exp(log_scale))] = value
         return value
@@ -85,7 +86,7 @@ class PlattChoice(NamedTuple):
     log_loss: float
 
 
-def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, max_iterations=30):
+def choose_platt(edge_logits, y, completion, method, scale, *, weight=None, shrinkage=1.0, max_iterations=30):
     """Every edge's slope and shift by the gradient of the coupled likelihood, shrunk to one scale for all.
 
     Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope =
@@ -99,7 +100,7 @@ def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, ma
         log_slope, shift = parameters[:n_edges], parameters[n_edges:]
         slope = scale * np.exp(log_slope)
         adjusted = (slope[:, None] * edge_logits + shift[:, None]).astype(np.float32)
-        value, gradient = gradient_of_log_probability(adjusted, y, completion, method)
+        value, gradient = gradient_of_log_probability(adjusted, y, completion, method, weight)
         value = -value + penalty * (log_slope @ log_slope + shift @ shift)
         by_slope = -(gradient * edge_logits).sum(axis=1) * slope + 2 * penalty * log_slope
         by_shift = -gradient.sum(axis=1) + 2 * penalty * shift
@@ -110,4 +111,5 @@ def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, ma
     )
     slope, shift = scale * np.exp(found.x[:n_edges]), found.x[n_edges:]
     adjusted = (slope[:, None] * edge_logits + shift[:, None]).astype(np.float32)
-    return PlattChoice(slope, shift, mean_log_loss(couple_slab(adjusted, completion, [method])[method], y))
+    p = couple_slab(adjusted, completion, [method])[method]
+    return PlattChoice(slope, shift, mean_log_loss(p, y, weight))

@@ -81,7 +81,7 @@ class MachineConfig(_Section):
     thresholds: bool = False
     tolerance: float = Field(1e-3, gt=0, lt=1)
     # shrinkage of the pooled within-class covariance, 0 to 1
-    whiten: float | Literal["none"] = 0.5
+    whiten: float | Literal["none"] = 0.8
 
     @field_validator("C")
     @classmethod

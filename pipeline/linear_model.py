@@ -43,12 +43,12 @@ def train_in_threads(train, edges, n_threads, progress=None):
 
 
 def train_linear_model(
-    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None
+    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None, keys=None
 ):
     """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
     whitened = {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
     parts = train_in_threads(
-        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights),
+        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights, keys=keys),
         edges,
         n_threads,
         progress,

@@ -94,7 +94,7 @@ def first_guess(matrix, potentials, weights, wins, u):
 
 @simd_kernel()
 def score_and_curvature(wins, weights, p, score, H, diagonal):
-    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt, minus the Hessian off its diagonal; its row sums."""
+    """score_t = wins_t - sum_j n_tj mu_tj, H_tj = n_tj mu_tj mu_jt (the Hessian's, but for the sign), H's row sums."""
     n = wins.shape[0]
     for t in range(n):
         n_t, row, p_t = weights[t], H[t], p[t]

@@ -45,7 +45,14 @@ class Diagnostics(NamedTuple):
 
 
 def couple(
-    logits, method="stratified", weights=None, *, tolerance=1e-6, n_jobs=None, return_diagnostics=False
+    logits,
+    method="stratified",
+    weights=None,
+    *,
+    start=None,
+    tolerance=1e-6,
+    n_jobs=None,
+    return_diagnostics=False,
 ):
     """Probabilities of the classes from the log-odds of all their pairs.
 
@@ -58,6 +65,8 @@ def couple(
         See the module of that name for the problem that each of them solves.
     weights : (N, N) array, optional
         A positive weight for each pair, symmetric; for `normal` and `bradley_terry`.
+    start : (R, N) array, optional
+        Probabilities to start from, of a model much like this one: methods that iterate need fewer steps.
     tolerance : float
         How far from its limit a probability may be left.
     n_jobs : int, optional
@@ -90,9 +99,10 @@ def couple(
         if n_classes == 2 and method != "vote":
             p[:] = normal.softmax(potentials)  # (r, 1 - r), whatever the method
         else:
+            guess = potentials if start is None or method == "normal" else _log_odds(start, p)
 
             def work(samples):
-                solve(L, *samples, potentials, weights, tolerance, p, iterations, residual)
+                solve(L, *samples, guess, weights, tolerance, p, iterations, residual)
 
             # More stretches than threads: samples differ in how long they take.
             list(pool.map(work, _stretches(n_samples, 4 * n_threads)))
@@ -183,6 +193,16 @@ def _checked_potentials(L, pool, pieces):
             f"couple: logits must have sums that {L.dtype} holds, L[{i}, :, {r}] adds up to {sums[i, r]}."
         )
     return np.ascontiguousarray(sums.T) / L.dtype.type(len(L))
+
+
+def _log_odds(start, p):
+    """A start as the potentials it would come from; what is all but impossible in it may still come up."""
+    start = np.asarray(start, p.dtype)
+    if start.shape != p.shape or not (start >= 0).all():
+        raise ValueError(
+            f"couple: start must be {p.shape} probabilities, got an array of shape {start.shape}."
+        )
+    return np.log(np.maximum(start, 1e-6))
 
 
 def _first_offence(L):

@@ -1,0 +1,103 @@
+"""Growing a model gives, at every step, what completing and coupling anew would give."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pairloom import complete_logits, couple, graphs
+from pairloom.pipeline.growth import GrowingTensor, grow_model
+
+
+def noisy_tensor(n, n_samples, seed):
+    rng = np.random.default_rng(seed)
+    u = rng.normal(0, 2, (n, 1, n_samples))
+    noise = np.triu(rng.normal(0, 1, (n_samples, n, n)), 1).transpose(1, 2, 0)
+    return (u - u.transpose(1, 0, 2) + noise - noise.transpose(1, 0, 2)).astype(np.float32)
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(3, 9), hubs=st.integers(1, 2), seed=st.integers(0, 1000))
+def test_every_step_equals_completion_of_the_grown_graph(n, hubs, seed):
+    L = noisy_tensor(n, 5, seed)
+    start = graphs.bipartite(n, hubs)
+    edges = graphs.edge_array(start)
+    model = GrowingTensor(start, L[edges[:, 0], edges[:, 1]])
+    grown = start.copy()
+    for i, j in graphs.grow(start, "uniform", seed=seed):
+        model.add(i, j, L[i, j])
+        grown.add_edge(i, j)
+        expected = complete_logits(L, grown)
+        np.testing.assert_allclose(model.tensor, expected, atol=2e-5)
+        np.testing.assert_allclose(model.probabilities("normal"), couple(expected, "normal"), atol=1e-5)
+    np.testing.assert_array_equal(model.tensor, L)
+
+
+@pytest.mark.parametrize("method", ["stratified", "wlw2", "bradley_terry"])
+def test_warm_starts_reach_the_same_probabilities(method):
+    L = noisy_tensor(8, 40, 1)
+    start = graphs.star(8)
+    grown = start.copy()
+    for step in grow_model(start, lambda i, j: L[i, j], method=method, every=5):
+        grown.add_edge(*step.pair)
+        if step.probabilities is not None:
+            np.testing.assert_allclose(
+                step.probabilities, couple(complete_logits(L, grown), method), atol=2e-5
+            )
+    assert grown.number_of_edges() == 28
+
+
+def test_a_step_costs_order_n():
+    """The number of pairs that a step touches grows like N, not like N^2."""
+    touched = {}
+    for n in (50, 100, 200):
+        L = noisy_tensor(n, 1, 0)
+        start = graphs.star(n)
+        edges = graphs.edge_array(start)
+        model = GrowingTensor(start, L[edges[:, 0], edges[:, 1]])
+        most = 0
+        for step, (i, j) in enumerate(graphs.grow(start, "uniform", seed=0)):
+            model.add(i, j, L[i, j])
+            most = max(most, model.changed)
+            if step == 500:
+                break
+        touched[n] = most
+        assert most <= 2 * n
+    assert touched[200] < 8 * touched[50]  # 4 where it is linear, 16 where it is quadratic
+
+
+def test_a_start_that_is_too_wide_is_refused():
+    with pytest.raises(ValueError, match=r"diameter at most 2.*classes 0 and 3 are further apart"):
+        GrowingTensor(graphs.path(4), np.zeros((3, 1)))
+
+
+def test_a_trained_pair_is_not_added_again():
+    model = GrowingTensor(graphs.star(4), np.zeros((3, 1)))
+    with pytest.raises(ValueError, match=r"not trained yet, got \(0, 1\)"):
+        model.add(0, 1, [1.0])
+
+
+def test_steps_say_what_was_added_and_stop_at_the_budget():
+    L = noisy_tensor(6, 3, 0)
+    steps = list(
+        grow_model(graphs.star(6), lambda i, j: L[i, j], lambda i, j: i + j, most=4, method="normal", every=3)
+    )
+    assert [step.pair for step in steps] == [(1, 2), (1, 3), (1, 4), (2, 3)]
+    assert [step.pairs for step in steps] == [6, 7, 8, 9]
+    assert [step.probabilities is None for step in steps] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("method", ["stratified", "wlw2", "bradley_terry"])
+def test_a_warm_start_saves_iterations(method):
+    L = noisy_tensor(40, 60, 2)
+    cold, at_first = couple(L, method, return_diagnostics=True)
+    warm, again = couple(L, method, start=cold, return_diagnostics=True)
+    np.testing.assert_allclose(warm, cold, atol=1e-5)
+    assert again.iterations.sum() < at_first.iterations.sum()
+
+
+def test_a_start_of_another_shape_is_refused():
+    with pytest.raises(
+        ValueError, match=r"start must be \(3, 4\) probabilities, got an array of shape \(4, 3\)"
+    ):
+        couple(noisy_tensor(4, 3, 0), "wlw2", start=np.ones((4, 3)))
