@@ -35,7 +35,7 @@ from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import VersionMismatch, machine_settings, say
-from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides
+from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides, with_section
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
 from pairloom.pipeline.report import table_rows
@@ -106,6 +106,7 @@ _cluster = _options(
     click.option("--tls-cert", type=str, help="Certificate of this client, PEM."),
     click.option("--tls-key", type=str, help="Key of this client, PEM."),
     click.option("--insecure", is_flag=True, help="Allow a scheduler off loopback without TLS."),
+    click.option("--local", is_flag=True, help="A cluster started here, whatever the configuration says."),
     click.option("--workers", type=click.IntRange(1), help="How many, on a cluster started here."),
 )
 
@@ -363,13 +364,13 @@ def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
     """The configuration with the cluster that the options name."""
     names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
     given = {name: options[name] for name in names if options[name] is not None}
-    if options["insecure"]:
-        given["insecure"] = True
-    if "scheduler" in given or "scheduler_file" in given:
-        given = {"scheduler": None, "scheduler_file": None, "slurm": None, "kind": "scheduler"} | given
-    overrides = [f"cluster.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    cleared = settings.cluster.model_copy(update={k: v for k, v in given.items() if v is None})
-    return with_overrides(settings.model_copy(update={"cluster": cleared}), overrides)
+    given |= {"insecure": True} if options["insecure"] else {}
+    elsewhere = {"scheduler": None, "scheduler_file": None, "slurm": None}
+    if options["local"]:
+        given = {"kind": "processes", **elsewhere, **given}
+    elif given.keys() & {"scheduler", "scheduler_file"}:
+        given = {"kind": "scheduler", **elsewhere, **given}
+    return with_section(settings, "cluster", given)
 
 
 def _print_result(directory: Path, as_json: bool) -> None:

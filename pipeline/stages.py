@@ -83,7 +83,8 @@ def store_draws(directory: Path, data: FeatureSet, drawn: DrawnSamples) -> list[
 def store_whitening(
     directory: Path, data: FeatureSet, shrinkage: float | Literal["none"], left_out: NDArray[np.int64] | None
 ) -> list[Path]:
-    """Put the transform under which machines are trained into the store; drawn rows are left out of its covariance."""
+    """Put the transform under which machines are trained into the store; drawn rows are left out of its
+    covariance."""
     group = open_group(directory, "features.zarr", write=True)
     X, y = data.X_train, data.y_train
     if shrinkage != "none" and left_out is not None:
