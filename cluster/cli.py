@@ -1,0 +1,432 @@
+"""The command line: ``pairloom run CONFIG`` and what a person does with a run afterwards.
+
+It stands above everything else, and so in the room that may import the other two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from dask.utils import format_bytes, format_time
+from distributed import Client, fire_and_forget, performance_report
+from rich.console import Console
+from rich.table import Table
+
+import pairloom
+from pairloom.cluster.connect import Insecure, Unreachable, connected
+from pairloom.cluster.driver import drive, load_data, look_at, settle, unfinished_units
+from pairloom.cluster.estimate import seconds_per_pair
+from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.lock import SUBMITTED, Locked, RunLock, request_cancel
+from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.cluster.progress import progress_for
+from pairloom.cluster.remote import drive_on_worker
+from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
+from pairloom.cluster.status import RunStatus, run_status
+from pairloom.cluster.units import VersionMismatch, machine_settings, say
+from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides
+from pairloom.pipeline.features import load_samples
+from pairloom.pipeline.prediction import predict_samples, write_probabilities
+from pairloom.pipeline.report import table_rows
+
+__all__ = ["main"]
+
+# What an exit code tells a script.
+FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
+
+_EXIT_CODES: dict[type[BaseException], int] = {
+    ConfigError: WRONG,
+    Locked: REFUSED,
+    Mismatch: REFUSED,
+    Insecure: REFUSED,
+    VersionMismatch: REFUSED,
+    Unreachable: RESUMABLE,
+    ClusterLost: RESUMABLE,
+    DiskFull: RESUMABLE,
+    Stopped: RESUMABLE,
+    DamagedPlan: FAILED,
+    UnitFailed: FAILED,
+    ValueError: FAILED,
+    OSError: FAILED,
+}
+
+_errors = Console(stderr=True)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what a batch system sends before it kills."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(pairloom.__version__, prog_name="pairloom")
+def main() -> None:
+    """Multi-class classification by pairs: train, resume and read runs.
+
+    Exit codes: 0 done; 1 failed; 2 wrong arguments or configuration; 3 refused (another driver, another
+    configuration or version, an open network); 4 stopped, to be resumed; 130 Ctrl-C and 143 SIGTERM, to be
+    resumed.
+    """
+    # Dask reports every lost connection at length; what matters of it is said here in one line.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+
+def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Several click options as one decorator."""
+    return lambda command: functools.reduce(
+        lambda wrapped, option: option(wrapped), reversed(options), command
+    )
+
+
+_path = click.Path(path_type=Path)
+_run_directory = click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+_overrides = click.option(
+    "--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Override a key."
+)
+_new_directory = click.option("--directory", type=_path, help="Run directory. Default: runs/NAME.")
+_update = click.option("--update", is_flag=True, help="Recompute what a changed configuration or data touch.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+_performance = click.option("--performance-report", type=_path, help="Write Dask's report (HTML) here.")
+_cluster = _options(
+    click.option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler, tcp:// or tls://."),
+    click.option("--scheduler-file", type=str, help="Scheduler file of a Dask scheduler."),
+    click.option("--tls-ca-file", type=str, help="Certificate authority, PEM."),
+    click.option("--tls-cert", type=str, help="Certificate of this client, PEM."),
+    click.option("--tls-key", type=str, help="Key of this client, PEM."),
+    click.option("--insecure", is_flag=True, help="Allow a scheduler off loopback without TLS."),
+    click.option("--workers", type=click.IntRange(1), help="How many, on a cluster started here."),
+)
+
+
+@main.command()
+@click.argument("config")
+@_overrides
+@_new_directory
+@_update
+@_cluster
+@_performance
+@_as_json
+def run(
+    config: str, overrides: tuple[str, ...], directory: Path | None, update: bool, **options: Any
+) -> None:
+    """Run CONFIG: a TOML file, or the name of a configuration that comes with pairloom.
+
+    A directory that holds the same run is resumed.
+    """
+    with _exits():
+        settings = _with_cluster(load_config(config, overrides), options)
+        _run(settings, directory or Path("runs") / settings.run.name, update, options)
+
+
+@main.command()
+@_run_directory
+@_overrides
+@_update
+@_cluster
+@_performance
+@_as_json
+def resume(directory: Path, overrides: tuple[str, ...], update: bool, **options: Any) -> None:
+    """Finish the run in DIRECTORY, on the same or on another cluster."""
+    with _exits():
+        stored = Plan.read(directory).config
+        _run(_with_cluster(with_overrides(stored, overrides), options), directory, update, options)
+
+
+@main.command()
+@click.argument("config")
+@_overrides
+@_as_json
+def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Say what a run of CONFIG would do: pairs, tiles, memory, disk, and an estimate of the time."""
+    with _exits():
+        settings = load_config(config, overrides)
+        data = load_data(settings)
+        planned = make_plan(settings, data)
+        facts = _facts(planned, seconds_per_pair(planned, data))
+        if as_json:
+            click.echo(json.dumps(facts, indent=1))
+        else:
+            _print_facts(facts)
+
+
+@main.command()
+@click.argument("config")
+@_overrides
+@_new_directory
+@_update
+@_cluster
+def submit(
+    config: str, overrides: tuple[str, ...], directory: Path | None, update: bool, **options: Any
+) -> None:
+    """Leave a run of CONFIG to a cluster: its driver runs there, and this command returns.
+
+    The run directory and the data must be found under the same paths here and there.
+    """
+    with _exits():
+        settings = _with_cluster(load_config(config, overrides), options)
+        if settings.cluster.kind != "scheduler":
+            raise ConfigError("submit needs a cluster that stays: give --scheduler or --scheduler-file")
+        where = (directory or Path("runs") / settings.run.name).absolute()
+        fresh, _ = look_at(settings, where)
+        with connected(settings.cluster) as client:
+            where.mkdir(parents=True, exist_ok=True)
+            with RunLock(where) as lock:
+                settle(where, settings, fresh, update=update)
+                lock.end_as(SUBMITTED)
+            fire_and_forget(
+                client.submit(drive_on_worker, str(where), key=f"pairloom-driver-{time.time_ns()}")
+            )
+        click.echo(f"Submitted. Follow it with: pairloom attach {where}")
+
+
+@main.command()
+@_run_directory
+@_as_json
+@click.option("--verify", is_flag=True, help="Also compare every file with its recorded checksum.")
+def status(directory: Path, as_json: bool, verify: bool) -> None:
+    """Say how far the run in DIRECTORY is. Reads the ledger: no scheduler is needed."""
+    with _exits():
+        found = run_status(directory, verify=verify)
+        if as_json:
+            click.echo(json.dumps(found._asdict(), indent=1))
+        else:
+            _print_status(found)
+
+
+@main.command()
+@_run_directory
+def attach(directory: Path) -> None:
+    """Follow the run in DIRECTORY until its driver ends."""
+    with _exits():
+        with progress_for(_errors) as progress:
+            found = run_status(directory)
+            while found.state in ("submitted", "running"):
+                stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
+                progress.begin(stage, *found.stages[stage])
+                time.sleep(1.0)
+                found = run_status(directory)
+        _print_status(found)
+        if found.state != "finished":
+            sys.exit(RESUMABLE)
+
+
+@main.command()
+@_run_directory
+@click.option("--wait/--no-wait", default=True, help="Wait until the driver has ended.")
+def cancel(directory: Path, wait: bool) -> None:
+    """Ask the driver of the run in DIRECTORY to stop. What is done stays, and can be resumed."""
+    with _exits():
+        driver = request_cancel(directory)
+        if driver is None:
+            click.echo(f"No driver is at work on {directory}.")
+            return
+        while wait and run_status(directory).state in ("submitted", "running"):
+            time.sleep(0.2)
+        click.echo(f"Cancelled the driver ({driver}). Resume with: pairloom resume {directory}")
+
+
+@main.command()
+@_run_directory
+@click.option("--features", required=True, help="File with X: .npz, zarr or folder of .npy.")
+@click.option("--out", required=True, type=_path, help="probabilities.npz, .csv or .zarr")
+@click.option("--method", help="Coupling method. Default: the first of the run.")
+def predict(directory: Path, features: str, out: Path, method: str | None) -> None:
+    """Write the probabilities of new samples, by the machines of the run in DIRECTORY."""
+    with _exits():
+        stored = Plan.read(directory)
+        missing = unfinished_units(directory, stored, ("machines", "calibration"))
+        if any(missing.values()):
+            raise ValueError(f"{directory}: machines are missing or damaged: pairloom resume {directory}")
+        chosen = method or stored.shape.methods[0]
+        if chosen not in stored.shape.methods:
+            raise ValueError(f"--method must be one of {', '.join(stored.shape.methods)}, got {chosen}")
+        X = load_samples(features, stored.shape.features)
+        p = predict_samples(directory, stored.shape, machine_settings(stored), X, chosen)
+        write_probabilities(out, p, stored.shape.classes)
+        click.echo(f"{len(X)} samples, {chosen}: {out}")
+
+
+@main.command()
+@_run_directory
+@_as_json
+def report(directory: Path, as_json: bool) -> None:
+    """Write the report of a finished run again, and print its table."""
+    with _exits():
+        stored = Plan.read(directory)
+        missing = unfinished_units(directory, stored, STAGES[:-1])
+        if any(missing.values()):
+            raise ValueError(f"{directory}: not finished: pairloom resume {directory}")
+        with RunLock(directory) as lock:
+            Ledger(directory).forget("report", 0)
+            with progress_for(_errors) as progress:
+                drive(directory, stored, None, _no_cluster, Stop(), progress)
+            lock.end_as("finished")
+        _print_result(directory, as_json)
+
+
+def _no_cluster() -> contextlib.AbstractContextManager[Client]:
+    raise Unreachable("the report needs no cluster")
+
+
+def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:
+    """Hold the lock, do what is missing, print the result."""
+    fresh, data = look_at(settings, directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    stop = Stop()
+    with _resumable(directory), RunLock(directory, stop.request) as lock, progress_for(_errors) as progress:
+        if lock.taken_over:
+            progress.note(f"Taking over from a driver that died ({lock.taken_over}).")
+        try:
+            planned = settle(directory, settings, fresh, update=update)
+            connect = functools.partial(_connect, settings, options["performance_report"], progress.note)
+            drive(directory, planned, data, connect, stop, progress)
+            lock.end_as("finished")
+        except BaseException as error:
+            lock.end_as(f"{type(error).__name__}: {error}")
+            say(directory, f"ended by {error!r}")
+            raise
+    _print_result(directory, options["as_json"])
+
+
+@contextlib.contextmanager
+def _connect(settings: Config, report_file: Path | None, note: Callable[[str], None]) -> Iterator[Client]:
+    with connected(settings.cluster) as client, contextlib.ExitStack() as stack:
+        if report_file is not None:
+            stack.enter_context(performance_report(str(report_file)))
+        note(f"Dask dashboard: {client.dashboard_link or 'none'}")
+        yield client
+
+
+@contextlib.contextmanager
+def _resumable(directory: Path) -> Iterator[None]:
+    """Turn signals into a clean end that says how to go on."""
+
+    def terminate(number: int, frame: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
+        word = "Stopped" if isinstance(error, KeyboardInterrupt) else f"Stopped: {error}"
+        _complain(f"{word}\nWhat is done is kept. Resume with: pairloom resume {directory}")
+        if isinstance(error, KeyboardInterrupt):
+            sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
+        sys.exit(_exit_code(error))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _exits() -> Iterator[None]:
+    """Every expected error is one message and an exit code; every other one is a bug and shows its
+    traceback."""
+    try:
+        yield
+    except tuple(_EXIT_CODES) as error:
+        hint = ""
+        if isinstance(error, DamagedPlan):
+            hint = (
+                "\n`pairloom run CONFIG --directory DIRECTORY` plans it again, and keeps what can be proved."
+            )
+        _complain(f"Error: {error}{hint}")
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: BaseException) -> int:
+    return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+
+
+def _complain(message: str) -> None:
+    _errors.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
+    """The configuration with the cluster that the options name."""
+    names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
+    given = {name: options[name] for name in names if options[name] is not None}
+    if options["insecure"]:
+        given["insecure"] = True
+    if "scheduler" in given or "scheduler_file" in given:
+        given = {"scheduler": None, "scheduler_file": None, "slurm": None, "kind": "scheduler"} | given
+    overrides = [f"cluster.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+    cleared = settings.cluster.model_copy(update={k: v for k, v in given.items() if v is None})
+    return with_overrides(settings.model_copy(update={"cluster": cleared}), overrides)
+
+
+def _print_result(directory: Path, as_json: bool) -> None:
+    metrics = json.loads((directory / "report" / "metrics.json").read_text())
+    if as_json:
+        click.echo(json.dumps({"directory": str(directory), **metrics}, indent=1))
+        return
+    console = Console()
+    heading, *rows = table_rows(metrics)
+    table = Table(*heading, title="synthetic features" if metrics["synthetic"] else None)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    spent = metrics["seconds_of_work"].items()
+    console.print("work: " + ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent))
+    console.print(f"report: {directory / 'report' / 'index.html'}", soft_wrap=True)
+
+
+def _facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
+    shape = planned.shape
+    N, E = len(shape.classes), len(shape.edges)
+    workers = planned.config.cluster.workers
+    return {
+        "classes": N,
+        "features": shape.features,
+        "training_samples": sum(shape.rows),
+        "test_samples": shape.samples,
+        "edges": E,
+        "share_of_pairs": E / (N * (N - 1) / 2),
+        "edges_per_tile": shape.edges_per_tile,
+        "tiles": planned.units("machines"),
+        "samples_per_slab": shape.samples_per_slab,
+        "slabs": planned.units("probabilities"),
+        "tensor": "stored" if shape.tensor_stored else "virtual",
+        "bytes_per_worker": planned.worker_bytes(),
+        "disk_bytes": planned.disk_bytes(),
+        "seconds_per_pair": pair_seconds,
+        "seconds_of_training": E * pair_seconds,
+        "workers": workers,
+        "synthetic": shape.synthetic,
+    }
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
+    disk = facts["disk_bytes"]
+    lines = [
+        f"{facts['classes']} classes, {facts['features']} features"
+        + (" (synthetic)" if facts["synthetic"] else ""),
+        f"{facts['training_samples']} training samples, {facts['test_samples']} test samples",
+        f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)",
+        f"{facts['tiles']} tiles of {facts['edges_per_tile']} pairs",
+        f"{facts['slabs']} slabs of {facts['samples_per_slab']} samples, tensor {facts['tensor']}",
+        f"memory of one task: {format_bytes(facts['bytes_per_worker'])}",
+        f"disk: at most {format_bytes(sum(disk.values()))} "
+        f"({', '.join(f'{name} {format_bytes(n)}' for name, n in disk.items())})",
+        f"training: {format_time(facts['seconds_of_training'])} on one worker "
+        f"({format_time(facts['seconds_per_pair'])} a pair, measured here)",
+    ]
+    click.echo("\n".join(lines))
+
+
+def _print_status(found: RunStatus) -> None:
+    click.echo(f"{found.directory}: {found.state}")
+    for stage, (done, total) in found.stages.items():
+        click.echo(f"  {stage:>13}  {done} of {total}")
+    if found.driver:
+        click.echo(f"driver: {found.driver}")
+    for path in found.damaged:
+        click.echo(f"damaged: {path}")

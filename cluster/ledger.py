@@ -1,0 +1,107 @@
+"""The ledger: what of a run is done.
+
+A chunk on disk says nothing: the process that was writing it may have been killed, or may have worked from
+another configuration. Done means an entry in the ledger: one small file for each finished unit of work (a
+tile, a slab), written last and atomically, with the digest of every file that the unit wrote and the key of
+what it was computed from. An entry is believed while its own checksum holds, its key is the key of the plan,
+and the files are still what it says. Everything else is computed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pairloom.pipeline.atomic_file import digest, write_atomically
+from pairloom.pipeline.config import digest_of
+
+__all__ = ["Entry", "Ledger"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finished unit of work.
+
+    Parameters
+    ----------
+    stage, unit
+        Which: ``("machines", 3)`` is the fourth tile.
+    key
+        Digest of everything that the result depends on. Another key means another result.
+    files
+        SHA-256 of every file it wrote, by path inside the run directory.
+    seconds
+        How long it took.
+    worker
+        Host and process that did it, for the reader of a log.
+    """
+
+    stage: str
+    unit: int
+    key: str
+    files: dict[str, str]
+    seconds: float
+    worker: str
+
+
+class Ledger:
+    """The entries of one run directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def record(self, entry: Entry) -> None:
+        """Write an entry. To record a unit twice leaves the second entry."""
+        content = asdict(entry)
+        sealed = json.dumps({**content, "seal": digest_of(content)}, indent=1)
+        write_atomically(self._path(entry.stage, entry.unit), sealed.encode())
+
+    def read(self, stage: str, unit: int) -> Entry | None:
+        """The entry of a unit; None where there is none or it is damaged."""
+        try:
+            content = json.loads(self._path(stage, unit).read_bytes())
+            seal = content.pop("seal")
+            entry = Entry(**content)
+        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+        moved = (entry.stage, entry.unit) != (stage, unit)
+        return None if moved or seal != digest_of(content) else entry
+
+    def claimed(self, stage: str, key: str) -> Iterator[Entry]:
+        """Entries of a stage under this key, their files not looked at."""
+        for path in sorted((self.directory / "ledger" / stage).glob("*.json")):
+            entry = self.read(stage, int(path.stem)) if path.stem.isdecimal() else None
+            if entry is not None and entry.key == key:
+                yield entry
+
+    def verified(self, stage: str, key: str) -> tuple[list[Entry], list[str]]:
+        """Entries of a stage under this key whose files are as recorded, and the files that are not."""
+        entries = list(self.claimed(stage, key))
+        with ThreadPoolExecutor() as threads:
+            damages = list(threads.map(self.damaged_files, entries))
+        sound = [entry for entry, damage in zip(entries, damages, strict=True) if not damage]
+        return sound, [path for damage in damages for path in damage]
+
+    def damaged_files(self, entry: Entry) -> list[str]:
+        """Files of an entry that are missing or differ from what it recorded."""
+        return [path for path, recorded in entry.files.items() if self._digest(path) != recorded]
+
+    def seal_files(self, paths: Iterable[Path]) -> dict[str, str]:
+        """Digests of files that were just written, as an entry keeps them."""
+        return {path.relative_to(self.directory).as_posix(): digest(path) for path in paths}
+
+    def forget(self, stage: str, unit: int) -> None:
+        """Remove an entry, so that its unit is computed again."""
+        self._path(stage, unit).unlink(missing_ok=True)
+
+    def _digest(self, path: str) -> str | None:
+        try:
+            return digest(self.directory / path)
+        except OSError:
+            return None
+
+    def _path(self, stage: str, unit: int) -> Path:
+        return self.directory / "ledger" / stage / f"{unit:06d}.json"

@@ -1,0 +1,306 @@
+"""The plan of a run: everything that is settled before the first task, and kept in ``run.json``."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dask.utils import format_bytes, parse_bytes
+from numpy.typing import NDArray
+
+import pairloom
+from pairloom import graphs
+from pairloom.cluster.tiles import (
+    default_edges_per_tile,
+    default_samples_per_slab,
+    order_by_blocks,
+    pieces,
+)
+from pairloom.pipeline.atomic_file import write_atomically
+from pairloom.pipeline.class_distances import mean_distances
+from pairloom.pipeline.config import Config, differing_keys, digest_of
+from pairloom.pipeline.drawn_samples import draws_per_class
+from pairloom.pipeline.features import FeatureSet
+from pairloom.pipeline.folds import fold_scheme
+from pairloom.pipeline.run_directory import RunShape
+
+__all__ = ["STAGES", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
+
+FORMAT = 1
+
+STAGES = (
+    "features",
+    "samples",
+    "draws",
+    "whitening",
+    "machines",
+    "draw_logits",
+    "calibration",
+    "logits",
+    "probabilities",
+    "report",
+)
+
+# A stored tensor beyond this is more disk than a person expects of a default.
+_STORED_TENSOR_LIMIT = 2 * 2**30
+_CLASSES_PER_UNIT = 32
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed", "networkx")
+
+
+class DamagedPlan(ValueError):
+    """A run.json that is missing, cut short or changed."""
+
+
+class Mismatch(ValueError):
+    """A run directory that belongs to another configuration, other data or another version."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do.
+
+    Parameters
+    ----------
+    config
+        The configuration, every default filled in.
+    fingerprints
+        Of the training and of the test samples.
+    shape
+        Sizes, edges in the order of the tiles, and chunks.
+    cost
+        The C of the machines, found from the data where the configuration leaves it to them.
+    versions
+        Of pairloom and of the packages that its numbers come from.
+    """
+
+    config: Config
+    fingerprints: dict[str, str]
+    shape: RunShape
+    cost: float
+    versions: dict[str, str]
+
+    @property
+    def tiles(self) -> list[slice]:
+        """Slices of the edge axis."""
+        return pieces(len(self.shape.edges), self.shape.edges_per_tile)
+
+    @property
+    def slabs(self) -> list[slice]:
+        """Slices of the sample axis."""
+        return pieces(self.shape.samples, self.shape.samples_per_slab)
+
+    @property
+    def class_blocks(self) -> list[slice]:
+        """Slices of the class axis that are put into the feature store together."""
+        return pieces(len(self.shape.classes), _CLASSES_PER_UNIT)
+
+    def units(self, stage: str) -> int:
+        """How many units of work a stage has."""
+        pieces_of = {
+            "features": self.class_blocks,
+            "samples": self.slabs,
+            "draws": range(bool(self.shape.draws)),
+            "machines": self.tiles,
+            "draw_logits": self.tiles if self.shape.draws else [],
+            "calibration": self.shape.methods,
+            "logits": self.tiles,
+            "probabilities": self.slabs,
+        }
+        return len(pieces_of[stage]) if stage in pieces_of else 1
+
+    @functools.cached_property
+    def keys(self) -> dict[str, str]:
+        """Digest, for each stage, of everything that its results depend on.
+
+        A stage's key holds the keys of the stages it reads, so a change is felt exactly where it matters:
+        other coupling methods leave the machines' key alone, other test samples too.
+        """
+        settings, shape = self.config.result_settings(), self.shape
+        seed = settings["run"]["seed"]
+        keys: dict[str, str] = {}
+        keys["features"] = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
+        keys["samples"] = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
+        keys["draws"] = digest_of([keys["features"], shape.draws, settings["machine"]["folds"], seed])
+        keys["whitening"] = digest_of([keys["features"], settings["machine"]["whiten"]])
+        edges = [shape.edges.tolist(), shape.edges_per_tile]
+        keys["machines"] = digest_of([keys["whitening"], settings["machine"], self.cost, edges, seed])
+        keys["draw_logits"] = digest_of([keys["machines"], keys["draws"]])
+        keys["calibration"] = digest_of([keys["draw_logits"], shape.methods])
+        keys["logits"] = digest_of([keys["machines"], keys["samples"]])
+        coupled = [keys["logits"], keys["calibration"], shape.methods, shape.tensor_stored]
+        keys["probabilities"] = keys["report"] = digest_of(coupled)
+        return keys
+
+    def tensor_bytes(self) -> int:
+        """Size of the completed (class, class, sample) tensor."""
+        return 4 * len(self.shape.classes) ** 2 * self.shape.samples
+
+    def worker_bytes(self) -> int:
+        """The most that one task holds in memory: the classes of a tile, or a slab and its working copies."""
+        shape = self.shape
+        N, D = len(shape.classes), shape.features
+        touched = max((len(np.unique(shape.edges[tile])) for tile in self.tiles), default=0)
+        training = (
+            4 * D * (touched * max(shape.rows) + 2 * shape.edges_per_tile * shape.machines_per_edge + D)
+        )
+        coupling = 4 * shape.samples_per_slab * (3 * N**2 + 2 * len(shape.edges))
+        calibration = 4 * shape.draws * 3 * len(shape.edges)
+        return max(training, coupling, calibration)
+
+    def disk_bytes(self) -> dict[str, int]:
+        """Upper bounds of what is written, before compression."""
+        shape = self.shape
+        E, N, R, D = len(shape.edges), len(shape.classes), shape.samples, shape.features
+        return {
+            "features.zarr": 4 * D * (sum(shape.rows) + R + shape.draws + D * shape.whitened + 1),
+            "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40) + 16),
+            "logits.zarr": 4 * E * (R + shape.draws) + (self.tensor_bytes() if shape.tensor_stored else 0),
+            "probabilities.zarr": 4 * R * N * len(shape.methods),
+        }
+
+    def check_memory(self) -> None:
+        """Raise if a task would not fit into a worker's memory limit."""
+        needed, limit = self.worker_bytes(), parse_bytes(self.config.run.memory_limit)
+        if needed > limit:
+            raise ValueError(
+                f"run.memory_limit must be at least {format_bytes(needed)}, what one task here holds, got "
+                f"{self.config.run.memory_limit}; less run.edges_per_tile or run.samples_per_slab need less"
+            )
+
+    def differing_keys(self, config: Config, fingerprints: Mapping[str, str]) -> list[str]:
+        """What of a configuration, of data and of the version here is not as in this plan, a line each."""
+        return differing_keys(
+            _identity(self.config, self.fingerprints, self.versions),
+            _identity(config, fingerprints, _versions()),
+        )
+
+    def write(self, directory: Path) -> None:
+        """Write ``run.json``."""
+        content = self._content()
+        sealed = {**content, "seal": digest_of(content)}
+        write_atomically(directory / "run.json", json.dumps(sealed).encode())
+
+    @classmethod
+    def read(cls, directory: Path) -> Plan:
+        """Read ``run.json``, or raise `DamagedPlan`."""
+        path = directory / "run.json"
+        try:
+            content = json.loads(path.read_bytes())
+            seal = content.pop("seal")
+        except FileNotFoundError as error:
+            raise DamagedPlan(
+                f"{path}: no such file: not a run directory, or its plan was deleted"
+            ) from error
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise DamagedPlan(f"{path}: damaged") from error
+        if content.get("format") != FORMAT:
+            raise Mismatch(f"{path}: format must be {FORMAT}, got {content.get('format')}")
+        if seal != digest_of(content):
+            raise DamagedPlan(f"{path}: damaged, its seal does not match what it holds")
+        return cls._from_content(content)
+
+    def _content(self) -> dict[str, Any]:
+        shape = self.shape._asdict() | {"edges": self.shape.edges.tolist()}
+        return {
+            "format": FORMAT,
+            "config": self.config.model_dump(mode="json"),
+            "config_hash": digest_of(self.config.result_settings()),
+            "fingerprints": self.fingerprints,
+            "shape": shape,
+            "cost": self.cost,
+            "versions": self.versions,
+        }
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> Plan:
+        shape: dict[str, Any] = dict(content["shape"])
+        shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "methods")}
+        shape["edges"] = np.array(shape["edges"], dtype=np.int64).reshape(-1, 2)
+        config = Config.model_validate(content["config"])
+        return cls(config, content["fingerprints"], RunShape(**shape), content["cost"], content["versions"])
+
+
+def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
+    """What decides the result of a run, as a nested dictionary."""
+    settings = config.result_settings()
+    settings["data"] |= {f"fingerprint of {part} samples": value for part, value in fingerprints.items()}
+    return settings | {"pairloom version": versions["pairloom"]}
+
+
+def make_plan(config: Config, data: FeatureSet) -> Plan:
+    """Plan a run of these data: build the graph, order its edges, cut tiles and slabs."""
+    N, D = len(data.classes), data.X_train.shape[1]
+    rows = np.bincount(data.y_train, minlength=N)
+    _check_folds(config.machine.folds, rows, data.classes)
+    pair_rows = 2 * float(rows.mean())
+    T = config.run.edges_per_tile or default_edges_per_tile(pair_rows, D, config.machine.folds)
+    r = config.run.samples_per_slab or default_samples_per_slab(N)
+    machine = config.machine
+    shape = RunShape(
+        classes=data.classes,
+        rows=tuple(rows.tolist()),
+        features=D,
+        samples=len(data.X_test),
+        labelled=data.y_test is not None,
+        edges=order_by_blocks(_edges(config, data), T),
+        machines_per_edge=fold_scheme(machine.folds, machine.fit_on, machine.calibration).n_machines,
+        whitened=machine.whiten != "none",
+        draws=_draws(config, rows),
+        edges_per_tile=T,
+        samples_per_slab=r,
+        methods=tuple(config.coupling.methods),
+        tensor_stored=_stores_tensor(config, 4 * N**2 * len(data.X_test)),
+        synthetic=data.synthetic,
+    )
+    cost = scaled_cost(data.X_train) if machine.C == "scale" else machine.C
+    plan = Plan(config, data.fingerprints, shape, cost, _versions())
+    plan.check_memory()
+    return plan
+
+
+def scaled_cost(X: NDArray[np.float32]) -> float:
+    """10 / mean squared norm of the centred features: the C that C = "scale" stands for."""
+    spread = float(X.var(axis=0, dtype=np.float64).sum())
+    return 10.0 / spread if spread > 0 else 1.0
+
+
+def _draws(config: Config, rows: NDArray[np.int64]) -> int:
+    """How many training samples calibrate the coupled model."""
+    if config.calibration.level == "none":
+        return 0
+    return int(np.minimum(rows, draws_per_class(config.calibration.samples, len(rows))).sum())
+
+
+def _edges(config: Config, data: FeatureSet) -> NDArray[np.int64]:
+    parameters: dict[str, Any] = dict(config.graph.parameters())
+    N = len(data.classes)
+    if graphs.needs_distances(config.graph.family):
+        parameters["distances"] = mean_distances(data.X_train, data.y_train, N)
+    return np.asarray(graphs.edge_array(graphs.build(config.graph.family, N, **parameters)), dtype=np.int64)
+
+
+def _stores_tensor(config: Config, tensor_bytes: int) -> bool:
+    if config.coupling.tensor == "auto":
+        return tensor_bytes <= _STORED_TENSOR_LIMIT
+    return config.coupling.tensor == "stored"
+
+
+def _check_folds(folds: int, rows: NDArray[np.int64], classes: tuple[str, ...]) -> None:
+    smallest = int(np.argmin(rows))
+    if rows[smallest] < folds:
+        raise ValueError(
+            "machine.folds must be at least 2 and at most the size of the smallest class "
+            f"(class {classes[smallest]!r} has {rows[smallest]} samples), got {folds}"
+        )
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {"pairloom": pairloom.__version__, "python": platform.python_version(), **packages}

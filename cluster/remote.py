@@ -1,0 +1,54 @@
+"""The driver of a submitted run: a task on a worker of the cluster, which outlives the shell that sent it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+from distributed import worker_client
+
+from pairloom.cluster.connect import check_worker_versions
+from pairloom.cluster.driver import drive, look_at, settle
+from pairloom.cluster.lock import STALE_SECONDS, Locked, RunLock
+from pairloom.cluster.plan import Plan
+from pairloom.cluster.progress import Quiet
+from pairloom.cluster.schedule import Stop
+from pairloom.cluster.units import say
+
+__all__ = ["drive_on_worker"]
+
+
+def drive_on_worker(directory: str) -> str:
+    """Drive the run whose plan is in ``directory``, and return how it ended.
+
+    If this worker dies, Dask runs the task again on another one. That resumes the run: the dead driver's lock
+    is taken over, at once on its own host, and elsewhere when its heartbeat has been missing long enough.
+    """
+    where, stop = Path(directory), Stop()
+    with worker_client() as client, contextlib.ExitStack() as stack:
+        lock = _lock_in_time(where, stop, stack)
+        try:
+            check_worker_versions(client)
+            config = Plan.read(where).config
+            fresh, data = look_at(config, where)
+            plan = settle(where, config, fresh)
+            drive(where, plan, data, lambda: contextlib.nullcontext(client), stop, Quiet())
+            outcome = "finished"
+        except Exception as error:
+            # Nobody waits for this task: the record of the driver and the log are where its end is read.
+            outcome = f"{type(error).__name__}: {error}"
+        lock.end_as(outcome)
+        say(where, f"driver ended: {outcome}")
+    return outcome
+
+
+def _lock_in_time(directory: Path, stop: Stop, stack: contextlib.ExitStack) -> RunLock:
+    deadline = time.monotonic() + 1.5 * STALE_SECONDS
+    while True:
+        try:
+            return stack.enter_context(RunLock(directory, stop.request))
+        except Locked:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(2.0)

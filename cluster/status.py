@@ -1,0 +1,69 @@
+"""How far a run is, read from its directory alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.lock import SUBMITTED, Driver, newest_driver
+from pairloom.cluster.plan import STAGES, Plan
+from pairloom.pipeline.run_directory import run_groups
+from pairloom.pipeline.zarr_layout import differing_files
+
+__all__ = ["RunStatus", "run_status"]
+
+
+class RunStatus(NamedTuple):
+    """State of a run: ``submitted``, ``running``, ``finished``, or ``unfinished`` and to be resumed.
+
+    ``stages`` counts units done and units in all; ``damaged`` is empty unless files were verified.
+    """
+
+    directory: str
+    state: str
+    stages: dict[str, tuple[int, int]]
+    driver: str | None
+    damaged: list[str]
+
+
+def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
+    """Read the ledger, and with ``verify`` compare every file of the run with what it should be."""
+    plan, ledger = Plan.read(directory), Ledger(directory)
+    stages: dict[str, tuple[int, int]] = {}
+    damaged: list[str] = []
+    for stage in STAGES:
+        if verify:
+            sound, damage = ledger.verified(stage, plan.keys[stage])
+            done = len(sound)
+            damaged += damage
+        else:
+            done = sum(1 for _ in ledger.claimed(stage, plan.keys[stage]))
+        stages[stage] = (done, plan.units(stage))
+    if verify:
+        damaged += _damaged_metadata(directory, plan)
+    driver, alive = newest_driver(directory)
+    finished = not damaged and all(done == total for done, total in stages.values())
+    return RunStatus(str(directory), _state(driver, alive, finished), stages, _told(driver, alive), damaged)
+
+
+def _state(driver: Driver | None, alive: bool, finished: bool) -> str:
+    if alive:
+        return "running"
+    if finished:
+        return "finished"
+    return "submitted" if driver is not None and driver.outcome == SUBMITTED else "unfinished"
+
+
+def _told(driver: Driver | None, alive: bool) -> str | None:
+    if driver is None:
+        return None
+    return f"{driver}: {driver.outcome or ('at work' if alive else 'died')}"
+
+
+def _damaged_metadata(directory: Path, plan: Plan) -> list[str]:
+    return [
+        f"{group}/{path}"
+        for group, files in run_groups(plan.shape).items()
+        for path in differing_files(directory / group, files)
+    ]

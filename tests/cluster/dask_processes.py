@@ -1,0 +1,72 @@
+"""A Dask scheduler and its workers as processes of their own, on loopback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 120.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    """Wait for a condition, and return what it gave."""
+    deadline = time.monotonic() + patience
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {patience} s for {what}"
+        time.sleep(0.005)
+    return found
+
+
+def pairloom_process(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """The command line, in a process of its own."""
+    command = [sys.executable, "-m", "pairloom", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and standard error of a process."""
+    _, errors = process.communicate(timeout=PATIENCE)
+    return process.returncode, errors
+
+
+def kill_and_reap(process: subprocess.Popen[Any]) -> None:
+    """kill -9, and wait until the process is gone."""
+    process.kill()
+    process.wait()
+
+
+class DaskProcesses:
+    """A scheduler, found by its scheduler file, and the workers that are started for it."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._folder, self._options = folder, options
+        self._log = (folder / "dask.txt").open("wb")
+        self.scheduler_file = folder / "scheduler.json"
+        self.workers: list[subprocess.Popen[Any]] = []
+        self.start_scheduler()
+
+    def _start(self, module: str, *arguments: str, **options: Any) -> subprocess.Popen[Any]:
+        where = ("--host", "127.0.0.1", "--scheduler-file", str(self.scheduler_file), "--no-dashboard")
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *where, *self._options, *arguments]
+        return subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=self._folder, **options)
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler, or start it again."""
+        self.scheduler_file.unlink(missing_ok=True)
+        self.scheduler = self._start("dask_scheduler", "--port=0")
+        wait_until(self.scheduler_file.exists, "the scheduler")
+
+    def start_worker(self, **options: Any) -> subprocess.Popen[Any]:
+        """Start a worker of one thread."""
+        self.workers.append(self._start("dask_worker", "--no-nanny", "--nthreads=1", **options))
+        return self.workers[-1]
+
+    def close(self) -> None:
+        """End every process."""
+        for process in (*self.workers, self.scheduler):
+            kill_and_reap(process)
+        self._log.close()

@@ -1,0 +1,91 @@
+"""Runs small enough for a test, and the bytes to compare them by."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from distributed import Client
+
+from pairloom.cluster.driver import drive, look_at, settle
+from pairloom.cluster.plan import STAGES, Plan
+from pairloom.cluster.progress import Quiet
+from pairloom.cluster.schedule import Stop
+from pairloom.pipeline.config import load_config
+
+GROUPS = ("features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr")
+
+
+def write_features(
+    path: Path, *, classes: int, rows: int, features: int, samples: int, seed: int = 0
+) -> Path:
+    """Overlapping Gaussian classes with names, as a .npz file."""
+    random = np.random.default_rng(seed)
+    centres = 0.7 * random.standard_normal((classes, features))
+    y_train, y_test = np.repeat(np.arange(classes), rows), np.arange(samples) % classes
+    np.savez(
+        path,
+        X_train=(centres[y_train] + random.standard_normal((len(y_train), features))).astype(np.float32),
+        y_train=y_train,
+        X_test=(centres[y_test] + random.standard_normal((samples, features))).astype(np.float32),
+        y_test=y_test,
+        classes=np.array([f"class {c}" for c in range(classes)]),
+    )
+    return path
+
+
+def write_config(path: Path, features: Path, **run: int) -> Path:
+    """A configuration for those features; keywords go into its [run] section."""
+    lines = [f"{key} = {value}" for key, value in run.items()]
+    path.write_text("\n".join(["[data]", f'features = "{features}"', "[run]", *lines, ""]))
+    return path
+
+
+def bytes_of(directory: Path, groups: tuple[str, ...] = GROUPS) -> dict[str, bytes]:
+    """Every file of the zarr groups, by path."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for group in groups
+        for path in sorted((directory / group).rglob("*"))
+        if path.is_file()
+    }
+
+
+def assert_same_bytes(directory: Path, reference: dict[str, bytes]) -> None:
+    found = bytes_of(directory)
+    assert sorted(found) == sorted(reference)
+    assert [path for path in found if found[path] != reference[path]] == []
+
+
+def times_begun(directory: Path, stage: str) -> Counter[int]:
+    """How often each unit of a stage was begun, by any process, from the log of the run."""
+    lines = (line.split() for line in (directory / "log.txt").read_text().splitlines())
+    return Counter(int(words[4]) for words in lines if words[2:4] == ["begin", stage])
+
+
+def run_here(
+    config: Path | str,
+    directory: Path,
+    client: Client,
+    *overrides: str,
+    update: bool = False,
+    until: str = "probabilities",
+    progress: Quiet | None = None,
+) -> Plan:
+    """Begin or resume a run on a client that is there; by default without its report."""
+    settings = load_config(config, overrides)
+    fresh, data = look_at(settings, directory)
+    directory.mkdir(exist_ok=True)
+    plan = settle(directory, settings, fresh, update=update)
+    drive(
+        directory,
+        plan,
+        data,
+        lambda: contextlib.nullcontext(client),
+        Stop(),
+        progress or Quiet(),
+        STAGES[: STAGES.index(until) + 1],
+    )
+    return plan

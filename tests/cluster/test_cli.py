@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import xarray
+from click.testing import CliRunner
+from dask_processes import finish, pairloom_process, wait_until
+from small_runs import assert_same_bytes, bytes_of, times_begun
+
+from pairloom.cluster.cli import main
+from pairloom.cluster.lock import RunLock
+from pairloom.cluster.status import run_status
+
+
+def pairloom(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def copied_run(small_run, tmp_path):
+    shutil.copytree(small_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_help_names_every_command():
+    found = pairloom("--help").output
+    for command in ("run", "plan", "submit", "status", "attach", "cancel", "resume", "predict", "report"):
+        assert f"\n  {command} " in found
+
+
+def test_run_and_resume(small_config, small_run, tmp_path):
+    directory = tmp_path / "run"
+    options = ("--set", "cluster.kind=threads", "--workers", 2)
+    done = pairloom("run", small_config, "--directory", directory, *options)
+    assert done.exit_code == 0, done.output
+    assert "stratified" in done.stdout
+    assert "machines: 4 of 4" in done.stderr
+    assert_same_bytes(directory, bytes_of(small_run))
+    again = pairloom("resume", directory, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["methods"].keys() >= {"stratified", "vote"}
+    assert set(times_begun(directory, "machines").values()) == {1}
+
+
+def test_plan_makes_nothing(small_config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    facts = json.loads(pairloom("plan", small_config, "--json").stdout)
+    assert (facts["edges"], facts["tiles"], facts["slabs"]) == (10, 4, 3)
+    assert facts["seconds_per_pair"] > 0
+    assert "10 pairs (100% of all)" in pairloom("plan", small_config).stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["run", "digts"], 2, "did you mean 'digits'"),
+        (["run", "digits", "--set", "graph.hub=3"], 2, "graph.hub: unknown key (did you mean 'hubs'?)"),
+        (["run", "digits", "--scheduler", "tcp://192.0.2.7:8786"], 3, "--insecure"),
+        (["run", "digits", "--set", "data.features=nowhere.npz"], 1, "no such file or folder"),
+        (["submit", "digits"], 2, "--scheduler"),
+        (["resume", "."], 1, "run.json"),
+        (["status", "."], 1, "run.json"),
+        (["frobnicate"], 2, "No such command"),
+    ],
+)
+def test_an_error_is_a_message_and_a_code(arguments, code, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = pairloom(*arguments)
+    assert done.exit_code == code, done.output
+    assert complaint in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_a_changed_configuration_is_refused(copied_run):
+    done = pairloom("resume", copied_run, "--set", "machine.folds=3")
+    assert done.exit_code == 3
+    assert "machine.folds: was 4, is 3" in done.stderr
+
+
+def test_a_directory_that_is_driven_is_refused(copied_run):
+    with RunLock(copied_run):
+        done = pairloom("resume", copied_run)
+    assert done.exit_code == 3
+    assert f"pid {os.getpid()}" in done.stderr
+
+
+def test_status_reads_and_verifies(copied_run):
+    found = json.loads(pairloom("status", copied_run, "--json").stdout)
+    assert found["state"] == "finished"
+    assert found["stages"]["machines"] == [4, 4]
+    chunk = next((copied_run / "probabilities.zarr" / "normal" / "c").rglob("0"))
+    if chunk.is_dir():
+        chunk = chunk / "0"
+    chunk.write_bytes(b"")
+    found = pairloom("status", copied_run, "--verify").stdout
+    assert "unfinished" in found
+    assert "damaged: probabilities.zarr/normal/c/0/0" in found
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".zarr"])
+def test_predict_gives_the_probabilities_of_the_run(suffix, small_run, tmp_path):
+    with np.load(json.loads((small_run / "run.json").read_text())["config"]["data"]["features"]) as archive:
+        np.savez(tmp_path / "new.npz", X=archive["X_test"])
+    out = tmp_path / f"p{suffix}"
+    done = pairloom(
+        "predict", small_run, "--features", tmp_path / "new.npz", "--out", out, "--method", "wlw2"
+    )
+    assert done.exit_code == 0, done.output
+    expected = xarray.open_zarr(small_run / "probabilities.zarr")["wlw2"].values
+    if suffix == ".npz":
+        with np.load(out) as archive:
+            found = archive["probabilities"]
+            assert archive["classes"].tolist() == [f"class {c}" for c in range(5)]
+    elif suffix == ".zarr":
+        found = xarray.open_zarr(out)["probabilities"].sel({"class": [f"class {c}" for c in range(5)]}).values
+    else:
+        with out.open() as file:
+            header, *rows = csv.reader(file)
+        assert header[:2] == ["prediction", "class 0"]
+        found = np.array([row[1:] for row in rows], dtype=float)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [("--method", "norml", "--method must be one of"), ("--out", "p.xls", "--out must end in one of")],
+)
+def test_predict_refuses_what_it_cannot_do(option, value, complaint, small_run, tmp_path):
+    np.savez(tmp_path / "new.npz", X=np.zeros((2, 6)))
+    options = {"--features": tmp_path / "new.npz", "--out": tmp_path / "p.npz"} | {option: value}
+    done = pairloom("predict", small_run, *(part for pair in options.items() for part in pair))
+    assert done.exit_code == 1
+    assert complaint in done.stderr
+
+
+def test_predict_does_not_believe_damaged_machines(copied_run, tmp_path):
+    np.savez(tmp_path / "new.npz", X=np.zeros((2, 6)))
+    (copied_run / "machines.zarr" / "coef" / "c" / "0" / "0" / "0").unlink()
+    done = pairloom("predict", copied_run, "--features", tmp_path / "new.npz", "--out", tmp_path / "p.npz")
+    assert done.exit_code == 1
+    assert "pairloom resume" in done.stderr
+
+
+def test_report_is_written_again(copied_run):
+    shutil.rmtree(copied_run / "report")
+    done = pairloom("report", copied_run)
+    assert done.exit_code == 0, done.output
+    assert (copied_run / "report" / "index.html").exists()
+
+
+def test_ctrl_c_stops_cleanly_and_says_how_to_resume(small_config, tmp_path):
+    directory = tmp_path / "run"
+    # A terminal sends Ctrl-C to the whole group, workers included.
+    driver = pairloom_process("run", small_config, "--directory", directory, start_new_session=True)
+    wait_until(lambda: (directory / "ledger" / "samples").exists(), "the driver")
+    os.killpg(driver.pid, signal.SIGINT)
+    code, errors = finish(driver)
+    assert code == 130, errors
+    assert f"pairloom resume {directory}" in errors
+    assert "Traceback" not in errors
+    assert pairloom("resume", directory, "--set", "cluster.kind=threads").exit_code == 0
+
+
+def test_a_submitted_run_is_followed_cancelled_and_submitted_again(
+    small_config, dask_processes, small_run, tmp_path
+):
+    dask_processes.start_worker()
+    dask_processes.start_worker()
+    directory = tmp_path / "run"
+    submit = (
+        "submit",
+        small_config,
+        "--directory",
+        directory,
+        "--scheduler-file",
+        dask_processes.scheduler_file,
+    )
+    assert pairloom(*submit).exit_code == 0
+    cancelled = pairloom("cancel", directory)
+    assert "Cancelled the driver" in cancelled.stdout
+    assert run_status(directory).state == "unfinished"
+    assert pairloom("attach", directory).exit_code == 4
+    assert pairloom(*submit).exit_code == 0
+    done = pairloom("attach", directory)
+    assert done.exit_code == 0, done.output
+    assert run_status(directory, verify=True).state == "finished"
+    assert_same_bytes(directory, bytes_of(small_run))
+    assert "No driver is at work" in pairloom("cancel", directory).stdout

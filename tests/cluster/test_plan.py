@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.pipeline.config import load_config
+from pairloom.pipeline.features import load_features
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_features("digits")
+
+
+TRAINED = {"machines", "draw_logits", "calibration", "logits", "probabilities", "report"}
+
+
+def planned(digits, *overrides):
+    return make_plan(load_config("digits", overrides), digits)
+
+
+def test_a_plan_survives_its_file(digits, tmp_path):
+    plan = planned(digits, "graph.family=bipartite", "graph.hubs=2")
+    plan.write(tmp_path)
+    again = Plan.read(tmp_path)
+    np.testing.assert_array_equal(again.shape.edges, plan.shape.edges)
+    assert again.shape._replace(edges=0) == plan.shape._replace(edges=0)
+    assert (again.config, again.keys, again.versions) == (plan.config, plan.keys, plan.versions)
+
+
+def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
+    planned(digits).write(tmp_path)
+    content = json.loads((tmp_path / "run.json").read_text())
+    assert content["format"] == 1
+    assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
+    assert content["config"]["graph"]["family"] == "complete"
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b.replace(b'"folds": 4', b'"folds": 5'), lambda b: b""]
+)
+def test_a_damaged_plan_is_not_believed(damage, digits, tmp_path):
+    planned(digits).write(tmp_path)
+    path = tmp_path / "run.json"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedPlan, match="damaged"):
+        Plan.read(tmp_path)
+
+
+def test_a_directory_without_a_plan_is_no_run(tmp_path):
+    with pytest.raises(DamagedPlan, match="not a run directory"):
+        Plan.read(tmp_path)
+
+
+def test_another_format_is_refused(digits, tmp_path):
+    planned(digits).write(tmp_path)
+    path = tmp_path / "run.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(Mismatch, match="format must be 1, got 2"):
+        Plan.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("override", "changed"),
+    [
+        ("coupling.methods=['normal']", {"calibration", "probabilities", "report"}),
+        ("calibration.level=none", {"draws", "draw_logits", "calibration", "probabilities", "report"}),
+        ("graph.family=path", TRAINED),
+        ("machine.folds=5", TRAINED | {"draws"}),
+        ("machine.whiten=0.3", TRAINED | {"whitening"}),
+        ("machine.C=0.5", TRAINED),
+        ("coupling.tensor=virtual", {"probabilities", "report"}),
+        ("cluster.kind=threads", set()),
+    ],
+)
+def test_a_change_is_felt_only_where_it_matters(override, changed, digits):
+    old, new = planned(digits), planned(digits, override)
+    assert {stage for stage in STAGES if old.keys[stage] != new.keys[stage]} == changed
+
+
+def test_other_test_samples_keep_the_machines(digits):
+    other = digits._replace(fingerprints=digits.fingerprints | {"test": "other"})
+    old, new = planned(digits), make_plan(load_config("digits"), other)
+    changed = {stage for stage in STAGES if old.keys[stage] != new.keys[stage]}
+    assert changed == {"samples", "logits", "probabilities", "report"}
+
+
+def test_too_many_folds_are_refused_with_the_class(digits):
+    with pytest.raises(ValueError, match=r"folds must be .* \(class '8' has \d+ samples\), got 200"):
+        planned(digits, "machine.folds=200")
+
+
+def test_what_cannot_fit_is_refused_before_it_is_begun(digits):
+    with pytest.raises(ValueError, match=r"run\.memory_limit must be at least .*, got 100KB"):
+        planned(digits, "run.memory_limit=100KB")
+
+
+def test_graphs_of_neighbours_are_built_from_the_class_means(digits):
+    plan = planned(digits, "graph.family=hub_neighbours", "graph.hubs=1", "graph.neighbours=2")
+    degrees = np.bincount(plan.shape.edges.ravel())
+    assert degrees.max() == 9
+    assert len(plan.shape.edges) < 45
+
+
+def test_a_large_tensor_is_virtual_unless_asked_for(digits):
+    assert planned(digits).shape.tensor_stored
+    assert not planned(digits, "coupling.tensor=virtual").shape.tensor_stored
+    assert planned(digits, "calibration.level=none").disk_bytes()["logits.zarr"] == 4 * 450 * (45 + 100)

@@ -1,0 +1,191 @@
+"""Whole runs, on a cluster of threads in this process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray
+from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
+
+from pairloom.cluster.driver import look_at, settle, unfinished_units
+from pairloom.cluster.plan import STAGES, Mismatch
+from pairloom.pipeline.config import load_config
+from pairloom.pipeline.features import load_features
+
+REPORT = ("accuracy", "confusion", "graph", "reliability")
+
+
+@pytest.fixture
+def copied_run(small_run, tmp_path):
+    shutil.copytree(small_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def opened(directory, group):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return xarray.open_zarr(directory / group)
+
+
+def test_xarray_reads_every_group(small_run, small_config):
+    data = load_features(str(load_config(small_config).data.features))
+    features = opened(small_run, "features.zarr")
+    assert features["train"].dims == ("class", "row", "feature")
+    third = features["train"].sel({"class": "class 2"}).values
+    np.testing.assert_array_equal(third, data.X_train[data.y_train == 2])
+    np.testing.assert_array_equal(features["test"], data.X_test)
+    np.testing.assert_array_equal(features["label"], data.y_test)
+    machines = opened(small_run, "machines.zarr")
+    assert machines["coef"].dims == ("edge", "machine", "feature")
+    assert {"class_i", "class_j", "class"} <= set(machines.coords)
+    assert not machines["coef"].isnull().any()
+    logits = opened(small_run, "logits.zarr")
+    assert logits["edges"].dims == ("edge", "sample")
+    assert logits["tensor"].dims == ("class", "other", "sample")
+    probabilities = opened(small_run, "probabilities.zarr")
+    for method in probabilities["method"].values:
+        np.testing.assert_allclose(probabilities[method].sum("class"), 1, atol=1e-4)
+
+
+def test_the_tensor_is_antisymmetric_and_holds_the_logits_of_the_edges(small_run):
+    logits = opened(small_run, "logits.zarr").load()
+    L = logits["tensor"].values
+    np.testing.assert_allclose(L, -L.transpose(1, 0, 2), atol=1e-5)
+    i, j = logits["class_i"].values, logits["class_j"].values
+    np.testing.assert_array_equal(L[i, j], logits["edges"].values)
+
+
+def test_chunks_are_tiles_and_slabs(small_run):
+    logits = opened(small_run, "logits.zarr")
+    assert logits["edges"].encoding["chunks"] == (3, 16)
+    assert logits["tensor"].encoding["chunks"] == (5, 5, 16)
+    assert opened(small_run, "machines.zarr")["coef"].encoding["chunks"][0] == 3
+
+
+def test_the_report_is_complete(small_run):
+    folder = small_run / "report"
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["methods"]["stratified"].keys() == {"accuracy", "log_loss", "expected_calibration_error"}
+    assert metrics["pairs"] == 10
+    assert metrics["methods"]["stratified"]["accuracy"] > 0.4
+    assert (
+        (folder / "methods.csv").read_text().startswith("method,accuracy,log loss,calibration error,pairs\n")
+    )
+    for name in REPORT:
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (folder / f"{name}.svg").read_text()
+        assert f'src="{name}.svg"' in (folder / "index.html").read_text()
+
+
+def test_every_unit_is_begun_once(small_run):
+    for stage, units in (("machines", 4), ("logits", 4), ("probabilities", 3)):
+        assert times_begun(small_run, stage) == dict.fromkeys(range(units), 1)
+
+
+def test_a_finished_run_is_not_run_again(copied_run, small_config, client):
+    before = (copied_run / "log.txt").read_text()
+    run_here(small_config, copied_run, client, until="report")
+    assert (copied_run / "log.txt").read_text() == before
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_stage_is_resumed_by_itself(stage, copied_run, small_config, client):
+    reference = bytes_of(copied_run)
+    shutil.rmtree(copied_run / "ledger" / stage)
+    plan = run_here(small_config, copied_run, client, until="report")
+    assert not any(unfinished_units(copied_run, plan).values())
+    assert_same_bytes(copied_run, reference)
+    for other in STAGES:
+        assert set(times_begun(copied_run, other).values()) == {2 if other == stage else 1}
+
+
+def test_a_change_is_refused_with_its_keys_and_what_an_update_would_do(copied_run, small_config, client):
+    with pytest.raises(Mismatch) as caught:
+        run_here(small_config, copied_run, client, "coupling.methods=['normal']", "run.seed=5")
+    assert "coupling.methods: was ['stratified', 'normal'" in str(caught.value)
+    assert "run.seed: was 0, is 5" in str(caught.value)
+    assert "--update it would keep features, samples, whitening and compute draws, machines" in str(
+        caught.value
+    )
+
+
+def test_other_methods_are_coupled_without_training(copied_run, small_config, client):
+    machines = bytes_of(copied_run, ("machines.zarr",))
+    run_here(small_config, copied_run, client, "coupling.methods=['normal', 'vote']", update=True)
+    assert bytes_of(copied_run, ("machines.zarr",)) == machines
+    assert set(times_begun(copied_run, "machines").values()) == {1}
+    assert set(times_begun(copied_run, "probabilities").values()) == {2}
+    found = opened(copied_run, "probabilities.zarr")
+    assert set(found.data_vars) == {"normal", "vote", "scale"}
+    assert not (copied_run / "probabilities.zarr" / "wlw2").exists()
+
+
+def test_other_test_samples_are_predicted_without_training(copied_run, small_config, client, tmp_path):
+    other = write_features(tmp_path / "other.npz", classes=5, rows=20, features=6, samples=23, seed=3)
+    run_here(small_config, copied_run, client, f"data.test='{other}'", update=True)
+    assert set(times_begun(copied_run, "machines").values()) == {1}
+    assert opened(copied_run, "probabilities.zarr")["normal"].shape == (23, 5)
+
+
+def test_a_run_whose_data_are_gone_is_resumed_from_its_store(tmp_path, client):
+    features = write_features(tmp_path / "data.npz", classes=3, rows=12, features=4, samples=9)
+    config = write_config(tmp_path / "run.toml", features)
+    directory = tmp_path / "run"
+    run_here(config, directory, client, until="whitening")
+    features.unlink()
+    run_here(config, directory, client)
+    assert opened(directory, "probabilities.zarr")["normal"].shape == (9, 3)
+    shutil.rmtree(directory / "ledger" / "features")
+    with pytest.raises(FileNotFoundError, match=r"data\.npz"):
+        run_here(config, directory, client)
+
+
+def test_samples_without_labels_get_probabilities_and_a_report_without_scores(tmp_path, client):
+    features = write_features(tmp_path / "data.npz", classes=3, rows=12, features=4, samples=9)
+    with np.load(features) as archive:
+        kept = {name: archive[name] for name in archive.files if name != "y_test"}
+    np.savez(features, **kept)
+    run_here(write_config(tmp_path / "run.toml", features), tmp_path / "run", client, until="report")
+    metrics = json.loads((tmp_path / "run" / "report" / "metrics.json").read_text())
+    assert "methods" not in metrics
+    assert (tmp_path / "run" / "report" / "graph.png").exists()
+
+
+def test_classes_of_different_sizes_and_a_virtual_tensor(tmp_path, client):
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [1500, 30, 7])
+    X = random.standard_normal((len(y), 4)) + 2 * np.eye(4)[y]
+    np.savez(tmp_path / "data.npz", X_train=X, y_train=y, X_test=X[::10], y_test=y[::10])
+    config = write_config(tmp_path / "run.toml", tmp_path / "data.npz")
+    run_here(config, tmp_path / "run", client, "coupling.tensor=virtual")
+    train = tmp_path / "run/features.zarr/train/c"
+    chunks = sorted(path.relative_to(train).as_posix() for path in train.rglob("*") if path.is_file())
+    assert chunks == ["0/0/0", "0/1/0", "1/0/0", "2/0/0"], "only the crowded class takes a second chunk"
+    assert not (tmp_path / "run/logits.zarr/tensor").exists()
+
+
+def test_nothing_in_a_run_directory_is_pickled(small_run):
+    for path in small_run.rglob("*"):
+        if path.is_file():
+            assert path.suffix not in (".pkl", ".pickle", ".joblib", ".npy")
+            assert not path.read_bytes().startswith((b"\x80\x04", b"\x80\x05")), path
+
+
+def test_a_wrong_configuration_makes_nothing(small_config, tmp_path):
+    directory = tmp_path / "run"
+    with pytest.raises(ValueError, match="folds"):
+        look_at(load_config(small_config, ["machine.folds=500"]), directory)
+    assert not directory.exists()
+
+
+def test_an_unchanged_run_keeps_its_own_edges(copied_run, small_config):
+    config = load_config(small_config)
+    fresh, _ = look_at(config, copied_run)
+    other = fresh.shape._replace(edges=fresh.shape.edges[::-1])
+    kept = settle(copied_run, config, replace(fresh, shape=other))
+    np.testing.assert_array_equal(kept.shape.edges, fresh.shape.edges)

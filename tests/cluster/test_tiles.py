@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from pairloom.cluster.tiles import default_edges_per_tile, default_samples_per_slab, order_by_blocks, pieces
+
+
+def complete_edges(n):
+    return np.array(list(combinations(range(n), 2)))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_ordering_only_permutes(size):
+    edges = complete_edges(20)
+    ordered = order_by_blocks(edges[::-1], size)
+    assert sorted(map(tuple, ordered.tolist())) == list(map(tuple, edges.tolist()))
+
+
+def test_a_tile_touches_few_classes():
+    edges, size = complete_edges(64), 64
+
+    def classes_loaded(ordered):
+        return sum(len(np.unique(ordered[tile])) for tile in pieces(len(ordered), size))
+
+    assert classes_loaded(order_by_blocks(edges, size)) < 0.55 * classes_loaded(edges)
+
+
+@pytest.mark.parametrize(("length", "size"), [(0, 3), (1, 3), (3, 3), (10, 3), (10, 1)])
+def test_pieces_cover_everything_once(length, size):
+    covered = [place for piece in pieces(length, size) for place in range(length)[piece]]
+    assert covered == list(range(length))
+
+
+def test_tiles_shrink_as_pairs_grow():
+    assert default_edges_per_tile(400, 512, 4) == 64
+    assert default_edges_per_tile(40, 16, 4) == 256
+    assert default_edges_per_tile(1e6, 2048, 4) == 1
+
+
+def test_slabs_shrink_as_classes_grow():
+    assert [default_samples_per_slab(n) for n in (2, 50, 200, 1000, 5000)] == [512, 512, 64, 16, 16]
