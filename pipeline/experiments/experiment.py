@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom.pipeline.atomic_file import write_atomically
@@ -63,6 +64,13 @@ class Experiment:
     repetitions: int = 1
     full: int = 1
     data: tuple[str, ...] = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
+
+
+def mean_and_standard_error(values) -> tuple[np.ndarray, np.ndarray]:
+    """Over the first axis, the repetitions. Of one repetition the standard error is NaN."""
+    values = np.asarray(values, np.float64)
+    spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
+    return values.mean(axis=0), spread / np.sqrt(len(values))
 
 
 def cells(rows: Sequence[NamedTuple]) -> list[list[str]]:

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Experiment, Finding
+from pairloom.pipeline.experiments.experiment import Experiment, Finding, mean_and_standard_error
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 from pairloom.pipeline.growth import GrowingTensor
 
 COSTS = ("uniform", "confusion")
 #: Of the pairs that are missing at the start: where the curves are read.
-SHARES = (0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1)
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 #: What counts as "almost all" of the gain.
 ALMOST_ALL = 0.8
 
@@ -63,21 +63,11 @@ def growth_curve(trained, start, order, shares=SHARES, couplings=COUPLINGS):
 
 def mean_curve(name, n_classes, curves, shares=SHARES, couplings=COUPLINGS):
     """The points of the mean of some curves from stars."""
-    curves = np.array(curves)
-    mean = curves.mean(axis=0)
-    spread = (
-        curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.full(mean.shape, np.nan)
-    )
+    mean, spread = (values.tolist() for values in mean_and_standard_error(curves))
     missing = (n_classes - 1) * (n_classes - 2) // 2
+    pairs = [n_classes - 1 + round(share * missing) for share in shares]
     return [
-        GrowthPoint(
-            name,
-            coupling,
-            share,
-            n_classes - 1 + round(share * missing),
-            float(mean[c, s]),
-            float(spread[c, s]),
-        )
+        GrowthPoint(name, coupling, share, pairs[s], mean[c][s], spread[c][s])
         for c, coupling in enumerate(couplings)
         for s, share in enumerate(shares)
     ]
@@ -88,20 +78,25 @@ def accuracy_at(rows, curve, coupling):
     return {row.share: row.accuracy for row in rows if (row.curve, row.coupling) == (curve, coupling)}
 
 
+def share_of_gain(rows, curve, coupling, share=0.5):
+    """How much of a curve's gain some share of the missing pairs gives."""
+    at = accuracy_at(rows, curve, coupling)
+    gain = at[1] - at[0]
+    return (at[share] - at[0]) / gain if gain > 0 else np.nan
+
+
 def findings(rows):
-    """Half of the missing pairs give almost all of the gain, whatever cost and coupling."""
-    found = []
-    for curve, coupling in dict.fromkeys((row.curve, row.coupling) for row in rows):
-        at = accuracy_at(rows, curve, coupling)
-        gain, half = at[1] - at[0], at[0.5] - at[0]
-        found.append(
-            Finding(
-                f"half of the remaining pairs give almost all of the gain ({curve}, {coupling})",
-                f"{half / gain:.0%} of {gain:.2%}" if gain > 0 else f"no gain: {at[0]:.2%} to {at[1]:.2%}",
-                gain > 0 and half >= ALMOST_ALL * gain,
-            )
-        )
-    return found
+    """Half of the missing pairs give almost all of the gain, whatever the coupling."""
+    return [_soon(rows, curve) for curve in dict.fromkeys(row.curve for row in rows)]
+
+
+def _soon(rows, curve):
+    halves = {coupling: share_of_gain(rows, curve, coupling) for coupling in COUPLINGS}
+    return Finding(
+        f"{curve}: half of the remaining pairs give almost all of the gain",
+        ", ".join(f"{coupling} {half:.0%}" for coupling, half in halves.items()),
+        all(half >= ALMOST_ALL for half in halves.values()),
+    )
 
 
 def digest(rows):

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Finding
+from pairloom.pipeline.experiments.experiment import Finding, mean_and_standard_error
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
 
@@ -38,12 +38,9 @@ def maximal_errors(trained: TrainedTensor) -> dict[tuple[str, str], float]:
 
 def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelError]:
     """The mean over draws of the errors of (model, coupling)."""
-    table = np.array([list(draw.values()) for draw in draws])
-    spread = (
-        table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.full(len(draws[0]), np.nan)
-    )
-    means = zip(draws[0], table.mean(axis=0).tolist(), spread.tolist(), strict=True)
-    return [ModelError(*key, mean, standard_error) for key, mean, standard_error in means]
+    means, spreads = mean_and_standard_error([list(draw.values()) for draw in draws])
+    rows = zip(draws[0], means.tolist(), spreads.tolist(), strict=True)
+    return [ModelError(*key, mean, spread) for key, mean, spread in rows]
 
 
 def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]:
