@@ -76,10 +76,10 @@ def random_graphs(trained, d, seed) -> dict[str, nx.Graph]:
 def largest_hub_neighbours(distances, budget) -> nx.Graph:
     """The hub_neighbours graph with the most neighbours that a number of pairs allows.
 
-    A hub for every four pairs that a class has on average: at least one, at most the family's usual three.
+    Half of the pairs are for hubs: at least one, at most the family's usual three.
     """
     n = len(distances)
-    hubs = min(max(1, round(budget / (4 * n))), 3)
+    hubs = min(max(1, round(budget / 2 / (n - 1))), 3)
 
     def pairs(neighbours):
         return graphs.hub_neighbours(distances, hubs, neighbours).number_of_edges()
@@ -146,7 +146,7 @@ def digest(rows):
     return [row for row in rows if row.d in (2, 5, 10, 20) or row.graph == COMPLETE]
 
 
-def draw(rows, title):
+def draw(trained, rows, title):
     """A panel for each coupling: accuracy against the share of pairs, the complete model as a horizontal line."""
     figure = Figure(figsize=(12, 4.4), layout="constrained")
     panels = figure.subplots(1, len(COUPLINGS), sharey=True)

@@ -45,7 +45,7 @@ class Experiment:
     findings : callable
         ``findings(rows)``: the paper's claims beside these rows.
     draw : callable
-        ``draw(rows, title)``: the figure.
+        ``draw(trained, rows, title)``: the figure.
     digest : callable
         ``digest(rows)``: the rows worth printing, where all of them are too many.
     repetitions, full : int
@@ -59,7 +59,7 @@ class Experiment:
     row: type
     measure: Callable[[TrainedTensor, int, int, Track], list]
     findings: Callable[[list], list[Finding]]
-    draw: Callable[[list, str], Figure]
+    draw: Callable[[TrainedTensor, list, str], Figure]
     digest: Callable[[list], list] = list
     repetitions: int = 1
     full: int = 1
@@ -90,7 +90,7 @@ def heading(row: type) -> list[str]:
 
 
 def write_files(
-    experiment: Experiment, rows: list, title: str, facts: Mapping[str, Any], folder: Path
+    experiment: Experiment, trained: TrainedTensor, rows: list, facts: Mapping[str, Any], folder: Path
 ) -> list[Path]:
     """Write the table (CSV), the figure (PNG and SVG) and what `results` needs (JSON).
 
@@ -102,6 +102,7 @@ def write_files(
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / experiment.name
     digest = experiment.digest(rows)
+    title = f"{experiment.name}: {facts['data']}" + (" (synthetic features)" if trained.synthetic else "")
     record = {
         **facts,
         "experiment": experiment.name,
@@ -110,7 +111,7 @@ def write_files(
         "findings": [finding._asdict() for finding in experiment.findings(rows)],
     }
     write_atomically(stem.with_suffix(".csv"), _csv(experiment.row, rows).encode())
-    pictures = list(save_figure(experiment.draw(rows, title), stem))
+    pictures = list(save_figure(experiment.draw(trained, rows, title), stem))
     write_atomically(stem.with_suffix(".json"), (json.dumps(record, indent=1) + "\n").encode())
     return [stem.with_suffix(".csv"), *pictures, stem.with_suffix(".json")]
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Experiment, Finding, mean_and_standard_error
+from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding, mean_and_standard_error
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 from pairloom.pipeline.growth import GrowingTensor
 
@@ -93,6 +93,7 @@ def findings(rows):
 def _soon(rows, curve):
     halves = {coupling: share_of_gain(rows, curve, coupling) for coupling in COUPLINGS}
     return Finding(
+        PAPER,
         f"{curve}: half of the remaining pairs give almost all of the gain",
         ", ".join(f"{coupling} {half:.0%}" for coupling, half in halves.items()),
         all(half >= ALMOST_ALL for half in halves.values()),
@@ -104,7 +105,7 @@ def digest(rows):
     return [row for row in rows if row.share in (0, 0.2, 0.5, 1)]
 
 
-def draw(rows, title):
+def draw(trained, rows, title):
     """Accuracy against the number of pairs: colours are couplings, a line style is a curve."""
     figure = Figure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()

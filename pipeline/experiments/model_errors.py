@@ -14,7 +14,11 @@ from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTenso
 
 
 class ModelError(NamedTuple):
-    """The mean error of a model over draws of classes. `any`: all couplings of a tree are the same model."""
+    """The mean error of a model over draws of classes. `any`: all couplings of a tree are the same model.
+
+    The standard error is that of the error less its mean over the models in the same draw: draws of classes differ far
+    more than the models that are compared on them.
+    """
 
     model: str
     coupling: str
@@ -38,8 +42,9 @@ def maximal_errors(trained: TrainedTensor) -> dict[tuple[str, str], float]:
 
 def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelError]:
     """The mean over draws of the errors of (model, coupling)."""
-    means, spreads = mean_and_standard_error([list(draw.values()) for draw in draws])
-    rows = zip(draws[0], means.tolist(), spreads.tolist(), strict=True)
+    errors = np.array([list(draw.values()) for draw in draws])
+    _, spreads = mean_and_standard_error(errors - errors.mean(axis=1, keepdims=True))
+    rows = zip(draws[0], errors.mean(axis=0).tolist(), spreads.tolist(), strict=True)
     return [ModelError(*key, mean, spread) for key, mean, spread in rows]
 
 
@@ -61,7 +66,7 @@ def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]
     ]
 
 
-def draw_errors(rows: Sequence[ModelError], title: str) -> Figure:
+def draw_errors(trained: TrainedTensor, rows: Sequence[ModelError], title: str) -> Figure:
     """Errors with their standard errors, one line a model."""
     figure = Figure(figsize=(6.5, 0.42 * len(rows) + 1.3), layout="constrained")
     axes = figure.subplots()
@@ -77,6 +82,9 @@ def draw_errors(rows: Sequence[ModelError], title: str) -> Figure:
     axes.invert_yaxis()
     axes.margins(y=0.08)
     axes.grid(axis="x", alpha=0.3)
-    axes.set(xlabel="error, %" + ("" if np.isnan(bars).any() else " (with the standard error of the mean)"))
+    axes.set(
+        xlabel="error, %"
+        + ("" if np.isnan(bars).any() else " (with its standard error within a draw of classes)")
+    )
     axes.set_title(title)
     return figure
