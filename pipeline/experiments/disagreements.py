@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pairloom import graphs
 from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.experiments.experiment import Experiment, Finding
+from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding
 from pairloom.pipeline.experiments.growth import COLOURS
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
@@ -92,9 +92,13 @@ def findings(rows):
     ways = count["wlw2", "normal"], count["normal", "wlw2"]
     return [
         Finding(
-            "wlw2 differs less from stratified than from normal", f"{near} and {far} samples", near < far
+            PAPER,
+            "wlw2 differs less from stratified than from normal",
+            f"{near} and {far} samples",
+            near < far,
         ),
         Finding(
+            PAPER,
             "wlw2 and normal win against each other about equally often (20 and 18)",
             f"normal right {ways[0]}, wlw2 right {ways[1]}",
             min(ways) >= 0.75 * max(ways),
@@ -133,17 +137,19 @@ def _draw_sample(axes, trained, row):
     for label, name in zip(axes.get_xticklabels(), names, strict=True):
         label.set_fontweight("bold" if name == row.true_class else "normal")
     axes.set_title(
-        f"sample {row.sample}: {row.right} right, {row.wrong} wrong\n{row.true_class} : {row.taken_for}, odds"
-        f" {_odds(row.machine_log_odds)} machine, {_odds(row.right_log_odds)} {row.right},"
-        f" {_odds(row.wrong_log_odds)} {row.wrong}",
+        f"sample {row.sample}: {row.right} right, {row.wrong} wrong\n"
+        f"odds of {row.true_class} against {row.taken_for}:\n"
+        f"machine {_odds(row.machine_log_odds)}, {row.right} {_odds(row.right_log_odds)},"
+        f" {row.wrong} {_odds(row.wrong_log_odds)}",
         fontsize=8,
     )
     axes.set_ylabel("probability", fontsize=8)
+    axes.tick_params(axis="y", labelsize=8)
     axes.legend(frameon=False, fontsize=7)
 
 
 def _odds(log_odds):
-    return f"{np.exp(log_odds):.2g}"
+    return f"{np.exp(log_odds):.3g}"
 
 
 EXPERIMENT = Experiment(

@@ -20,12 +20,17 @@ from pairloom.pipeline.figures import save_figure
 Track = Callable[[Sequence], Iterable]
 
 
-class Finding(NamedTuple):
-    """Something the paper says, what came out here, and whether they agree."""
+#: Who says what a finding is about.
+PAPER, OURS = "[S]", "Pairloom"
 
-    published: str
+
+class Finding(NamedTuple):
+    """Something the paper says, or we do, what came out here, and whether it holds."""
+
+    source: str
+    claim: str
     here: str
-    agrees: bool
+    holds: bool
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Finding, mean_and_standard_error
+from pairloom.pipeline.experiments.experiment import PAPER, Finding, mean_and_standard_error
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
 
@@ -58,6 +58,7 @@ def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]
         worst[row.model] = max(row.error, worst.get(row.model, 0.0))
     return [
         Finding(
+            PAPER,
             f"{high} errs more than {low}",
             f"{worst[high]:.2%} against {worst[low]:.2%}",
             worst[high] > worst[low],

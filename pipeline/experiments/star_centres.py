@@ -77,14 +77,27 @@ def draw(trained, rows, title):
     axes = figure.subplots()
     x, y = [row.x for row in rows], [row.y for row in rows]
     dots = axes.scatter(x, y, c=[100 * row.accuracy for row in rows], cmap="viridis", s=45)
-    # Beyond a hundred classes only the ends can be named legibly.
-    named = rows if len(rows) <= 100 else [*rows[:15], *rows[-15:]]
-    for row in named:
+    for row in _legible(rows):
         axes.annotate(row.centre, (row.x, row.y), xytext=(4, 3), textcoords="offset points", fontsize=6.5)
     figure.colorbar(dots, ax=axes, label="accuracy of the star about this class, %")
     axes.set(xlabel="first coordinate of d'", ylabel="second coordinate of d'", title=title)
     axes.set_aspect("equal", adjustable="datalim")
     return figure
+
+
+def _legible(rows, width=0.12, height=0.025):
+    """The classes to name: best and worst first, then inwards, if no name that is there would be written over.
+
+    A name takes about this width and height, as shares of the map's.
+    """
+    places = np.array([[row.x, row.y] for row in rows])
+    room = np.ptp(places, axis=0) * [width, height]
+    inwards = sorted(range(len(rows)), key=lambda c: min(c, len(rows) - 1 - c))
+    named = []
+    for c in inwards:
+        if not any((np.abs(places[c] - places[other]) < room).all() for other in named):
+            named.append(c)
+    return [rows[c] for c in named]
 
 
 EXPERIMENT = Experiment(

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Experiment, Finding
+from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding
 from pairloom.pipeline.experiments.model_errors import class_draws, draw_errors, maximal_errors, mean_errors
 
 #: Errors in [S Table 5], features of a ResNet-18: imagenette ("whole") and CIFAR-10.
@@ -51,11 +51,13 @@ def findings(rows):
     normal = error["maximal", "normal"]
     return [
         Finding(
+            PAPER,
             "every maximal model errs less than star and MST",
             f"maximal {best:.2%} (normal {normal:.2%}), trees {trees:.2%}",
             max(best, normal) < trees,
         ),
         Finding(
+            PAPER,
             "wlw2 and stratified err no more than normal",
             " and ".join(f"{c} {error['maximal', c]:.2%}" for c in ("wlw2", "stratified"))
             + f", normal {normal:.2%}",
