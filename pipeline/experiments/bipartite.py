@@ -30,8 +30,8 @@ STYLES = {
     CONFUSED: ("#c17d11", "^"),
     HUBS: ("#a40000", "D"),
 }
-#: The paper's size at which K(d, N - d) reaches the complete model, and what counts as reached.
-ENOUGH, REACHED = 5, 0.005
+#: By how much a model may be worse than the complete one and count as reaching it.
+REACHED = 0.005
 
 
 class GraphAccuracy(NamedTuple):
@@ -44,6 +44,18 @@ class GraphAccuracy(NamedTuple):
     share_of_pairs: float
     accuracy: float
     standard_error: float
+
+
+class GraphDigest(NamedTuple):
+    """The accuracies by the three couplings of one family at one size."""
+
+    graph: str
+    d: int
+    pairs: int
+    share_of_pairs: float
+    wlw2: float
+    stratified: float
+    normal: float
 
 
 def measure(trained, repetitions, seed=0, track=iter):
@@ -102,10 +114,12 @@ def _means(family, d, n, results):
 
 
 def findings(rows):
-    """K(d, N - d) beats grown graphs and reaches the complete model at d = 5; ours beats all of them."""
+    """K(d, N - d) beats grown graphs and reaches the complete model with a fifth of the pairs; ours beats them all."""
+    tenth = next(row.d for row in rows if row.graph == COMPLETE) // 10
     return [
         _beats(rows, BIPARTITE, GROWN, PAPER),
-        _reaches(rows),
+        # The paper has fifty classes. A tenth of ten classes is one hub: a star, of which it says something else.
+        *([_reaches(rows, tenth)] if tenth >= 5 else []),
         *(_beats(rows, HUBS, other, OURS) for other in (BIPARTITE, GROWN, CONFUSED)),
     ]
 
@@ -127,22 +141,25 @@ def _beats(rows, better, other, source):
     )
 
 
-def _reaches(rows):
+def _reaches(rows, d):
     accuracy = {
-        (row.graph, row.coupling): row.accuracy for row in rows if row.d == ENOUGH or row.graph == COMPLETE
+        (row.graph, row.coupling): row.accuracy for row in rows if row.d == d or row.graph == COMPLETE
     }
     gaps = {c: accuracy[BIPARTITE, c] - accuracy[COMPLETE, c] for c in COUPLINGS}
     return Finding(
         PAPER,
-        f"K({ENOUGH}, N-{ENOUGH}) reaches the complete model",
+        f"K({d}, N-{d}), a fifth of the pairs, reaches the complete model",
         ", ".join(f"{coupling} {gap:+.2%}" for coupling, gap in gaps.items()) + f", {REACHED:.1%} allowed",
         all(gap >= -REACHED for gap in gaps.values()),
     )
 
 
 def digest(rows):
-    """A few sizes of every curve."""
-    return [row for row in rows if row.d in (2, 5, 10, 20) or row.graph == COMPLETE]
+    """A few sizes of every family, the couplings side by side."""
+    accuracy = {(row.graph, row.d, row.coupling): row.accuracy for row in rows}
+    few = [row for row in rows if row.d in (2, 5, 10, 20) or row.graph == COMPLETE]
+    places = dict.fromkeys((row.graph, row.d, row.pairs, row.share_of_pairs) for row in few)
+    return [GraphDigest(*place, *(accuracy[*place[:2], c] for c in COUPLINGS)) for place in places]
 
 
 def draw(trained, rows, title):

@@ -34,6 +34,17 @@ class GrowthPoint(NamedTuple):
     standard_error: float
 
 
+class GrowthDigest(NamedTuple):
+    """The accuracies by the three couplings at some size."""
+
+    curve: str
+    share: float
+    pairs: int
+    wlw2: float
+    stratified: float
+    normal: float
+
+
 def measure(trained, repetitions, seed=0, track=iter):
     """The mean curves from stars with random centres."""
     n = trained.n_classes
@@ -101,8 +112,10 @@ def _soon(rows, curve):
 
 
 def digest(rows):
-    """Start, a fifth, half and end of every curve."""
-    return [row for row in rows if row.share in (0, 0.2, 0.5, 1)]
+    """Start, a fifth, half and end of every curve, the couplings side by side."""
+    accuracy = {(row.curve, row.share, row.coupling): row.accuracy for row in rows}
+    places = dict.fromkeys((row.curve, row.share, row.pairs) for row in rows if row.share in (0, 0.2, 0.5, 1))
+    return [GrowthDigest(*place, *(accuracy[*place[:2], c] for c in COUPLINGS)) for place in places]
 
 
 def draw(trained, rows, title):
@@ -132,7 +145,7 @@ def draw(trained, rows, title):
     )
     axes.set(xlabel="trained pairs", ylabel="accuracy, %", title=title)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, loc="lower right", handlelength=3.5)
     return figure
 
 
