@@ -280,7 +280,9 @@ def report(directory: Path, as_json: bool) -> None:
 @main.command()
 @click.argument("name", type=click.Choice([*EXPERIMENTS, "all", "results"]), metavar="NAME")
 @click.option("--data", "sets", multiple=True, help="A set by name, or a feature file; may be repeated.")
-@click.option("--out", type=_path, default=Path("experiments"), help="Where files go. Default: experiments.")
+@click.option(
+    "--out", type=_path, default=Path("runs/experiments"), help="Where files go. Default: runs/experiments."
+)
 @click.option("--repetitions", type=click.IntRange(1), help="How many draws. Default: the experiment's own.")
 @click.option("--full", is_flag=True, help="The full setting: for growth the paper's 200 repetitions.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of the draws. Default: 0.")

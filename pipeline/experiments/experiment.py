@@ -61,7 +61,7 @@ class Experiment:
 
     name: str
     shows: str
-    row: type
+    row: type[NamedTuple]
     measure: Callable[[TrainedTensor, int, int, Track], list]
     findings: Callable[[list], list[Finding]]
     draw: Callable[[TrainedTensor, list, str], Figure]
@@ -89,7 +89,7 @@ def _cell(value: Any) -> str:
     return "" if math.isnan(value) else f"{value:.4f}"
 
 
-def heading(row: type) -> list[str]:
+def heading(row: type[NamedTuple]) -> list[str]:
     """The columns of a table of such rows."""
     return [field.replace("_", " ") for field in row._fields]
 
@@ -121,7 +121,7 @@ def write_files(
     return [stem.with_suffix(".csv"), *pictures, stem.with_suffix(".json")]
 
 
-def _csv(row: type, rows: list) -> str:
+def _csv(row: type[NamedTuple], rows: list) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(row._fields)

@@ -90,7 +90,7 @@ def accuracy_at(rows, curve, coupling):
 
 
 def share_of_gain(rows, curve, coupling, share=0.5):
-    """How much of a curve's gain some share of the missing pairs gives."""
+    """How much of a curve's gain some share of the missing pairs gives; NaN where there is none."""
     at = accuracy_at(rows, curve, coupling)
     gain = at[1] - at[0]
     return (at[share] - at[0]) / gain if gain > 0 else np.nan
@@ -106,7 +106,7 @@ def _soon(rows, curve):
     return Finding(
         PAPER,
         f"{curve}: half of the remaining pairs give almost all of the gain",
-        ", ".join(f"{coupling} {half:.0%}" for coupling, half in halves.items()),
+        ", ".join(f"{c} no gain" if np.isnan(half) else f"{c} {half:.0%}" for c, half in halves.items()),
         all(half >= ALMOST_ALL for half in halves.values()),
     )
 

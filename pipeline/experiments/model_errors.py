@@ -53,7 +53,7 @@ def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]
 
     A maximal model stands there with the worst of its couplings: the order holds whichever one chooses.
     """
-    worst = {}
+    worst: dict[str, float] = {}
     for row in rows:
         worst[row.model] = max(row.error, worst.get(row.model, 0.0))
     return [

@@ -14,6 +14,7 @@ PUBLISHED = {
     ("maximal", "stratified"): (0.070, 0.061),
     ("maximal", "normal"): (0.075, 0.062),
 }
+_LABELS = {"paper_imagenette": "[S], imagenette, ResNet-18", "paper_cifar10": "[S], CIFAR-10, ResNet-18"}
 
 
 class TenClassError(NamedTuple):
@@ -66,13 +67,24 @@ def findings(rows):
     ]
 
 
+def draw(trained, rows, title):
+    """The errors, and the paper's for its own sets and features as hollow marks."""
+    figure = draw_errors(trained, rows, title)
+    (axes,) = figure.axes
+    for name, marker in (("paper_imagenette", "s"), ("paper_cifar10", "^")):
+        published = [100 * getattr(row, name) for row in rows]
+        axes.plot(published, range(len(rows)), marker, color="#888a85", fillstyle="none", label=_LABELS[name])
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
 EXPERIMENT = Experiment(
     name="ten-class",
     shows="Table 5: star, minimum spanning tree and complete graph on ten classes",
     row=TenClassError,
     measure=measure,
     findings=findings,
-    draw=draw_errors,
+    draw=draw,
     repetitions=20,
     full=200,
 )

@@ -65,15 +65,15 @@ class TrainedTensor(NamedTuple):
 
     def of_classes(self, chosen: Sequence[int]) -> "TrainedTensor":
         """The problem of some classes only: their samples and the pairs among them, renumbered in this order."""
-        chosen = np.asarray(chosen)
-        among = np.ix_(chosen, chosen)
+        kept = np.asarray(chosen)
+        among = np.ix_(kept, kept)
         place = np.full(self.n_classes, -1)
-        place[chosen] = np.arange(len(chosen))
+        place[kept] = np.arange(len(kept))
         samples = np.flatnonzero(place[self.labels] >= 0)
         return TrainedTensor(
-            logits=self.logits[chosen[:, None, None], chosen[:, None], samples],
+            logits=self.logits[np.ix_(kept, kept, samples)],
             labels=place[self.labels[samples]],
-            classes=tuple(self.classes[c] for c in chosen),
+            classes=tuple(self.classes[c] for c in kept),
             dprime=self.dprime[among],
             distances=self.distances[among],
             confusion=self.confusion[among],
