@@ -60,21 +60,28 @@ def perform(
     rows = experiment.measure(trained, repetitions, seed, bar)
     facts = {
         "data": folder.name,
-        "synthetic": features.synthetic,
-        "classes": trained.n_classes,
-        "training samples": len(features.X_train),
-        "test samples": len(features.X_test),
-        "features": features.X_train.shape[1],
-        "settings": {"C": f"{settings.C:.3g}", "folds": settings.folds, "fit_on": settings.fit_on},
         "repetitions": repetitions,
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
+        **_circumstances(features, settings),
     }
     files = write_files(experiment, trained, rows, facts, folder)
     _print(experiment, rows, folder.name, printed)
     return files
+
+
+def _circumstances(features, settings):
+    """What a reader of the results has to know of the data, the machines and the computer."""
+    return {
+        "synthetic": features.synthetic,
+        "classes": len(features.classes),
+        "training samples": len(features.X_train),
+        "test samples": len(features.X_test),
+        "features": features.X_train.shape[1],
+        "settings": {"C": f"{settings.C:.3g}", "folds": settings.folds, "fit_on": settings.fit_on},
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+    }
 
 
 def _trained(features, settings, path, console):
