@@ -18,12 +18,13 @@ do not edit. A claim is the paper's [S] or our own (Pairloom); where it does not
 How to read them:
 
 - The data and features are not the paper's: an ordering can be compared, a number cannot.
-- Whether a claim holds is the sign of a difference of means, not a test: where a difference is small, look at its standard
-  error in the tables. "Almost all" of a gain is 80% of it, a model "reaches" another within 0.5%, wins are "about
-  equal" within a quarter: limits of ours.
-- Our own claims were formed while looking at some of these sets. How many hubs `hub_neighbours` has at a size was settled
-  after comparing test accuracies on imagenet50-synthetic and tinyimagenet50, and that wlw2 follows the critical machine was
-  noticed on all sets but clinc150. Its hubs are chosen by distance, while those of K(d, N-d) are random, as in the paper.
+- Whether a claim holds is the sign of a difference of means, not a test: where a difference is small, look at its
+  standard error in the CSV files. "Almost all" of a gain is 80% of it, a model "reaches" another within 0.5%, wins are
+  "about equal" within a quarter: limits of ours.
+- Our own claims were formed while looking at some of these sets. How many hubs `hub_neighbours` has at a size was
+  settled after comparing test accuracies on imagenet50-synthetic and tinyimagenet50; that wlw2 follows the critical
+  machine was noticed on every set but clinc150. Hubs of `hub_neighbours` are chosen by distance, those of K(d, N-d)
+  are random.
 """
 
 
