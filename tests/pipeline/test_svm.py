@@ -303,12 +303,12 @@ def test_best_intercept_is_the_best(rows):
         assert gap_at(b, F, np.zeros_like(C), lower, upper) == pytest.approx(hinge(b))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
-@pytest.mark.parametrize("old", [0, 1, 4])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 24, 25, 59])
+@pytest.mark.parametrize("old", [0, 1, 4, 30])
 def test_extend_gram(n, old):
-    X = np.random.default_rng(n).standard_normal((20, 7))
-    rows = np.random.default_rng(n).permutation(20)[:n]
-    K = np.full((16, 16), np.nan)
+    X = np.random.default_rng(n).standard_normal((60, 7))
+    rows = np.random.default_rng(n).permutation(60)[:n]
+    K = np.full((64, 64), np.nan)
     old = min(old, n)
     K[:old, :old] = X[rows[:old]] @ X[rows[:old]].T
     extend_gram(X, rows, old, K)
