@@ -35,7 +35,11 @@ from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import VersionMismatch, machine_settings, say
+from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides, with_section
+from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
+from pairloom.pipeline.experiments.perform import perform, sets_for
+from pairloom.pipeline.experiments.results_page import read_records, results_page
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
 from pairloom.pipeline.report import table_rows
@@ -275,6 +279,36 @@ def report(directory: Path, as_json: bool) -> None:
                 drive(directory, stored, None, _no_cluster, Stop(), progress)
             lock.end_as("finished")
         _print_result(directory, as_json)
+
+
+@main.command()
+@click.argument("name", type=click.Choice([*EXPERIMENTS, "all", "results"]), metavar="NAME")
+@click.option("--data", "sets", multiple=True, help="A set by name, or a feature file; may be repeated.")
+@click.option(
+    "--out", type=_path, default=Path("runs/experiments"), help="Where files go. Default: runs/experiments."
+)
+@click.option("--repetitions", type=click.IntRange(1), help="How many draws. Default: the experiment's own.")
+@click.option("--full", is_flag=True, help="The full setting: for growth the paper's 200 repetitions.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Of the draws. Default: 0.")
+@click.option("--page", type=_path, default=Path("docs/results.md"), help="What `results` writes.")
+def experiment(
+    name: str, sets: tuple[str, ...], out: Path, repetitions: int | None, full: bool, seed: int, page: Path
+) -> None:
+    """Repeat an experiment of the paper: a table, a figure, and the paper's findings beside one's own.
+
+    NAME is triplets, quintets, ten-class, star-centres, growth, centres, bipartite, disagreements or
+    boundaries; `all` of them; or `results`, which gathers what they wrote into one page.
+    """
+    with _exits():
+        if name == "results":
+            write_atomically(page, results_page(read_records(out)).encode())
+            click.echo(str(page))
+            return
+        for chosen in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+            times = repetitions or (chosen.full if full else chosen.repetitions)
+            for data in sets_for(chosen, sets):
+                files = perform(chosen, data, out, repetitions=times, seed=seed, console=Console())
+                click.echo("\n".join(str(file) for file in files))
 
 
 def _no_cluster() -> contextlib.AbstractContextManager[Client]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import zarr
+from sklearn.utils.validation import check_is_fitted
 from zarr.codecs import ZstdCodec
 
 from pairloom.pipeline.completion import plan_completion
@@ -22,7 +23,8 @@ _JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 def save(model, path):
     """Write a fitted model into a new folder, all of it or nothing."""
-    if not model._linear:
+    check_is_fitted(model)
+    if not isinstance(model._model, LinearModel):
         raise ValueError(
             "PairwiseSVC.save: only linear machines can be saved without pickle, got"
             f" kernel={model.kernel!r}, estimator={model.estimator!r}."
@@ -62,7 +64,8 @@ def _description(model):
     if isinstance(model.graph, nx.Graph):
         parameters["graph"] = None  # its edges are among the arrays
     return {
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": {name: _plain(value) for name, value in parameters.items() if name != "class_weight"},
+        "class_weight": _weights_as_pairs(model.class_weight),
         "classes": model.classes_.tolist(),
         "classes_dtype": model.classes_.dtype.str,
         "graph": {key: _plain(value) for key, value in model.graph_.graph.items()},
@@ -73,6 +76,13 @@ def _description(model):
         "n_features_in": model.n_features_in_,
         "feature_names_in": getattr(model, "feature_names_in_", np.array([])).tolist(),
     }
+
+
+def _weights_as_pairs(class_weight):
+    """JSON's keys are strings, classes need not be."""
+    if isinstance(class_weight, dict):
+        return [[_plain(label), _plain(weight)] for label, weight in class_weight.items()]
+    return class_weight
 
 
 def _digest(described):
@@ -175,7 +185,10 @@ def _assemble(cls, stored, arrays):
     graph.graph.update(stored["graph"])
     if parameters["graph"] is None:
         parameters["graph"] = graph
-    model = cls(**parameters)
+    weights = stored["class_weight"]
+    model = cls(
+        **parameters, class_weight=dict(map(tuple, weights)) if isinstance(weights, list) else weights
+    )
     model.classes_ = np.array(stored["classes"], dtype=stored["classes_dtype"])
     model.graph_, model.edges_ = graph, edges
     model.C_, model.whiten_, model.scale_ = stored["C"], stored["whiten"], stored["scale"]

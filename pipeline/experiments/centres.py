@@ -1,0 +1,60 @@
+"""How long the centre of the first star matters: growing from the best and from the worst [S Figure 5]."""
+
+import numpy as np
+
+from pairloom import graphs
+from pairloom.pipeline.experiments import growth
+from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding
+from pairloom.pipeline.experiments.star_centres import star_accuracies
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
+
+BEST, WORST = "best centre", "worst centre"
+#: What the two may differ by where the centre no longer matters.
+CLOSE = 0.005
+
+
+def measure(trained, repetitions, seed=0, track=iter):
+    """The mean curves, in random orders of the pairs, from the two stars whose accuracies are furthest apart."""
+    n, accuracies = trained.n_classes, star_accuracies(trained)
+    starts = {BEST: graphs.star(n, np.argmax(accuracies)), WORST: graphs.star(n, np.argmin(accuracies))}
+    curves = {name: [] for name in starts}
+    for repetition in track(range(repetitions)):
+        order_seed = int(np.random.default_rng([seed, repetition]).integers(2**31))
+        for name, start in starts.items():
+            order = list(graphs.grow(start, "uniform", seed=order_seed))
+            curves[name].append(growth.growth_curve(trained, start, order))
+    return [point for name in starts for point in growth.mean_curve(name, n, curves[name])]
+
+
+def gap(rows, coupling, share):
+    """How much more accurate the model from the best centre is."""
+    best, worst = (growth.accuracy_at(rows, name, coupling)[share] for name in (BEST, WORST))
+    return best - worst
+
+
+def findings(rows):
+    """The centre matters at the start, and less with every pair."""
+    gaps = {coupling: (gap(rows, coupling, 0), gap(rows, coupling, 0.5)) for coupling in COUPLINGS}
+    return [
+        Finding(
+            OURS,
+            "the choice of the centre no longer matters when half of the remaining pairs are there",
+            ", ".join(
+                f"{coupling} {half:+.2%} (star {start:+.2%})" for coupling, (start, half) in gaps.items()
+            ),
+            all(abs(half) <= CLOSE for _, half in gaps.values()),
+        )
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="centres",
+    shows="Figure 5: growing from the best and from the worst centre",
+    row=growth.GrowthPoint,
+    measure=measure,
+    findings=findings,
+    draw=growth.draw,
+    digest=growth.digest,
+    repetitions=10,
+    full=200,
+)

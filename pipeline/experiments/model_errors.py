@@ -1,0 +1,91 @@
+"""Errors of models that are compared on the same draws of classes: their means, a figure, and their order."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pairloom import graphs
+from pairloom.pipeline.experiments.experiment import PAPER, Finding, mean_and_standard_error
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
+
+
+class ModelError(NamedTuple):
+    """The mean error of a model over draws of classes. `any`: all couplings of a tree are the same model.
+
+    The standard error is that of the error less its mean over the models in the same draw: draws of classes differ far
+    more than the models that are compared on them.
+    """
+
+    model: str
+    coupling: str
+    error: float
+    standard_error: float
+
+
+def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[np.ndarray]:
+    """Draws of some classes in random order: random ones, or each set of classes once where there are no more."""
+    rng = np.random.default_rng(seed)
+    if comb(n_classes, size) <= repetitions:
+        return [rng.permutation(chosen) for chosen in combinations(range(n_classes), size)]
+    return [rng.choice(n_classes, size, replace=False) for _ in range(repetitions)]
+
+
+def maximal_errors(trained: TrainedTensor) -> dict[tuple[str, str], float]:
+    """Of the complete graph, for each coupling."""
+    errors = trained.errors(graphs.complete(trained.n_classes), COUPLINGS)
+    return {("maximal", coupling): error for coupling, error in errors.items()}
+
+
+def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelError]:
+    """The mean over draws of the errors of (model, coupling)."""
+    errors = np.array([list(draw.values()) for draw in draws])
+    _, spreads = mean_and_standard_error(errors - errors.mean(axis=1, keepdims=True))
+    rows = zip(draws[0], errors.mean(axis=0).tolist(), spreads.tolist(), strict=True)
+    return [ModelError(*key, mean, spread) for key, mean, spread in rows]
+
+
+def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]:
+    """The paper's order of the models' errors, the largest first, one finding for each step of it.
+
+    A maximal model stands there with the worst of its couplings: the order holds whichever one chooses.
+    """
+    worst: dict[str, float] = {}
+    for row in rows:
+        worst[row.model] = max(row.error, worst.get(row.model, 0.0))
+    return [
+        Finding(
+            PAPER,
+            f"{high} errs more than {low}",
+            f"{worst[high]:.2%} against {worst[low]:.2%}",
+            worst[high] > worst[low],
+        )
+        for high, low in pairwise(models)
+    ]
+
+
+def draw_errors(trained: TrainedTensor, rows: Sequence[ModelError], title: str) -> Figure:
+    """Errors with their standard errors, one line a model."""
+    figure = Figure(figsize=(6.5, 0.42 * len(rows) + 1.3), layout="constrained")
+    axes = figure.subplots()
+    names = [row.model if row.coupling == "any" else f"{row.model}, {row.coupling}" for row in rows]
+    errors = 100 * np.array([row.error for row in rows])
+    bars = 100 * np.array([row.standard_error for row in rows])
+    trees = np.array([row.coupling == "any" for row in rows])
+    for kind, colour in ((trees, "#a40000"), (~trees, "#3465a4")):
+        places = np.flatnonzero(kind)
+        whiskers = None if np.isnan(bars).any() else bars[kind]
+        axes.errorbar(errors[kind], places, xerr=whiskers, fmt="o", capsize=3, color=colour)
+    axes.set_yticks(range(len(rows)), names)
+    axes.invert_yaxis()
+    axes.margins(y=0.08)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set(
+        xlabel="error, %"
+        + ("" if np.isnan(bars).any() else " (with its standard error within a draw of classes)")
+    )
+    axes.set_title(title)
+    return figure

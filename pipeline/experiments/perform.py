@@ -1,0 +1,127 @@
+"""Performing an experiment on a set: train or read the tensor, measure, write the files, print the table."""
+
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, track
+from rich.table import Table
+
+from pairloom.pipeline.experiments.experiment import Experiment, cells, heading, write_files
+from pairloom.pipeline.experiments.trained_tensor import (
+    cached_tensor,
+    is_present,
+    load_set,
+    paper_settings,
+)
+
+
+def sets_for(experiment: Experiment, named=()) -> list[str]:
+    """The sets that were named, or those the experiment is made for as far as they are here."""
+    return list(named) or [name for name in experiment.data if is_present(name)]
+
+
+def perform(
+    experiment: Experiment,
+    data: str,
+    out: Path,
+    *,
+    repetitions: int,
+    seed: int = 0,
+    console: Console | None = None,
+) -> list[Path]:
+    """Perform an experiment on a set and return the files that were written, in a folder of the set's name.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    data : str
+        The name of a set, or the path of its features.
+    out : Path
+    repetitions : int
+    seed : int
+        Of the draws. The folds of the machines keep theirs, so that one tensor serves every seed.
+    console : rich.console.Console, optional
+        Where the table is printed; without it nothing is.
+    """
+    printed = console or Console(quiet=True)
+    messages = Console(stderr=True, quiet=console is None)
+    features = load_set(data)
+    settings = paper_settings(features.X_train)
+    folder = out / Path(data).stem
+    trained = _trained(features, settings, folder / "tensor.npz", messages)
+    bar = partial(track, description=f"{experiment.name}, {folder.name}", console=messages, transient=True)
+    began = time.perf_counter()
+    rows = experiment.measure(trained, repetitions, seed, bar)
+    facts = {
+        "data": folder.name,
+        "repetitions": repetitions,
+        "seed": seed,
+        "seconds": round(time.perf_counter() - began, 1),
+        **_circumstances(features, settings),
+    }
+    files = write_files(experiment, trained, rows, facts, folder)
+    _print(experiment, rows, folder.name, printed)
+    return files
+
+
+def _circumstances(features, settings):
+    """What a reader of the results has to know of the data, the machines and the computer."""
+    return {
+        "synthetic": features.synthetic,
+        "classes": len(features.classes),
+        "training samples": len(features.X_train),
+        "test samples": len(features.X_test),
+        "features": features.X_train.shape[1],
+        "settings": {"C": f"{settings.C:.3g}", "folds": settings.folds, "fit_on": settings.fit_on},
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+    }
+
+
+def _trained(features, settings, path, console):
+    n = len(features.classes)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
+        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges))
+
+
+def _print(experiment, rows, data, console):
+    digest = experiment.digest(rows)
+    table = Table(
+        *heading(type(digest[0]) if digest else experiment.row),
+        title=f"{experiment.name}, {data}",
+        title_justify="left",
+    )
+    for row in cells(digest):
+        table.add_row(*row)
+    console.print(table)
+    for finding in experiment.findings(rows):
+        word = "holds" if finding.holds else "DIFFERS"
+        console.print(
+            f"{word:>7}  {finding.claim} ({finding.source}): {finding.here}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def machine() -> str:
+    """The processor, how many cores, and the versions that matter."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
+
+
+def _processor():
+    """Linux tells the model's name in a file only."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())

@@ -1,0 +1,90 @@
+"""Ten classes: the best star, the minimum spanning tree, and the complete graph by three couplings [S Table 5]."""
+
+from typing import NamedTuple
+
+from pairloom import graphs
+from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding
+from pairloom.pipeline.experiments.model_errors import class_draws, draw_errors, maximal_errors, mean_errors
+
+#: Errors in [S Table 5], features of a ResNet-18: imagenette ("whole") and CIFAR-10.
+PUBLISHED = {
+    ("star", "any"): (0.095, 0.066),
+    ("MST", "any"): (0.098, 0.065),
+    ("maximal", "wlw2"): (0.071, 0.061),
+    ("maximal", "stratified"): (0.070, 0.061),
+    ("maximal", "normal"): (0.075, 0.062),
+}
+_LABELS = {"paper_imagenette": "[S], imagenette, ResNet-18", "paper_cifar10": "[S], CIFAR-10, ResNet-18"}
+
+
+class TenClassError(NamedTuple):
+    """The mean error of a model, beside the paper's for two sets."""
+
+    model: str
+    coupling: str
+    error: float
+    standard_error: float
+    paper_imagenette: float
+    paper_cifar10: float
+
+
+def measure(trained, repetitions, seed=0, track=iter):
+    """The mean errors on ten classes: all of a set that has ten, random ones of a larger set."""
+    draws = class_draws(trained.n_classes, min(10, trained.n_classes), repetitions, seed)
+    means = mean_errors([ten_class_errors(trained.of_classes(chosen)) for chosen in track(draws)])
+    return [TenClassError(*row, *PUBLISHED[row.model, row.coupling]) for row in means]
+
+
+def ten_class_errors(trained):
+    """The errors of the two trees that are chosen by d', and of the complete graph."""
+    trees = {
+        ("star", "any"): graphs.star_of_least_distance(trained.dprime),
+        ("MST", "any"): graphs.spanning_tree(trained.dprime),
+    }
+    return {key: trained.tree_error(graph) for key, graph in trees.items()} | maximal_errors(trained)
+
+
+def findings(rows):
+    """Maximal models err less than trees; the iterative couplings no more than normal."""
+    error = {(row.model, row.coupling): row.error for row in rows}
+    trees = min(error["star", "any"], error["MST", "any"])
+    best = min(error["maximal", coupling] for coupling in ("wlw2", "stratified"))
+    normal = error["maximal", "normal"]
+    return [
+        Finding(
+            PAPER,
+            "every maximal model errs less than star and MST",
+            f"maximal {best:.2%} (normal {normal:.2%}), trees {trees:.2%}",
+            max(best, normal) < trees,
+        ),
+        Finding(
+            PAPER,
+            "wlw2 and stratified err no more than normal",
+            " and ".join(f"{c} {error['maximal', c]:.2%}" for c in ("wlw2", "stratified"))
+            + f", normal {normal:.2%}",
+            max(error["maximal", c] for c in ("wlw2", "stratified")) <= normal,
+        ),
+    ]
+
+
+def draw(trained, rows, title):
+    """The errors, and the paper's for its own sets and features as hollow marks."""
+    figure = draw_errors(trained, rows, title)
+    (axes,) = figure.axes
+    for name, marker in (("paper_imagenette", "s"), ("paper_cifar10", "^")):
+        published = [100 * getattr(row, name) for row in rows]
+        axes.plot(published, range(len(rows)), marker, color="#888a85", fillstyle="none", label=_LABELS[name])
+    axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="ten-class",
+    shows="Table 5: star, minimum spanning tree and complete graph on ten classes",
+    row=TenClassError,
+    measure=measure,
+    findings=findings,
+    draw=draw,
+    repetitions=20,
+    full=200,
+)

@@ -1,0 +1,21 @@
+import pytest
+
+from pairloom.pipeline.experiments.trained_tensor import load_set, paper_settings, train_tensor
+
+
+@pytest.fixture(scope="session")
+def digits_features():
+    return load_set("digits")
+
+
+@pytest.fixture(scope="session")
+def digits(digits_features):
+    return train_tensor(digits_features, paper_settings(digits_features.X_train))
+
+
+@pytest.fixture(scope="session")
+def synthetic():
+    """Synthetic ImageNet-50, of the test samples every second: coupling is most of what these tests do."""
+    features = load_set("imagenet50-synthetic")
+    halved = features._replace(X_test=features.X_test[::2], y_test=features.y_test[::2])
+    return train_tensor(halved, paper_settings(features.X_train))

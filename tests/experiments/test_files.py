@@ -1,0 +1,77 @@
+import csv
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pairloom.cluster.cli import main
+from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
+from pairloom.pipeline.experiments.perform import perform, sets_for
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    return tmp_path_factory.mktemp("experiments")
+
+
+def pairloom(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_writes_its_files(name, out):
+    done = pairloom("experiment", name, "--data", "digits", "--out", out, "--repetitions", 2, "--seed", 3)
+    assert done.exit_code == 0, done.output
+    assert f"{name}, digits" in done.stdout
+    files = {suffix: out / "digits" / f"{name}.{suffix}" for suffix in ("csv", "png", "svg", "json")}
+    for file in files.values():
+        assert str(file) in done.stdout
+        assert file.stat().st_size > 0
+    heading, *rows = csv.reader(files["csv"].open())
+    assert tuple(heading) == EXPERIMENTS[name].row._fields
+    assert rows
+    record = json.loads(files["json"].read_text())
+    assert (record["data"], record["seed"], record["repetitions"]) == ("digits", 3, 2)
+    assert record["findings"]
+    assert all(len(row) == len(record["table"][0]) for row in record["table"])
+
+
+def test_results_gathers_the_records(out, tmp_path):
+    page = tmp_path / "docs" / "results.md"
+    for name in ("quintets", "triplets"):
+        perform(EXPERIMENTS[name], "digits", out, repetitions=2)
+    done = pairloom("experiment", "results", "--out", out, "--page", page)
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert text.index("## Where the outcome differs") < text.index("## triplets") < text.index("## quintets")
+    assert "4 folds, fit_on = 'fold'" in text
+    assert str(out) not in text
+
+
+def test_results_needs_an_experiment(tmp_path):
+    done = pairloom("experiment", "results", "--out", tmp_path, "--page", tmp_path / "results.md")
+    assert done.exit_code == 1
+    assert "no experiment has written its results here yet" in done.stderr
+
+
+def test_the_seed_decides_the_draws(out):
+    def table(seed):
+        perform(EXPERIMENTS["quintets"], "digits", out, repetitions=3, seed=seed)
+        return (out / "digits" / "quintets.csv").read_bytes()
+
+    first = table(0)
+    assert table(1) != first
+    assert table(0) == first
+
+
+def test_an_experiment_runs_on_the_sets_that_are_here(monkeypatch):
+    monkeypatch.delenv("PAIRLOOM_DATA", raising=False)
+    for experiment in EXPERIMENTS.values():
+        assert sets_for(experiment) == ["imagenet50-synthetic", "digits"]
+        assert sets_for(experiment, ["digits"]) == ["digits"]
+
+
+def test_a_strange_set_is_an_error_that_names_the_known_ones(out):
+    done = pairloom("experiment", "triplets", "--data", "nowhere", "--out", out)
+    assert done.exit_code == 1
+    assert "--data must be digits, imagenet50-synthetic, a file, or a set" in done.stderr
