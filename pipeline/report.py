@@ -86,7 +86,8 @@ def _figures(
 ) -> Iterator[tuple[str, Figure]]:
     note = " (synthetic features)" if shape.synthetic else ""
     N, E = len(shape.classes), len(shape.edges)
-    yield "graph", figures.graph_figure(model_graph(shape), shape.classes, f"{N} classes, {E} trained pairs")
+    title = f"{N} classes, {E} trained pairs{note}"
+    yield "graph", figures.graph_figure(model_graph(shape), shape.classes, title)
     if labels is None:
         return
     scored = {method: scores(p, labels) for method, p in probabilities.items()}
