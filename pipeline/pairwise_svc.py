@@ -336,7 +336,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             )
         if not is_scale(C):
             return float(C)
-        return 10.0 / spread if spread > 0 else 1.0
+        return float(10.0 / spread) if spread > 0 else 1.0
 
     def _probe_graph(self, training):
         """A graph on which candidates are compared: the model's own, or a sparser one where that has far more pairs.
