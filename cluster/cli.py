@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import json
 import logging
 import signal
@@ -35,7 +36,7 @@ from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, Unit
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import VersionMismatch, machine_settings, say
 from pairloom.pipeline.atomic_file import write_atomically
-from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides
+from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides, with_section
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import perform, sets_for
 from pairloom.pipeline.experiments.results_page import read_records, results_page
@@ -63,6 +64,8 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     ValueError: FAILED,
     OSError: FAILED,
 }
+
+_INSTALL_BOKEH = 'pip install "pairloom[dashboard]"'
 
 _errors = Console(stderr=True)
 
@@ -107,6 +110,7 @@ _cluster = _options(
     click.option("--tls-cert", type=str, help="Certificate of this client, PEM."),
     click.option("--tls-key", type=str, help="Key of this client, PEM."),
     click.option("--insecure", is_flag=True, help="Allow a scheduler off loopback without TLS."),
+    click.option("--local", is_flag=True, help="A cluster started here, whatever the configuration says."),
     click.option("--workers", type=click.IntRange(1), help="How many, on a cluster started here."),
 )
 
@@ -313,6 +317,8 @@ def _no_cluster() -> contextlib.AbstractContextManager[Client]:
 
 def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:
     """Hold the lock, do what is missing, print the result."""
+    if options["performance_report"] and not _has_bokeh():
+        raise ConfigError(f"--performance-report needs bokeh: {_INSTALL_BOKEH}")
     fresh, data = look_at(settings, directory)
     directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
@@ -331,12 +337,16 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     _print_result(directory, options["as_json"])
 
 
+def _has_bokeh() -> bool:
+    return importlib.util.find_spec("bokeh") is not None
+
+
 @contextlib.contextmanager
 def _connect(settings: Config, report_file: Path | None, note: Callable[[str], None]) -> Iterator[Client]:
     with connected(settings.cluster) as client, contextlib.ExitStack() as stack:
         if report_file is not None:
             stack.enter_context(performance_report(str(report_file)))
-        note(f"Dask dashboard: {client.dashboard_link or 'none'}")
+        note(f"Dask dashboard: {client.dashboard_link if _has_bokeh() else _INSTALL_BOKEH}")
         yield client
 
 
@@ -388,13 +398,13 @@ def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
     """The configuration with the cluster that the options name."""
     names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
     given = {name: options[name] for name in names if options[name] is not None}
-    if options["insecure"]:
-        given["insecure"] = True
-    if "scheduler" in given or "scheduler_file" in given:
-        given = {"scheduler": None, "scheduler_file": None, "slurm": None, "kind": "scheduler"} | given
-    overrides = [f"cluster.{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    cleared = settings.cluster.model_copy(update={k: v for k, v in given.items() if v is None})
-    return with_overrides(settings.model_copy(update={"cluster": cleared}), overrides)
+    given |= {"insecure": True} if options["insecure"] else {}
+    elsewhere = {"scheduler": None, "scheduler_file": None, "slurm": None}
+    if options["local"]:
+        given = {"kind": "processes", **elsewhere, **given}
+    elif given.keys() & {"scheduler", "scheduler_file"}:
+        given = {"kind": "scheduler", **elsewhere, **given}
+    return with_section(settings, "cluster", given)
 
 
 def _print_result(directory: Path, as_json: bool) -> None:

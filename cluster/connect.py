@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,6 @@ from pairloom.pipeline.config import ClusterConfig, SlurmConfig
 __all__ = ["Insecure", "Unreachable", "check_worker_versions", "connected", "slurm_arguments"]
 
 CONNECT_SECONDS = 15
-
-# A terminal sends Ctrl-C to workers too. The driver hears it and ends them; they need not each print a
-# traceback.
-_IGNORE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 
 class Insecure(RuntimeError):
@@ -71,9 +68,25 @@ def _started_cluster(config: ClusterConfig) -> Any:
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
         return LocalCluster(1, workers, processes=False, dashboard_address="127.0.0.1:0")
-    return LocalCluster(
-        workers, 1, host="127.0.0.1", dashboard_address="127.0.0.1:0", preload=[_IGNORE_INTERRUPTS]
-    )
+    with _interrupts_held_back():
+        return LocalCluster(workers, 1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Hold Ctrl-C back while processes are started.
+
+    A terminal sends it to them too. They inherit the mask, never see it, and print no traceback; the driver
+    sees it afterwards, and ends them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _client_of_scheduler(config: ClusterConfig) -> Client:

@@ -19,10 +19,11 @@ from distributed import Client
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import Stop, Waves
-from pairloom.cluster.units import Receipt, machine_settings, run_unit, say
+from pairloom.cluster.units import Receipt, run_unit, say
 from pairloom.pipeline import stages
 from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
 from pairloom.pipeline.config import Config
+from pairloom.pipeline.drawn_samples import DrawnSamples, draw_samples
 from pairloom.pipeline.features import FeatureSet, load_features
 from pairloom.pipeline.report import write_report
 from pairloom.pipeline.run_directory import stamp_groups
@@ -154,7 +155,7 @@ def drive(
                 receipts = _run_here(directory, plan, stage, units, data)
             elif units:
                 client = client or stack.enter_context(connect())
-                receipts = iter(_waves(client, directory, plan, stage, units, stop))
+                receipts = iter(_waves(client, directory, plan, stage, units, stop, progress))
             else:
                 continue
             for receipt in receipts:
@@ -179,9 +180,17 @@ def _forget_damage(
     return unfinished
 
 
-def _waves(client: Client, directory: Path, plan: Plan, stage: str, units: list[int], stop: Stop) -> Waves:
+def _waves(
+    client: Client,
+    directory: Path,
+    plan: Plan,
+    stage: str,
+    units: list[int],
+    stop: Stop,
+    progress: Progress,
+) -> Waves:
     retries = plan.config.cluster.retries
-    return Waves(client, directory, stage, plan.keys[stage], units, retries, stop)
+    return Waves(client, directory, stage, plan.keys[stage], units, retries, stop, progress.note)
 
 
 def _run_here(
@@ -202,12 +211,20 @@ def _local_work(
     works: dict[str, Callable[[int], list[Path]]] = {
         "features": lambda unit: stages.store_classes(directory, data, plan.class_blocks[unit]),
         "samples": lambda unit: stages.store_samples(directory, data, plan.slabs[unit]),
-        "draws": lambda unit: stages.store_draws(
-            directory, data, machine_settings(plan), plan.config.calibration.samples
+        "draws": lambda unit: stages.store_draws(directory, data, _drawn(plan, data)),
+        "whitening": lambda unit: stages.store_whitening(
+            directory, data, plan.config.machine.whiten, _drawn(plan, data).rows if plan.shape.draws else None
         ),
-        "whitening": lambda unit: stages.store_whitening(directory, data, plan.config.machine.whiten),
     }
     return works[stage]
+
+
+def _drawn(plan: Plan, data: FeatureSet) -> DrawnSamples:
+    """The training samples that calibrate the coupled model."""
+    config = plan.config
+    return draw_samples(
+        data.y_train, config.calibration.samples, config.machine.folds, config.run.seed, plan.shape.whitened
+    )
 
 
 def _work_seconds(directory: Path, plan: Plan) -> dict[str, float]:

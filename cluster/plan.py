@@ -26,7 +26,7 @@ from pairloom.cluster.tiles import (
 from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.class_distances import mean_distances
 from pairloom.pipeline.config import Config, differing_keys, digest_of
-from pairloom.pipeline.drawn_samples import draws_per_class
+from pairloom.pipeline.drawn_samples import draws_by_class
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.folds import fold_scheme
 from pairloom.pipeline.run_directory import RunShape
@@ -128,7 +128,9 @@ class Plan:
         keys["features"] = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
         keys["samples"] = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
         keys["draws"] = digest_of([keys["features"], shape.draws, settings["machine"]["folds"], seed])
-        keys["whitening"] = digest_of([keys["features"], settings["machine"]["whiten"]])
+        # The covariance is found from the samples that are not drawn.
+        left_out = keys["draws"] if shape.whitened else None
+        keys["whitening"] = digest_of([keys["features"], settings["machine"]["whiten"], left_out])
         edges = [shape.edges.tolist(), shape.edges_per_tile]
         keys["machines"] = digest_of([keys["whitening"], settings["machine"], self.cost, edges, seed])
         keys["draw_logits"] = digest_of([keys["machines"], keys["draws"]])
@@ -275,7 +277,7 @@ def _draws(config: Config, rows: NDArray[np.int64]) -> int:
     """How many training samples calibrate the coupled model."""
     if config.calibration.level == "none":
         return 0
-    return int(np.minimum(rows, draws_per_class(config.calibration.samples, len(rows))).sum())
+    return int(draws_by_class(rows, config.calibration.samples, config.machine.whiten != "none").sum())
 
 
 def _edges(config: Config, data: FeatureSet) -> NDArray[np.int64]:

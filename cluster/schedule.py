@@ -105,6 +105,8 @@ class Waves:
         How often a unit may lose its worker, beyond what Dask allows it, before the run gives up.
     stop
         Heard between two receipts.
+    note
+        Told what a person should know.
     """
 
     def __init__(
@@ -116,8 +118,9 @@ class Waves:
         units: Iterable[int],
         retries: int,
         stop: Stop,
+        note: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._client, self._retries, self._stop = client, retries, stop
+        self._client, self._retries, self._stop, self._note = client, retries, stop, note
         self._task = Task(str(directory), stage, (), key, pairloom.__version__)
         self._pending = deque(units)
         self._losses: Counter[int] = Counter()
@@ -146,7 +149,10 @@ class Waves:
             self._launch(finished)
 
     def _launch(self, finished: as_completed) -> None:
-        threads = max(1, sum(self._client.nthreads().values()))
+        threads = sum(self._client.nthreads().values())
+        if not threads:
+            self._note("The cluster has no workers: waiting for some to come.")
+        threads = max(1, threads)
         while self._pending and len(self._under_way) < TASKS_PER_THREAD * threads:
             size = self._pace.units_per_task(len(self._pending), threads)
             batch = tuple(self._pending.popleft() for _ in range(size))

@@ -56,7 +56,6 @@ def run_task(task: Task) -> list[Receipt]:
         raise VersionMismatch(
             f"the driver has pairloom {task.version}, the worker on {_here()} has {pairloom.__version__}"
         )
-    _one_blas_thread()
     warnings.showwarning = functools.partial(_log_warning, Path(task.directory))
     return [_run_wanted(task, unit) for unit in task.units]
 
@@ -76,6 +75,7 @@ def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[i
     done = ledger.read(stage, unit)
     if done is not None and done.key == key:
         return Receipt(stage, unit, done.seconds, computed=False)
+    _one_blas_thread()
     say(directory, f"begin {stage} {unit}")
     started = time.perf_counter()
     files = ledger.seal_files(work(unit))

@@ -22,20 +22,25 @@ _SMALLEST = 1e-7
 
 
 class ScaleChoice(NamedTuple):
-    """The scale b of L -> b L, and what was tried: rows (scale, log loss)."""
+    """The scale b of L -> b L, what was tried: rows (scale, log loss), and the loss of every sample at b."""
 
     scale: float
     log_loss: float
     tried: np.ndarray
+    losses: np.ndarray
 
 
-def mean_log_loss(p, y):
-    """The mean of -log p[y], for probabilities (R, N) and classes (R,)."""
-    truth = p[np.arange(len(y)), y].astype(np.float64)
-    return float(-np.log(np.maximum(truth, _SMALLEST)).mean())
+def mean_log_loss(p, y, weight=None):
+    """The mean of -log p[y], for probabilities (R, N), classes (R,) and, where they differ, weights (R,)."""
+    return float(np.average(log_losses(p, y), weights=weight))
 
 
-def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limit=None):
+def log_losses(p, y):
+    """(R,) -log p[y], bounded."""
+    return -np.log(np.maximum(p[np.arange(len(y)), y].astype(np.float64), _SMALLEST))
+
+
+def choose_scale(edge_logits, y, completion, method, *, weight=None, n_jobs=None, memory_limit=None):
     """The scale that makes the coupled model likeliest on samples which the machines have not seen.
 
     Parameters
@@ -44,20 +49,22 @@ def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limi
     y : (R,) int array of classes
     completion : Completion
     method : str, the coupling
+    weight : (R,) array of the samples' weights, optional
 
     Returns
     -------
     ScaleChoice
     """
     room = {} if memory_limit is None else {"memory_limit": memory_limit}
-    tried = {}
+    tried, losses = {}, {}
 
     def loss(log_scale, every=1):
         scaled = edge_logits[:, ::every] * np.float32(np.exp(log_scale))
         p = couple_slab(scaled, completion, [method], n_jobs=n_jobs, **room)[method]
-        value = mean_log_loss(p, y[::every])
+        value = mean_log_loss(p, y[::every], None if weight is None else weight[::every])
         if every == 1:
             tried[float(np.exp(log_scale))] = value
+            losses[float(np.exp(log_scale))] = log_losses(p, y)
         return value
 
     if method == "vote":  # counts wins: no scale changes it
@@ -69,7 +76,7 @@ def choose_scale(edge_logits, y, completion, method, *, n_jobs=None, memory_limi
             low, high = rough - _NEAR, rough + _NEAR
         _least(loss, low, high, 0.02)
     value, scale = min((value, scale) for scale, value in tried.items())
-    return ScaleChoice(scale, value, np.array(sorted(tried.items())))
+    return ScaleChoice(scale, value, np.array(sorted(tried.items())), losses[scale])
 
 
 def _least(function, low, high, precision):
@@ -85,7 +92,9 @@ class PlattChoice(NamedTuple):
     log_loss: float
 
 
-def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, max_iterations=30):
+def choose_platt(
+    edge_logits, y, completion, method, scale, *, weight=None, shrinkage=10.0, max_iterations=30
+):
     """Every edge's slope and shift by the gradient of the coupled likelihood, shrunk to one scale for all.
 
     Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope =
@@ -99,7 +108,7 @@ def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, ma
         log_slope, shift = parameters[:n_edges], parameters[n_edges:]
         slope = scale * np.exp(log_slope)
         adjusted = (slope[:, None] * edge_logits + shift[:, None]).astype(np.float32)
-        value, gradient = gradient_of_log_probability(adjusted, y, completion, method)
+        value, gradient = gradient_of_log_probability(adjusted, y, completion, method, weight)
         value = -value + penalty * (log_slope @ log_slope + shift @ shift)
         by_slope = -(gradient * edge_logits).sum(axis=1) * slope + 2 * penalty * log_slope
         by_shift = -gradient.sum(axis=1) + 2 * penalty * shift
@@ -110,4 +119,5 @@ def choose_platt(edge_logits, y, completion, method, scale, *, shrinkage=1.0, ma
     )
     slope, shift = scale * np.exp(found.x[:n_edges]), found.x[n_edges:]
     adjusted = (slope[:, None] * edge_logits + shift[:, None]).astype(np.float32)
-    return PlattChoice(slope, shift, mean_log_loss(couple_slab(adjusted, completion, [method])[method], y))
+    p = couple_slab(adjusted, completion, [method])[method]
+    return PlattChoice(slope, shift, mean_log_loss(p, y, weight))

@@ -29,6 +29,7 @@ __all__ = [
     "load_config",
     "named_configs",
     "with_overrides",
+    "with_section",
 ]
 
 
@@ -80,7 +81,7 @@ class MachineConfig(_Section):
     thresholds: bool = False
     tolerance: float = Field(1e-3, gt=0, lt=1)
     # shrinkage of the pooled within-class covariance, 0 to 1
-    whiten: float | Literal["none"] = 0.5
+    whiten: float | Literal["none"] = 0.8
 
     @field_validator("C")
     @classmethod
@@ -235,6 +236,13 @@ def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
     """Another configuration, with some keys set as ``--set`` sets them."""
     return _validated(config.model_dump(mode="json"), overrides, "configuration of the run")
+
+
+def with_section(config: Config, section: str, values: Mapping[str, Any]) -> Config:
+    """Another configuration, with some keys of one section replaced."""
+    tables = config.model_dump(mode="json")
+    tables[section] |= values
+    return _validated(tables, (), f"[{section}]")
 
 
 def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) -> Config:

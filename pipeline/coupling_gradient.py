@@ -12,8 +12,8 @@ from pairloom.pipeline.coupling.wlw2_kernels import CLIP
 from pairloom.pipeline.slab import slab_width
 
 
-def gradient_of_log_probability(edge_logits, y, completion, method, memory_limit=2**28):
-    """The mean of log p_y over samples, and its gradient (E, R) with respect to the edge logits.
+def gradient_of_log_probability(edge_logits, y, completion, method, weight=None, memory_limit=2**28):
+    """The (weighted) mean of log p_y over samples, and its gradient (E, R) with respect to the edge logits.
 
     Parameters
     ----------
@@ -21,6 +21,7 @@ def gradient_of_log_probability(edge_logits, y, completion, method, memory_limit
     y : (R,) int array
     completion : Completion
     method : {"normal", "stratified", "wlw2", "bradley_terry"}
+    weight : (R,) array, optional
     """
     if method not in GRADIENTS:
         raise ValueError(
@@ -28,17 +29,18 @@ def gradient_of_log_probability(edge_logits, y, completion, method, memory_limit
         )
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     gradient = np.empty((len(completion.edges), n_samples))
-    total = 0.0
+    share = np.full(n_samples, 1 / n_samples) if weight is None else weight / np.sum(weight)
+    mean = 0.0
     width = min(slab_width(n, memory_limit), n_samples)
     for low in range(0, n_samples, width):
         samples = slice(low, min(low + width, n_samples))
         part = np.ascontiguousarray(edge_logits[:, samples])
         tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         p = couple(tensor, method).astype(np.float64)
-        total += np.log(np.maximum(p[np.arange(len(p)), y[samples]], 1e-12)).sum()
+        mean += share[samples] @ np.log(np.maximum(p[np.arange(len(p)), y[samples]], 1e-12))
         G = GRADIENTS[method](tensor.transpose(2, 0, 1).astype(np.float64), p, y[samples])
         gradient[:, samples] = completion_transpose(G, completion)
-    return total / n_samples, gradient / n_samples
+    return mean, gradient * share
 
 
 def completion_transpose(G, completion):

@@ -49,7 +49,7 @@ class GrowingTensor:
         adjacency = self.trained.astype(np.int64)
         self._common = adjacency @ adjacency
         self._row_sums = self.tensor.sum(axis=1, dtype=np.float64)
-        self._last = {}
+        self._last: dict[str, np.ndarray] = {}
         self.changed = 0
 
     def add(self, i, j, logits):

@@ -1,12 +1,12 @@
 """The linear machines of a whole model graph: trained by tiles in threads, applied as one matrix product."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from pairloom.pipeline.logits import collapse
 from pairloom.pipeline.machines import Machines, train_edges
+from pairloom.pipeline.threads import in_threads
 from pairloom.pipeline.whitening import Whitening
 
 #: Edges of a tile: a tenth of a second of work, so that a progress bar moves and threads end together.
@@ -38,17 +38,16 @@ def train_in_threads(train, edges, n_threads, progress=None):
             progress(tile.stop - tile.start)
         return trained
 
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, tiles_of(len(edges))))
+    return in_threads(work, tiles_of(len(edges)), n_threads)
 
 
 def train_linear_model(
-    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None
+    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None, keys=None
 ):
     """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
     whitened = {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
     parts = train_in_threads(
-        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights),
+        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights, keys=keys),
         edges,
         n_threads,
         progress,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import kernel
-from pairloom.pipeline.platt_kernels import newton
+from pairloom.pipeline.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
 from pairloom.pipeline.svm_kernels import dot, solve_rows
 
 
@@ -17,27 +17,6 @@ def stack(a, b):
 
 
 @kernel
-def platt_parameters(f, y, weight):
-    """Platt's A and B for decision values f, labels +-1 and weights [LW 8]: as `platt.fit_platt`."""
-    n_plus, n_minus = 0.0, 0.0
-    scale = 0.0
-    for i in range(len(f)):
-        scale = max(scale, abs(f[i]))
-        if y[i] > 0:
-            n_plus += weight[i]
-        else:
-            n_minus += weight[i]
-    if scale == 0.0:
-        scale = 1.0
-    t = np.empty(len(f))
-    for i in range(len(f)):
-        t[i] = (n_plus + 1) / (n_plus + 2) if y[i] > 0 else 1 / (n_minus + 2)
-    start = np.log((n_minus + 1) / (n_plus + 1))
-    A, B, _, _ = newton(f / scale, t, weight, 0.0, start, 1e-5 * (n_plus + n_minus), 100)
-    return A / scale, B
-
-
-@kernel
 def calibrate(f, y, weight, folds, calibrated_on, pooled, platt):
     """Platt's parameters of every machine from its decision values f (M, n) on the folds that calibrate it."""
     n_machines, n = f.shape
@@ -47,11 +26,13 @@ def calibrate(f, y, weight, folds, calibrated_on, pooled, platt):
             for m in range(n_machines):
                 if calibrated_on[m, folds[i]]:
                     union[i] = f[m, i]
-        platt[:, 0], platt[:, 1] = platt_parameters(union, y, weight)
+        platt[:, 0], platt[:, 1], _, _ = fit(union, y, weight, TOLERANCE, MAX_ITERATIONS)
         return
     for m in range(n_machines):
         chosen = np.flatnonzero(calibrated_on[m][folds])
-        platt[m, 0], platt[m, 1] = platt_parameters(f[m][chosen], y[chosen], weight[chosen])
+        platt[m, 0], platt[m, 1], _, _ = fit(
+            f[m][chosen], y[chosen], weight[chosen], TOLERANCE, MAX_ITERATIONS
+        )
 
 
 @kernel

@@ -88,7 +88,7 @@ class Machines(NamedTuple):
     iterations: np.ndarray
 
 
-def train_edges(class_rows, edges, settings, *, costs=None, weights=None):
+def train_edges(class_rows, edges, settings, *, costs=None, weights=None, keys=None):
     """Train the machines of some edges: the unit of work of threads and of the cluster alike.
 
     Parameters
@@ -101,6 +101,8 @@ def train_edges(class_rows, edges, settings, *, costs=None, weights=None):
         What C is multiplied by, sample by sample.
     weights : mapping of class index -> (n_c,) array, optional
         The weight of each sample in the calibration.
+    keys : sequence of int, optional
+        What seeds the folds of each class, by default its index: a class keeps its key when others come and go.
 
     Returns
     -------
@@ -109,7 +111,7 @@ def train_edges(class_rows, edges, settings, *, costs=None, weights=None):
     """
     scheme, edges = settings.scheme, np.asarray(edges)
     machines = _empty_machines(len(edges), scheme.n_machines, _n_features(class_rows))
-    parts = {c: _class_part(class_rows, c, settings, costs, weights) for c in np.unique(edges).tolist()}
+    parts = {c: _class_part(class_rows, c, settings, costs, weights, keys) for c in np.unique(edges).tolist()}
     for e, (i, j) in enumerate(edges.tolist()):
         first, second = parts[i], parts[j]
         machines.dprime[e], machines.threshold[e] = train_linear_pair(
@@ -146,14 +148,14 @@ class _ClassPart(NamedTuple):
     folds: np.ndarray
 
 
-def _class_part(class_rows, c, settings, costs, weights):
+def _class_part(class_rows, c, settings, costs, weights, keys):
     rows = np.ascontiguousarray(class_rows[c], np.float32)
     ones = np.ones(len(rows))
     return _ClassPart(
         rows=rows,
         cost=settings.C * (ones if costs is None else np.asarray(costs[c], np.float64)),
         weight=ones if weights is None else np.asarray(weights[c], np.float64),
-        folds=class_folds(len(rows), settings.folds, settings.seed, c),
+        folds=class_folds(len(rows), settings.folds, settings.seed, c if keys is None else int(keys[c])),
     )
 
 

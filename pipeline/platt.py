@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pairloom.pipeline.platt_kernels import newton
+from pairloom.pipeline.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
 
 
 class Platt(NamedTuple):
@@ -16,7 +16,7 @@ class Platt(NamedTuple):
     converged: bool
 
 
-def fit_platt(decision_values, y, sample_weight=None, tolerance=1e-5, max_iterations=100):
+def fit_platt(decision_values, y, sample_weight=None, tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS):
     """Maximum likelihood of (A, B) against Platt's targets, which a prior keeps away from 0 and 1.
 
     Parameters
@@ -31,14 +31,5 @@ def fit_platt(decision_values, y, sample_weight=None, tolerance=1e-5, max_iterat
     t+ = (n+ + 1) / (n+ + 2), t- = 1 / (n- + 2), and the start is A = 0, B = log((n- + 1) / (n+ + 1)) [LW 8].
     """
     f = np.ascontiguousarray(decision_values, np.float64)
-    positive = np.asarray(y) > 0
     weight = np.ones(len(f)) if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)
-    n_plus, n_minus = weight[positive].sum(), weight[~positive].sum()
-    t = np.where(positive, (n_plus + 1) / (n_plus + 2), 1 / (n_minus + 2))
-    # Newton does not see the scale of f, but sigma and the tolerance do.
-    scale = np.abs(f).max(initial=0.0) or 1.0
-    B = np.log((n_minus + 1) / (n_plus + 1))
-    A, B, iterations, converged = newton(
-        f / scale, t, weight, 0.0, B, tolerance * weight.sum(), max_iterations
-    )
-    return Platt(A / scale, B, iterations, converged)
+    return Platt(*fit(f, np.ascontiguousarray(y, np.float64), weight, tolerance, max_iterations))

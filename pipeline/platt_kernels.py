@@ -1,12 +1,15 @@
 """Newton's method for Platt's two parameters [LW 8; Lin, Lin and Weng 2007, Algorithm 1]."""
 
-from math import exp, log1p
+from math import exp, log, log1p
+
+import numpy as np
 
 from pairloom.pipeline.accelerate import kernel
 
 SIGMA = 1e-12  # added to the diagonal of H, so that a direction exists where all decision values are equal
 SUFFICIENT_DECREASE = 1e-4
 SMALLEST_STEP = 1e-10
+TOLERANCE, MAX_ITERATIONS = 1e-5, 100
 
 
 @kernel
@@ -58,3 +61,27 @@ def newton(f, t, weight, A, B, tolerance, max_iterations):
             return A, B, iteration, -slope <= 1e-8 * (1 + value)
         A, B, value = A + step * dA, B + step * dB, new
     return A, B, max_iterations, False
+
+
+@kernel
+def fit(f, y, weight, tolerance, max_iterations):
+    """As `platt.fit_platt`, of float64 arrays. Returns A, B, the iterations used, and whether that is a minimum."""
+    n_plus, n_minus = 0.0, 0.0
+    scale = 0.0
+    for i in range(len(f)):
+        scale = max(scale, abs(f[i]))
+        if y[i] > 0:
+            n_plus += weight[i]
+        else:
+            n_minus += weight[i]
+    if scale == 0.0:
+        scale = 1.0
+    t = np.empty(len(f))
+    for i in range(len(f)):
+        t[i] = (n_plus + 1) / (n_plus + 2) if y[i] > 0 else 1 / (n_minus + 2)
+    # Newton does not see the scale of f, but sigma and the tolerance do.
+    start = log((n_minus + 1) / (n_plus + 1))
+    A, B, iterations, converged = newton(
+        f / scale, t, weight, 0.0, start, tolerance * (n_plus + n_minus), max_iterations
+    )
+    return A / scale, B, iterations, converged

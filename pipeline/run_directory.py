@@ -10,7 +10,7 @@ machines.zarr             coef (edge, machine, feature), intercept, platt, gap a
 logits.zarr               edges (edge, sample), what the machines say; tensor (class, other, sample),
 completed;
                           drawn (edge, draw), of the drawn samples by machines that have not seen them
-probabilities.zarr        one array (sample, class) for each coupling method; scale (method)
+probabilities.zarr        one array (sample, class) for each coupling method; scale (coupling)
 ========================  ==================================================================================
 
 Class names, and the two classes of each edge, are coordinates: ``xarray.open_zarr`` reads each group.
@@ -131,7 +131,7 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends],
         "logits.zarr": [classes, other, *ends],
-        "probabilities.zarr": [classes, Coordinate("method", ("method",), np.array(shape.methods))],
+        "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.methods))],
     }
 
 
@@ -184,4 +184,4 @@ def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, R, M, r = len(shape.classes), shape.samples, len(shape.methods), shape.samples_per_slab
     coupled = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.methods]
-    return [*coupled, ChunkedArray("scale", ("method",), (M,), (1,), "float64")]
+    return [*coupled, ChunkedArray("scale", ("coupling",), (M,), (1,), "float64")]

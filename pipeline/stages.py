@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline.calibration import choose_scale
 from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.drawn_samples import draw_samples
+from pairloom.pipeline.drawn_samples import DrawnSamples
 from pairloom.pipeline.feature_store import read_classes, read_whitening
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.linear_model import LinearModel
@@ -70,10 +70,9 @@ def store_samples(directory: Path, data: FeatureSet, samples: slice) -> list[Pat
     return files
 
 
-def store_draws(directory: Path, data: FeatureSet, settings: MachineSettings, most: int) -> list[Path]:
+def store_draws(directory: Path, data: FeatureSet, drawn: DrawnSamples) -> list[Path]:
     """Put the training samples that calibrate the coupled model into the store."""
     group = open_group(directory, "features.zarr", write=True)
-    drawn = draw_samples(data.y_train, len(data.classes), most, settings.folds, settings.seed)
     return [
         *write_whole(group["drawn"], (0, 0), data.X_train[drawn.rows]),
         *write_whole(group["drawn_class"], (0,), drawn.classes.astype(np.int32)),
@@ -81,10 +80,16 @@ def store_draws(directory: Path, data: FeatureSet, settings: MachineSettings, mo
     ]
 
 
-def store_whitening(directory: Path, data: FeatureSet, shrinkage: float | Literal["none"]) -> list[Path]:
-    """Put the transform under which machines are trained into the store."""
+def store_whitening(
+    directory: Path, data: FeatureSet, shrinkage: float | Literal["none"], left_out: NDArray[np.int64] | None
+) -> list[Path]:
+    """Put the transform under which machines are trained into the store; drawn rows are left out of its
+    covariance."""
     group = open_group(directory, "features.zarr", write=True)
-    whitening = fit_whitening(data.X_train, data.y_train, None if shrinkage == "none" else shrinkage)
+    X, y = data.X_train, data.y_train
+    if shrinkage != "none" and left_out is not None:
+        X, y = np.delete(X, left_out, axis=0), np.delete(y, left_out)
+    whitening = fit_whitening(X, y, None if shrinkage == "none" else shrinkage)
     files = write_whole(group["mean"], (0,), whitening.mean)
     if whitening.factor.size:
         files += write_whole(group["factor"], (0, 0), whitening.factor)

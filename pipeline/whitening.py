@@ -41,9 +41,9 @@ class WithinClasses(NamedTuple):
         same with whitening and without.
         """
         values = (1 - shrinkage) * self.values + shrinkage * self.values.mean()
-        values = np.maximum(
-            values, max(1e-10 * values.max(), 1e-300)
-        )  # a constant column has no variance to divide by
+        if not values.max() > 0:
+            return Whitening(self.mean.astype(np.float32), np.eye(len(values), dtype=np.float32))
+        values = np.maximum(values, 1e-10 * values.max())  # a constant column has no variance to divide by
         factor = (self.vectors / np.sqrt(values)) @ self.vectors.T
         squared_norm = np.einsum("ij,ij->", factor @ self.total, factor)
         factor *= np.sqrt(np.trace(self.total) / squared_norm) if squared_norm > 0 else 1.0

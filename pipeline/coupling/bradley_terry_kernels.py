@@ -10,6 +10,8 @@ from pairloom.pipeline.coupling.wlw2_kernels import CLIP
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: No p is smaller than exp of this.
 _LOWEST = -700.0
+#: Potentials further apart than this are looked at twice: curvatures begin to leave float32 at 87.
+_FAR = 48.0
 #: A Newton step is solved to at most this share of its gradient, and to no less than the other: far from the end,
 #: closer costs more products than it saves steps.
 _LOOSE, _TIGHT = 0.1, 0.001
@@ -20,17 +22,21 @@ def expected_wins(matrix, weights, wins):
     """wins_i = sum_j n_ij r_ij, the right-hand side of the score equations [HT eq. 5]."""
     n = wins.shape[0]
     wins[:] = 0.0
+    losses = np.empty(n, np.float32)
     for i in range(n):
         logits, n_i, others = matrix[i, i + 1 : n], weights[i, i + 1 : n], wins[i + 1 :]
+        loss = losses[: n - i - 1]
+        for j in range(logits.shape[0]):
+            odds = exp32_within(-min(abs(logits[j]), CLIP))
+            loss[j] = odds / (_ONE + odds)
+        # The smaller of r_ij and r_ji keeps its digits and the other is one minus it, exactly: the scores then add up
+        # to nothing, as they must for the Newton system, which is singular, to have a solution.
         own = 0.0
         for j in range(logits.shape[0]):
-            # The smaller of the two keeps its digits and the other is one minus it, exactly: the scores then add up to
-            # nothing, as they must for the Newton system, which is singular, to have a solution.
-            odds = exp32_within(-min(abs(logits[j]), CLIP))
-            loss = np.float64(odds / (_ONE + odds))
-            r_ij = 1.0 - loss if logits[j] > 0 else loss
+            smaller = np.float64(loss[j])
+            r_ij = 1 - smaller if logits[j] > 0 else smaller
             own += n_i[j] * r_ij
-            others[j] += n_i[j] * (1.0 - loss if logits[j] <= 0 else loss)
+            others[j] += n_i[j] * (smaller if logits[j] > 0 else 1 - smaller)
         wins[i] += own
 
 
@@ -83,7 +89,7 @@ def first_guess(matrix, potentials, weights, wins, u):
     (then their means, clipped, are nearer). Both keep every class within float32's curvature of another.
     """
     u[:] = potentials
-    if u.max() - u.min() <= CLIP:
+    if u.max() - u.min() <= _FAR:
         return
     close_gaps(u)
     means = np.empty_like(u)
@@ -94,19 +100,29 @@ def first_guess(matrix, potentials, weights, wins, u):
 
 @simd_kernel()
 def score_and_curvature(wins, weights, p, score, H, diagonal):
-    """score_t = wins_t - sum_j n_tj mu_tj; H_tj = n_tj mu_tj mu_jt, minus the Hessian off its diagonal; row sums."""
+    """score_t = wins_t - sum_j n_tj mu_tj, H_tj = n_tj mu_tj mu_jt (the Hessian's, but for the sign), H's row sums."""
     n = wins.shape[0]
+    expected = np.zeros(n)
     for t in range(n):
-        n_t, row, p_t = weights[t], H[t], p[t]
-        expected, curvature = 0.0, 0.0
-        for j in range(n):
-            inverse = 1 / (p_t + p[j])
+        # Above the diagonal only: divisions are what this costs.
+        n_t, row, others, p_t = weights[t, t + 1 : n], H[t, t + 1 : n], p[t + 1 :], p[t]
+        means = expected[t + 1 :]
+        own = 0.0
+        for j in range(row.shape[0]):
+            inverse = 1 / (p_t + others[j])
             mean = n_t[j] * (p_t * inverse)
-            product = mean * (p[j] * inverse)
-            row[j] = product
-            expected += mean
-            curvature += product
-        score[t] = wins[t] - expected
+            own += mean
+            means[j] += n_t[j] - mean
+            row[j] = mean * (others[j] * inverse)
+        expected[t] += own
+    for t in range(n):
+        for j in range(t):
+            H[t, j] = H[j, t]
+    for t in range(n):
+        curvature = _ZERO
+        for j in range(H.shape[1]):
+            curvature += H[t, j]
+        score[t] = wins[t] - expected[t]
         diagonal[t] = curvature
 
 

@@ -1,7 +1,6 @@
 """Coupling: from the logits of all pairs of classes to the probabilities of the classes."""
 
 import numbers
-import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.coupling import bradley_terry, normal, stratified, vote, wlw2
 from pairloom.pipeline.coupling.normal import normalise
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, row_sums
+from pairloom.pipeline.threads import thread_count
 
 METHODS = {
     "normal": normal.solve,
@@ -88,7 +88,7 @@ def couple(
     solve = method_named(method)
     L = check_tensor(logits)
     tolerance = check_tolerance(tolerance)
-    n_threads = check_n_jobs(n_jobs)
+    n_threads = thread_count(n_jobs, "couple")
     weights = check_weights(weights, method, len(L))
     n_classes, _, n_samples = L.shape
     p = np.empty((n_samples, n_classes), L.dtype)
@@ -161,15 +161,6 @@ def check_tolerance(tolerance):
     if not (isinstance(tolerance, numbers.Real) and 0 <= tolerance < np.inf):
         raise ValueError(f"couple: tolerance must be a number of at least 0, got {tolerance!r}.")
     return float(tolerance)
-
-
-def check_n_jobs(n_jobs):
-    """The number of threads."""
-    if n_jobs is None:
-        return 1
-    if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
-        raise ValueError(f"couple: n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
-    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 
 def _stretches(n_samples, pieces):

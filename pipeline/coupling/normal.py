@@ -37,7 +37,7 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
 
     Choose it when speed matters, when priors change after training, or when a gradient through the coupling is wanted.
     """
-    u = potentials[start:stop].astype(np.float64)
+    u = potentials[start:stop]  # exponentials as wide as the logits: in float64 they took a third of the time
     if weights is not None:
         sums = np.empty((len(L), stop))
         weighted_row_sums(L, weights, start, stop, sums)

@@ -78,6 +78,16 @@ def test_an_error_is_a_message_and_a_code(arguments, code, complaint, tmp_path, 
     assert "Traceback" not in done.output
 
 
+def test_a_run_of_a_cluster_that_is_gone_is_resumed_here(copied_run, monkeypatch):
+    monkeypatch.setattr("pairloom.cluster.connect.CONNECT_SECONDS", 0.5)
+    shutil.rmtree(copied_run / "ledger" / "probabilities")
+    gone = pairloom("resume", copied_run, "--scheduler", "tcp://127.0.0.1:9")
+    assert gone.exit_code == 4
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in gone.stderr
+    assert pairloom("resume", copied_run).exit_code == 4, "it is where the run was last"
+    assert pairloom("resume", copied_run, "--local", "--workers", 1).exit_code == 0
+
+
 def test_a_changed_configuration_is_refused(copied_run):
     done = pairloom("resume", copied_run, "--set", "machine.folds=3")
     assert done.exit_code == 3

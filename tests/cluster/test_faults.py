@@ -20,7 +20,7 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 
 import pairloom
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import STAGES, DamagedPlan, Plan
+from pairloom.cluster.plan import STAGES, DamagedPlan
 from pairloom.cluster.status import run_status
 from pairloom.cluster.units import Task, run_task
 
@@ -192,27 +192,51 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def copied_run(small_run, tmp_path) -> Path:
+    shutil.copytree(small_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def files_of(directory: Path) -> list[Path]:
+    """Every file of a run that a result is read from: all but the log and the records of drivers."""
+    files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.stat().st_size]
+    return [path for path in files if path.name != "log.txt" and path.parent.name != "drivers"]
+
+
+def is_seen_to_be_damaged(directory: Path) -> bool:
+    try:
+        return run_status(directory, verify=True).state == "unfinished"
+    except DamagedPlan:
+        return True
+
+
+DAMAGES = pytest.mark.parametrize(
     "damage", [truncate, flip_a_bit, Path.unlink], ids=["truncated", "flipped", "deleted"]
 )
-def test_every_file_is_damaged(damage, small_config, small_run, client, tmp_path):
-    directory = tmp_path / "run"
-    shutil.copytree(small_run, directory)
-    reference = bytes_of(directory)
-    files = [p for p in sorted(directory.rglob("*")) if p.is_file() and p.stat().st_size]
-    files = [p for p in files if p.name != "log.txt" and p.parent.name != "drivers"]
-    assert len(files) > 60
+
+
+@DAMAGES
+def test_damage_to_any_file_is_seen(damage, copied_run):
+    files = files_of(copied_run)
+    assert len(files) > 100
     for path in files:
+        content = path.read_bytes()
         damage(path)
-        if path.name == "run.json":
-            with pytest.raises(DamagedPlan):
-                Plan.read(directory)
-        else:
-            status = run_status(directory, verify=True)
-            assert status.state == "unfinished", path
-        run_here(small_config, directory, client, until="report")
-        assert run_status(directory, verify=True).state == "finished", path
-        assert_same_bytes(directory, reference)
+        assert is_seen_to_be_damaged(copied_run), path
+        path.write_bytes(content)
+    assert run_status(copied_run, verify=True).state == "finished"
+
+
+@DAMAGES
+def test_what_is_damaged_is_computed_again(damage, copied_run, small_config, client):
+    reference, files = bytes_of(copied_run), files_of(copied_run)
+    for first in range(10):
+        for path in files[first::10]:
+            damage(path)
+        run_here(small_config, copied_run, client, until="report")
+        assert run_status(copied_run, verify=True).state == "finished"
+        assert_same_bytes(copied_run, reference)
 
 
 def test_the_configuration_or_the_data_are_changed(begin, resume, directory, dask_processes, faulty_config):

@@ -67,9 +67,9 @@ def test_another_format_is_refused(digits, tmp_path):
     ("override", "changed"),
     [
         ("coupling.methods=['normal']", {"calibration", "probabilities", "report"}),
-        ("calibration.level=none", {"draws", "draw_logits", "calibration", "probabilities", "report"}),
+        ("calibration.level=none", TRAINED | {"draws", "whitening"}),
         ("graph.family=path", TRAINED),
-        ("machine.folds=5", TRAINED | {"draws"}),
+        ("machine.folds=5", TRAINED | {"draws", "whitening"}),
         ("machine.whiten=0.3", TRAINED | {"whitening"}),
         ("machine.C=0.5", TRAINED),
         ("coupling.tensor=virtual", {"probabilities", "report"}),

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 import xarray
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from pairloom.cluster import units as cluster_units
 from pairloom.cluster.driver import look_at, settle, unfinished_units
 from pairloom.cluster.plan import STAGES, Mismatch
 from pairloom.pipeline.config import load_config
 from pairloom.pipeline.features import load_features
+from pairloom.pipeline.pairwise_svc import PairwiseSVC
 
 REPORT = ("accuracy", "confusion", "graph", "reliability")
 
@@ -48,7 +51,7 @@ def test_xarray_reads_every_group(small_run, small_config):
     assert logits["edges"].dims == ("edge", "sample")
     assert logits["tensor"].dims == ("class", "other", "sample")
     probabilities = opened(small_run, "probabilities.zarr")
-    for method in probabilities["method"].values:
+    for method in probabilities["coupling"].values:
         np.testing.assert_allclose(probabilities[method].sum("class"), 1, atol=1e-4)
 
 
@@ -109,9 +112,7 @@ def test_a_change_is_refused_with_its_keys_and_what_an_update_would_do(copied_ru
         run_here(small_config, copied_run, client, "coupling.methods=['normal']", "run.seed=5")
     assert "coupling.methods: was ['stratified', 'normal'" in str(caught.value)
     assert "run.seed: was 0, is 5" in str(caught.value)
-    assert "--update it would keep features, samples, whitening and compute draws, machines" in str(
-        caught.value
-    )
+    assert "--update it would keep features, samples and compute draws, whitening" in str(caught.value)
 
 
 def test_other_methods_are_coupled_without_training(copied_run, small_config, client):
@@ -189,3 +190,26 @@ def test_an_unchanged_run_keeps_its_own_edges(copied_run, small_config):
     other = fresh.shape._replace(edges=fresh.shape.edges[::-1])
     kept = settle(copied_run, config, replace(fresh, shape=other))
     np.testing.assert_array_equal(kept.shape.edges, fresh.shape.edges)
+
+
+def test_a_run_and_the_estimator_agree(small_run, small_config):
+    data = load_features(str(load_config(small_config).data.features))
+    model = PairwiseSVC(graph="complete", coupling="stratified", whiten=0.5, random_state=0)
+    p = model.fit(data.X_train, data.y_train).predict_proba(data.X_test)
+    found = opened(small_run, "probabilities.zarr").load()
+    scale = found["scale"].sel(coupling="stratified")
+    assert float(scale) == pytest.approx(model.scale_, rel=0.05)
+    np.testing.assert_allclose(found["stratified"].values, p, atol=0.06)
+    assert (found["stratified"].values.argmax(axis=1) == p.argmax(axis=1)).mean() > 0.95
+
+
+def test_a_unit_has_one_thread_of_blas_wherever_it_runs(tmp_path):
+    def work(unit):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return []
+
+    seen = []
+    cluster_units._one_blas_thread.cache_clear()
+    with threadpool_limits(2):
+        cluster_units.run_unit(tmp_path, "whitening", 0, "key", work)
+    assert set(seen) == {1}, "how a product is split among threads decides the last bits of its sums"

@@ -1,0 +1,185 @@
+"""Classes that come and go, and pairs that are trained again: every other machine stays as it is, to the byte.
+
+A model by pairs is the sum of its machines, and a machine knows two classes only. So a new class costs its own edges, a
+class that goes costs nothing, and a pair can be improved alone. The centring, the whitening and the scale of the
+coupled model stay what they were.
+"""
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+
+from pairloom import graphs
+from pairloom.graphs.labels import did_you_mean, listed, quoted
+from pairloom.pipeline.completion import plan_completion
+from pairloom.pipeline.linear_model import LinearModel, train_linear_model
+from pairloom.pipeline.machines import Machines
+
+
+def add_class(model, label, X_new, X, y, *, neighbours=None):
+    """Add a class to a fitted PairwiseSVC: train its edges to the hubs and to its nearest classes, nothing else.
+
+    Parameters
+    ----------
+    model : fitted PairwiseSVC with linear machines, changed in place
+    label : the new class's label
+    X_new : (n, D) samples of the new class
+    X, y : the samples the model was fitted on, in the same order: the new pairs need those of the old classes they join
+    neighbours : int, optional
+        How many nearest classes to join; by default as many as the graph's family was given, else 10.
+
+    Returns
+    -------
+    model
+    """
+    _check_linear(model, "add_class")
+    if label in model.classes_.tolist():
+        raise ValueError(f"add_class: label must be new, got {quoted(label)}, which is a class already.")
+    if len(X_new) < model.folds:
+        raise ValueError(
+            f"add_class: X_new must hold at least as many samples as there are folds ({model.folds}), got {len(X_new)}."
+        )
+    rows, X_new = _rows_by_class(model, X, y, "add_class"), model._centred(X_new)
+    joined = _classes_to_join(model, rows, X_new, neighbours)
+    place = int(np.searchsorted(model.classes_, label))
+    old = np.arange(len(model.classes_)) + (np.arange(len(model.classes_)) >= place)
+    # Labels of strings may be longer than those before: concatenation widens the dtype, insertion would cut them.
+    labels = np.concatenate([model.classes_[:place], np.array([label]), model.classes_[place:]])
+    kept, edges = old[model.edges_], np.sort([(place, int(old[c])) for c in joined], axis=1)
+    all_rows = {int(old[c]): X_c for c, X_c in rows.items() if c in joined} | {place: X_new}
+    keys = np.insert(model._class_keys, place, model._class_keys.max() + 1)
+    added = _train(model, all_rows, edges, keys)
+    shares = np.insert(model.class_shares_ * len(y), place, len(X_new)) / (len(y) + len(X_new))
+    _replace(model, labels, shares, keys, np.concatenate([kept, edges]), (model._model.machines, added))
+    return model
+
+
+def remove_class(model, label):
+    """Take a class out of a fitted PairwiseSVC. Nothing is trained.
+
+    The graph must stay connected: the only hub of a star cannot go.
+    """
+    _check_linear(model, "remove_class")
+    c = _index_of(model, label, "remove_class")
+    if len(model.classes_) == 2:
+        raise ValueError(f"remove_class: at least 2 classes must remain, got {quoted(label)} of 2.")
+    remaining = nx.relabel_nodes(
+        model.graph_.subgraph(set(model.graph_) - {c}), lambda i: i - (i > c), copy=True
+    )
+    labels = np.delete(model.classes_, c)
+    graphs.check_model_graph(remaining, len(labels), labels.tolist())
+    stays = (model.edges_ != c).all(axis=1)
+    edges = model.edges_[stays] - (model.edges_[stays] > c)
+    machines = Machines(*(values[stays] for values in model._model.machines))
+    slope, shift = model._slope[stays], model._shift[stays]
+    shares = np.delete(model.class_shares_, c)
+    model._slope, model._shift = slope, shift
+    _replace(model, labels, shares / shares.sum(), np.delete(model._class_keys, c), edges, (machines,))
+    return model
+
+
+def retrain_pairs(model, pairs, X, y, *, C=None, tolerance=None):
+    """Train chosen pairs of a fitted PairwiseSVC again with other parameters, and leave the others alone.
+
+    Parameters
+    ----------
+    model : fitted PairwiseSVC with linear machines, changed in place
+    pairs : sequence of pairs of class labels, each an edge of the graph
+    X, y : the samples the model was fitted on, in the same order
+    C, tolerance : what to change
+    """
+    _check_linear(model, "retrain_pairs")
+    rows = _rows_by_class(model, X, y, "retrain_pairs")
+    place = {edge: e for e, edge in enumerate(map(tuple, model.edges_.tolist()))}
+    chosen = []
+    for a, b in pairs:
+        edge = tuple(sorted((_index_of(model, a, "retrain_pairs"), _index_of(model, b, "retrain_pairs"))))
+        if edge not in place:
+            raise ValueError(
+                f"retrain_pairs: pairs must be edges of the graph, got ({quoted(a)}, {quoted(b)})."
+            )
+        chosen.append(place[edge])
+    changes = {name: value for name, value in (("C", C), ("tolerance", tolerance)) if value is not None}
+    fresh = _train(model, rows, model.edges_[chosen], model._class_keys, **changes)
+    for values, new in zip(model._model.machines, fresh, strict=True):
+        values[chosen] = new
+    model._collapse()
+    return model
+
+
+def _check_linear(model, owner):
+    if model.class_weight is not None:
+        raise ValueError(
+            f"{owner}: class_weight must be None, got {model.class_weight!r}: it depends on all classes."
+        )
+    if not model._linear:
+        raise ValueError(
+            f"{owner}: linear machines are needed, got kernel={model.kernel!r}, estimator={model.estimator!r}."
+        )
+
+
+def _index_of(model, label, owner):
+    labels = model.classes_.tolist()
+    if label not in labels:
+        raise ValueError(
+            f"{owner}: label must be one of {listed(labels)}, got {quoted(label)}.{did_you_mean(label, labels)}"
+        )
+    return labels.index(label)
+
+
+def _rows_by_class(model, X, y, owner):
+    X, y = np.asarray(X), np.asarray(y)
+    if X.ndim != 2 or X.shape[1] != model.n_features_in_ or len(X) != len(y):
+        raise ValueError(
+            f"{owner}: X must be (n, {model.n_features_in_}) and y (n,), the samples of the fit,"
+            f" got {X.shape} and {y.shape}."
+        )
+    X = model._centred(X)
+    rows = {c: X[y == label] for c, label in enumerate(model.classes_)}
+    if short := [model.classes_[c] for c, of_class in rows.items() if len(of_class) < model.folds]:
+        raise ValueError(
+            f"{owner}: X must hold the samples of every class of the model, got none of {listed(short)}."
+        )
+    return rows
+
+
+def _classes_to_join(model, rows, X_new, neighbours):
+    """The hubs of the graph and the nearest classes, as indices."""
+    family = model.graph_.graph
+    hubs = family.get("hubs", [])
+    degrees = np.bincount(model.edges_.ravel(), minlength=len(model.classes_))
+    # A graph without named hubs has those classes for hubs that are joined to all others.
+    hubs = hubs if isinstance(hubs, (list, tuple)) else np.flatnonzero(degrees == len(degrees) - 1)
+    k = neighbours if neighbours is not None else family.get("neighbours") or 10
+    means = np.array([rows[c].mean(axis=0) for c in range(len(rows))])
+    nearest = np.argsort(np.linalg.norm(means - X_new.mean(axis=0), axis=1), kind="stable")[:k]
+    return sorted({int(c) for c in [*hubs, *nearest]})
+
+
+def _train(model, rows, edges, keys, **changes):
+    settings = replace(model._settings(model.C_), **changes)
+    trained = train_linear_model(rows, edges, settings, model._model.whitening, keys=keys)
+    return trained.machines
+
+
+def _replace(model, labels, shares, keys, edges, machine_sets):
+    """Put the machines in the order of the edges and derive the rest from them."""
+    machines = Machines(*(np.concatenate(values) for values in zip(*machine_sets, strict=True)))
+    new = len(edges) - len(model._slope)
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    model._slope = np.concatenate([model._slope, np.full(new, model.scale_)])[order]
+    model._shift = np.concatenate([model._shift, np.zeros(new)])[order]
+    model.classes_, model.class_shares_, model._class_keys, model.edges_ = labels, shares, keys, edges[order]
+    model.graph_ = _graph(len(labels), model.edges_, model.graph_.graph.get("neighbours"))
+    model._model = LinearModel(Machines(*(values[order] for values in machines)), model._model.whitening)
+    model._completion = plan_completion(model.graph_)
+    model._collapse()
+
+
+def _graph(n, edges, neighbours):
+    """A graph that no family builds any more; it remembers how many neighbours a new class is to have."""
+    graph = nx.empty_graph(n)
+    graph.add_edges_from(edges.tolist())
+    graph.graph.update({"family": "changed"} | ({} if neighbours is None else {"neighbours": neighbours}))
+    return graph

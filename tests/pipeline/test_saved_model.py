@@ -1,0 +1,214 @@
+import json
+import shutil
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression
+
+from pairloom import PairwiseSVC
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_blobs([12] * 4, 3, cluster_std=3.0, random_state=0)
+    return X + 50, np.array(["ant", "bee", "gar", "owl"])[y]
+
+
+def fit(data, **parameters):
+    return PairwiseSVC(**({"random_state": 0, "graph": "star"} | parameters)).fit(*data)
+
+
+@pytest.fixture(scope="module")
+def saved(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model"
+    model = fit(data, whiten=0.8, calibrate="platt")
+    model.save(path)
+    return model, path
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"whiten": 0.8, "calibrate": "platt", "coupling": "normal"},
+        {"whiten": None, "calibration": "crossval", "folds": 3, "thresholds": True, "calibrate": None},
+        {
+            "C": [0.1, np.float32(1)],
+            "graph": {"family": "bipartite", "hubs": [0, 2]},
+            "priors": np.arange(1, 5),
+        },
+        {"graph": nx.path_graph(4), "class_weight": {"ant": 3.0}, "fit_on": "fold"},
+        {"graph": nx.Graph([("ant", "bee"), ("bee", "gar"), ("bee", "owl")])},
+    ],
+    ids=["defaults", "platt", "crossval", "priors", "weights", "graph"],
+)
+def test_round_trip_to_the_bit(data, tmp_path, parameters):
+    model = fit(data, **parameters)
+    model.save(tmp_path / "deeper" / "model")
+    loaded = PairwiseSVC.load(tmp_path / "deeper" / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(data[0]), model.predict_proba(data[0]))
+    np.testing.assert_array_equal(loaded.predict(data[0]), model.predict(data[0]))
+    for name in ("classes_", "edges_", "class_shares_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+        assert getattr(loaded, name).dtype == getattr(model, name).dtype
+    for name in ("C_", "whiten_", "scale_", "candidates_", "n_features_in_"):
+        assert getattr(loaded, name) == getattr(model, name)
+    assert set(map(frozenset, loaded.graph_.edges)) == set(map(frozenset, model.graph_.edges))
+    assert loaded.pairs_.keys() == model.pairs_.keys()
+    refitted = loaded.fit(*data)  # the parameters came back as well
+    np.testing.assert_array_equal(refitted.predict_proba(data[0]), model.predict_proba(data[0]))
+
+
+@pytest.mark.parametrize(
+    "labels", [[False, True], [3, 7], [1.0, 2.0], np.array(["a", "bc"], object)], ids=str
+)
+def test_classes_of_any_kind(data, tmp_path, labels):
+    y = np.asarray(labels)[np.arange(48) % 2]
+    model = PairwiseSVC(class_weight={labels[0]: 2.0}).fit(data[0], y)
+    model.save(tmp_path / "model")
+    loaded = PairwiseSVC.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert loaded.classes_.tolist() == list(labels)
+    assert loaded.class_weight == model.class_weight
+    np.testing.assert_array_equal(loaded.predict(data[0]), model.predict(data[0]))
+
+
+def test_feature_names(data, tmp_path):
+    X = pd.DataFrame(data[0], columns=["x", "y", "z"])
+    model = PairwiseSVC().fit(X, data[1])
+    model.save(tmp_path / "model")
+    loaded = PairwiseSVC.load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == ["x", "y", "z"]
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(X[["z", "x", "y"]])
+
+
+def test_parameters_changed_after_the_fit_do_not_reach_the_machines(data, tmp_path):
+    model = fit(data)
+    p = model.predict_proba(data[0])
+    model.set_params(folds=3, fit_on="fold").save(tmp_path / "model")
+    np.testing.assert_array_equal(PairwiseSVC.load(tmp_path / "model").predict_proba(data[0]), p)
+
+
+def test_a_subclass_loads_as_itself(saved):
+    class Mine(PairwiseSVC):
+        pass
+
+    assert type(Mine.load(saved[1])) is Mine
+
+
+def test_nothing_is_pickled(saved):
+    for file in files_of(saved[1]):
+        content = file.read_bytes()
+        assert not content.startswith(b"\x80"), file
+        assert b"pickle" not in content, file
+        assert file.name == "model.json" or "arrays.zarr" in file.parts
+
+
+def files_of(path):
+    return sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def test_any_damage_is_noticed(saved, data, tmp_path):
+    """Cut every file short, change a byte in it, and take it away: an error, or the same probabilities to the bit."""
+    model, path = saved
+    p = model.predict_proba(data[0])
+    rng = np.random.default_rng(0)
+    names = [file.relative_to(path) for file in files_of(path)]
+    assert len(names) > 20
+    for name in names:
+        content = (path / name).read_bytes()
+        places = rng.choice(len(content), min(3, len(content)), replace=False).tolist()
+        damaged = [content[: len(content) // 2], b""] + [
+            content[:at] + bytes([content[at] ^ (1 << rng.integers(7))]) + content[at + 1 :] for at in places
+        ]
+        for number, wrong in enumerate(damaged):
+            copy = tmp_path / "copy"
+            shutil.copytree(path, copy)
+            (copy / name).write_bytes(wrong)
+            try:
+                loaded = PairwiseSVC.load(copy)
+            except ValueError as error:
+                assert "PairwiseSVC.load: " in str(error)  # noqa: PT017
+                assert "copy" in str(error)  # noqa: PT017
+            else:
+                assert name.name == "model.json", (name, number)  # a space more or less between its entries
+                np.testing.assert_array_equal(loaded.predict_proba(data[0]), p)
+            shutil.rmtree(copy)
+        shutil.copytree(path, tmp_path / "copy")
+        (tmp_path / "copy" / name).unlink()
+        with pytest.raises((ValueError, FileNotFoundError), match=f"has no {name.as_posix()}"):
+            PairwiseSVC.load(tmp_path / "copy")
+        shutil.rmtree(tmp_path / "copy")
+
+
+def test_a_changed_number_is_noticed(saved, tmp_path):
+    """Text that is valid JSON and says something else."""
+    copy = tmp_path / "copy"
+    shutil.copytree(saved[1], copy)
+    text = (copy / "model.json").read_text()
+    (copy / "model.json").write_text(text.replace('"gar"', '"bar"'))
+    with pytest.raises(ValueError, match=r"model\.json is damaged: it is not what was saved"):
+        PairwiseSVC.load(copy)
+
+
+def test_a_strange_file_is_noticed(saved, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(saved[1], copy)
+    (copy / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"must hold a saved model only, got also notes\.txt"):
+        PairwiseSVC.load(copy)
+
+
+def test_foreign_folders(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"is not a saved model: it has no model\.json"):
+        PairwiseSVC.load(tmp_path / "absent")
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ValueError, match="cannot be read"):
+        PairwiseSVC.load(tmp_path / "file")
+    for content, message in (
+        ("[1]", "must be a pairloom-model of version 1, got None of version None"),
+        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 1, got 'torch'"),
+        (
+            json.dumps({"format": "pairloom-model", "format_version": 99}),
+            "of version 1, got .* of version 99",
+        ),
+        (json.dumps({"format": "pairloom-model", "format_version": 1}), "is damaged"),
+        ("{", "cannot be read"),
+    ):
+        (tmp_path / "model.json").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            PairwiseSVC.load(tmp_path)
+    (tmp_path / "model.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="cannot be read"):
+        PairwiseSVC.load(tmp_path)
+
+
+def test_an_existing_path_is_left_alone(saved):
+    model, path = saved
+    before = {file: file.read_bytes() for file in files_of(path)}
+    with pytest.raises(FileExistsError, match=r"PairwiseSVC\.save: .*model exists already"):
+        model.save(path)
+    assert {file: file.read_bytes() for file in files_of(path)} == before
+
+
+def test_only_linear_machines(data, tmp_path):
+    for parameters in ({"kernel": "rbf"}, {"estimator": LogisticRegression()}):
+        with pytest.raises(ValueError, match="only linear machines can be saved without pickle, got kernel="):
+            fit(data, **parameters).save(tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_cannot_be_saved_leaves_nothing(data, tmp_path):
+    model = fit(data, random_state=np.random.RandomState(0))
+    with pytest.raises(ValueError, match="a parameter of type RandomState cannot be saved"):
+        model.save(tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_unfitted(tmp_path):
+    with pytest.raises(Exception, match="not fitted"):
+        PairwiseSVC().save(tmp_path / "model")
