@@ -164,7 +164,7 @@ def digest(rows):
 
 def draw(trained, rows, title):
     """A panel for each coupling: accuracy against the share of pairs, the complete model as a horizontal line."""
-    figure = Figure(figsize=(12, 4.4), layout="constrained")
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
     panels = figure.subplots(1, len(COUPLINGS), sharey=True)
     for axes, coupling in zip(panels, COUPLINGS, strict=True):
         for family, (colour, marker) in STYLES.items():
@@ -179,7 +179,7 @@ def draw(trained, rows, title):
         axes.set(xlabel="trained pairs, % of all", title=coupling)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("accuracy, %")
-    panels[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside right center")
     figure.suptitle(title)
     return figure
 

@@ -120,7 +120,7 @@ def digest(rows):
 
 def draw(trained, rows, title):
     """Accuracy against the number of pairs: colours are couplings, a line style is a curve."""
-    figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+    figure = Figure(figsize=(9, 4.8), layout="constrained")
     axes = figure.subplots()
     styles = dict(zip(dict.fromkeys(row.curve for row in rows), ("-", "--", ":"), strict=False))
     for curve, style in styles.items():
@@ -145,7 +145,7 @@ def draw(trained, rows, title):
     )
     axes.set(xlabel="trained pairs", ylabel="accuracy, %", title=title)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="lower right", handlelength=3.5)
+    figure.legend(frameon=False, fontsize=8, loc="outside right center", handlelength=3.5)
     return figure
 
 

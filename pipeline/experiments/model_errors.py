@@ -69,7 +69,7 @@ def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]
 
 def draw_errors(trained: TrainedTensor, rows: Sequence[ModelError], title: str) -> Figure:
     """Errors with their standard errors, one line a model."""
-    figure = Figure(figsize=(6.5, 0.42 * len(rows) + 1.3), layout="constrained")
+    figure = Figure(figsize=(6.8, 0.42 * len(rows) + 1.5), layout="constrained")
     axes = figure.subplots()
     names = [row.model if row.coupling == "any" else f"{row.model}, {row.coupling}" for row in rows]
     errors = 100 * np.array([row.error for row in rows])

@@ -4,7 +4,6 @@ import os
 import platform
 import time
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,6 +43,7 @@ def perform(
         The name of a set, or the path of its features.
     out : Path
     repetitions : int
+        At most: a draw of classes is not repeated where all can be had.
     seed : int
         Of the draws. The folds of the machines keep theirs, so that one tensor serves every seed.
     console : rich.console.Console, optional
@@ -55,12 +55,18 @@ def perform(
     settings = paper_settings(features.X_train)
     folder = out / Path(data).stem
     trained = _trained(features, settings, folder / "tensor.npz", messages)
-    bar = partial(track, description=f"{experiment.name}, {folder.name}", console=messages, transient=True)
+    steps_taken = []
+
+    def bar(steps):
+        steps_taken.append(len(steps))
+        return track(steps, f"{experiment.name}, {folder.name}", console=messages, transient=True)
+
     began = time.perf_counter()
     rows = experiment.measure(trained, repetitions, seed, bar)
     facts = {
         "data": folder.name,
-        "repetitions": repetitions,
+        # Three of ten classes can be drawn in 120 ways only; and an experiment may have nothing to draw.
+        "repetitions": steps_taken[0] if experiment.full > 1 else 1,
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
         **_circumstances(features, settings),

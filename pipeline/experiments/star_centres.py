@@ -81,6 +81,7 @@ def draw(trained, rows, title):
         axes.annotate(row.centre, (row.x, row.y), xytext=(4, 3), textcoords="offset points", fontsize=6.5)
     figure.colorbar(dots, ax=axes, label="accuracy of the star about this class, %")
     axes.set(xlabel="first coordinate of d'", ylabel="second coordinate of d'", title=title)
+    axes.margins(x=0.2)  # names stand to the right of their dots
     axes.set_aspect("equal", adjustable="datalim")
     return figure
 
