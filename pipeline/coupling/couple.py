@@ -3,6 +3,7 @@
 import numbers
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def couple(
     iterations = np.zeros(n_samples, np.int64)
     residual = np.zeros(n_samples)
     with ThreadPoolExecutor(n_threads) as pool:
-        potentials = _checked_potentials(L, pool, n_threads)
+        potentials = _checked_potentials(L, pool)
         if n_classes == 2 and method != "vote":
             p[:] = normal.softmax(potentials)  # (r, 1 - r), whatever the method
         else:
@@ -169,15 +170,24 @@ def _stretches(n_samples, pieces):
     return [(low, min(low + length, n_samples)) for low in range(0, n_samples, length)]
 
 
-def _checked_potentials(L, pool, pieces):
+def _bands(n_classes):
+    """Cut the classes into bands of equally many pairs: from their number alone, so that sums keep their bits."""
+    pieces = 4 if n_classes >= 64 else 1
+    # The pairs of the first k classes with later ones are k n - k^2 / 2.
+    share = np.arange(pieces + 1) / pieces
+    ends = np.round(n_classes * (1 - np.sqrt(1 - share))).astype(int).tolist()
+    return list(pairwise(ends))
+
+
+def _checked_potentials(L, pool):
     """(R, N) array of (1/N) sum_j L_ij, with an error where L is not antisymmetric and finite."""
-    sums = np.empty(L.shape[1:], L.dtype)
+    bands = _bands(len(L))
+    parts = np.zeros((len(bands), *L.shape[1:]), L.dtype)
     tolerance = L.dtype.type(ANTISYMMETRY)
-    offences = pool.map(
-        lambda samples: row_sums(L, *samples, tolerance, sums), _stretches(L.shape[2], pieces)
-    )
+    offences = pool.map(lambda band, part: row_sums(L, *band, tolerance, part), bands, parts)
     if sum(offences) > 0:
         raise ValueError(_first_offence(L))
+    sums = parts.sum(axis=0)
     if not np.isfinite(sums).all():
         i, r = np.argwhere(~np.isfinite(sums))[0]
         raise ValueError(

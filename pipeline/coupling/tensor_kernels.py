@@ -12,8 +12,8 @@ BLOCK = 16
 
 
 @simd_kernel()
-def row_sums(L, start, stop, tolerance, sums):
-    """Add L[i, j, r] over j into sums[i, r], and count the entries that are not antisymmetric.
+def row_sums(L, first, last, tolerance, sums):
+    """Add the pairs of classes [first, last) with later ones to the row sums, and count what is not antisymmetric.
 
     Every method needs both, so one pass over memory does both: `normal` is these sums, the iterating methods start
     from them. The comparison is written so that whatever is not finite counts as an offence: infinity would satisfy
@@ -22,25 +22,23 @@ def row_sums(L, start, stop, tolerance, sums):
     Parameters
     ----------
     L : (N, N, R) array
-    start, stop : the samples to sum
+    first, last : a band of classes. Threads share the work by bands, since half of the samples would be short runs.
     tolerance : allowed |L_ij + L_ji| / (1 + |L_ij|)
-    sums : (N, R) array, written at [start, stop)
+    sums : (N, R) array, where L_ij is added at i and L_ji at j
 
     Returns
     -------
     The number of offending pairs of entries.
     """
-    n = L.shape[0]
+    n, n_samples = L.shape[0], L.shape[2]
     offences = np.float32(0)  # as wide as the logits, so that the loop stays SIMD
-    for low in range(start, stop, STRETCH):
-        high = min(low + STRETCH, stop)
-        for i in range(n):
+    for low in range(0, n_samples, STRETCH):
+        high = min(low + STRETCH, n_samples)
+        for i in range(first, last):
             own, diagonal = sums[i, low:high], L[i, i, low:high]
             for r in range(own.shape[0]):
-                own[r] = diagonal[r]
+                own[r] += diagonal[r]
                 offences += np.float32(not (abs(diagonal[r]) <= tolerance))
-        for i in range(n):
-            own = sums[i, low:high]
             for j in range(i + 1, n):
                 other, forward, backward = sums[j, low:high], L[i, j, low:high], L[j, i, low:high]
                 for r in range(own.shape[0]):
