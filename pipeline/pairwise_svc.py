@@ -180,8 +180,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.graph_ = requested_graph(self.graph, self.classes_.tolist(), lambda: self._distances(training))
         self.edges_ = graphs.edge_array(self.graph_)
         with threadpool_limits(1):
-            self._model = self._choose_model(training)
-            self._calibrate_coupled(training)
+            self._model, choice = self._choose_model(training)
+            self._calibrate_coupled(training, choice)
         return self
 
     @property
@@ -287,43 +287,44 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return mean_distances(training.X, training.classes, n)
 
     def _choose_model(self, training):
-        """Train the candidate with the least out-of-fold coupled log loss; `candidates_` is the table of all."""
+        """Train the candidate with the least out-of-fold coupled log loss; `candidates_` is the table of all.
+
+        Returns the model, and its scale where the comparison has found it already.
+        """
         shrinkages = SHRINKAGES if is_auto(self.whiten) else (self.whiten,)
-        costs = (
-            candidate_costs(self.C) if self.estimator is None else ["scale"]
-        )  # C is the estimator's own affair
+        # C is an estimator's own affair.
+        costs = candidate_costs(self.C) if self.estimator is None else ["scale"]
         candidates = [
             (self._cost(C, training), t) for C in costs for t in (shrinkages if self._linear else (None,))
         ]
         (self.C_, self.whiten_), self.candidates_ = candidates[0], []
-        models = {}
-        if len(candidates) > 1:
-            models = self._compare(training, candidates)
-        key = self.C_, self.whiten_
-        return (
-            models[key]
-            if key in models
-            else self._train(training, self.edges_, self.C_, self.whiten_, self._progress())
-        )
+        compared = self._compare(training, candidates) if len(candidates) > 1 else {}
+        if (self.C_, self.whiten_) in compared:
+            return compared[self.C_, self.whiten_]
+        return self._train(training, self.edges_, self.C_, self.whiten_, self._progress()), None
 
     def _compare(self, training, candidates):
-        """Choose C_ and whiten_ among the candidates. Returns their models, if they are of the model's own graph."""
+        """Choose C_ and whiten_ among the candidates. Returns models and scales if of the model's own graph."""
         graph = self._probe_graph(training)
         own = graph is self.graph_
         edges, completion = graphs.edge_array(graph), plan_completion(graph)
         most = CALIBRATION_SAMPLES if own else PROBE_SAMPLES
-        models, losses = {}, {}
+        whitened = self.whiten is not None
+        compared, losses = {}, {}
         for C, t in candidates:
             model = self._train(training, edges, C, t, self._progress() if own else None)
-            choice = self._choose_scale(model, training, edges, completion, most, self.whiten is not None)
+            choice = self._choose_scale(model, training, edges, completion, most, whitened)
             self.candidates_.append({"C": C, "whiten": t, "log_loss": choice.log_loss})
-            models[C, t], losses[C, t] = model if own else None, choice.losses
+            losses[C, t] = choice.losses
+            if own:
+                # A model without whitening is calibrated on more samples than it was compared on.
+                compared[C, t] = model, choice if whitened == (t is not None) else None
         best = min(self.candidates_, key=lambda row: row["log_loss"])
         self.C_, self.whiten_ = best["C"], best["whiten"]
         plain = self.C_, None
         if plain in losses and not _clearly_less(losses[self.C_, self.whiten_], losses[plain]):
             self.whiten_ = None
-        return models if own else {}
+        return compared
 
     def _cost(self, C, training):
         if not self._linear:
@@ -382,13 +383,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def _progress(self):
         return Progress() if self.verbose else None
 
-    def _calibrate_coupled(self, training):
-        """Choose the scale, or every edge's slope and shift, and fold them into the logits."""
+    def _calibrate_coupled(self, training, choice):
+        """Choose the scale unless it is there, or every edge's slope and shift, and fold them into the logits."""
         self._completion = plan_completion(self.graph_)
         n_edges = len(self.edges_)
         self.scale_, slope, shift = 1.0, np.ones(n_edges), np.zeros(n_edges)
         if self.calibrate is not None:
-            choice = self._choose_scale(
+            choice = choice or self._choose_scale(
                 self._model,
                 training,
                 self.edges_,
