@@ -9,6 +9,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,7 +152,7 @@ def cached_tensor(
     data: FeatureSet, settings: MachineSettings, path: Path, progress: Callable | None = None
 ) -> TrainedTensor:
     """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
-    recipe = json.dumps([data.fingerprints, settings.__dict__], sort_keys=True)
+    recipe = json.dumps([version("pairloom"), data.fingerprints, settings.__dict__], sort_keys=True)
     try:
         return _read(path, recipe)
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):

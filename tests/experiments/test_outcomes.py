@@ -52,7 +52,7 @@ def test_ten_classes_maximal_beats_trees(digits):
 
 
 def test_growth_rises_fast(synthetic):
-    rows = growth.measure(synthetic, 1)
+    rows = growth.measure(synthetic, 5)
     for coupling in COUPLINGS:
         for cost in growth.COSTS:
             assert growth.share_of_gain(rows, cost, coupling) > growth.ALMOST_ALL
