@@ -20,17 +20,9 @@ import numpy as np
 from pairloom.pipeline.accelerate import REORDERED, kernel, maximum
 
 CHECK_EVERY = 32  # SMO steps between two looks at the gap
-FIRST_ROWS = 32  # of each class in a first working set: fewer cost another pass over X, more a larger Gram
-BLOCK = 24  # rows of one operand of a Gram product that stay in the cache, a multiple of 3
-GROW = 32  # new rows of the working set for a single fit, at least
-MAX_SWEEPS = 12
-SWEPT = 0.02  # relative gap after which sweeps gain little
-SWEEPABLE = 0.8  # relative gap after one sweep above which C is large, and more sweeps would be slow
-FAR = 0.5  # beyond its margin, a row is not looked at again by the sweeps
+FIRST_ROWS = 32  # of each class in the first working set: fewer cost another pass over X, more a larger Gram
 INNER = 0.3  # of the tolerance may be left to the working set, the rest to the rows outside
 STEPS = 8  # of SMO per row of the working set, before the rows outside are looked at again
-LOOSE = 0.1  # of the gap on all rows, or the one of the round before, may be left to an early round
-ROUGH = 0.1  # relative gap of the common start
 PATIENCE = 5  # rounds without progress before a fit is given up
 
 
@@ -157,8 +149,6 @@ def smo(K, diagonal, beta, lower, upper, F, dual, tolerance, max_iterations):
     """
     real = F.dtype.type
     n = len(F)
-    if n == 0:
-        return 0
     # 0 where beta may rise (fall), else an infinity that keeps the row from being chosen.
     up, low, score = np.empty_like(F), np.empty_like(F), np.empty_like(F)
     for k in range(n):
@@ -263,39 +253,30 @@ def add_multiple(scale, x, w):
 def extend_gram(X, rows, old, K):
     """Rows and columns `old` and later of the Gram matrix of X[rows], into K.
 
-    Tiles of 4 by 3 products, straight from the rows. 32 rows of 1280 float32 beside 140 take 0.18 ms; tiles of
-    4 by 2 take 0.22, and 4 by 3 without blocks, which hold one operand in the cache, 0.195. BLAS packs its
-    operands first, and is slower. Where 4 or 3 do not divide, the last row is repeated.
+    Tiles of 4 by 2 products, straight from the rows: 0.35 ms for 128 rows of 1280 float32, where BLAS, which
+    packs its operands first, takes 0.53 ms. Where 4 or 2 do not divide, the last row is computed twice.
     """
     last, zero = len(rows) - 1, X.dtype.type(0)
-    for block in range(0, len(rows), BLOCK):
-        for i0 in range(old, len(rows), 4):
-            i1, i2, i3 = min(i0 + 1, last), min(i0 + 2, last), min(i0 + 3, last)
-            a0, a1, a2, a3 = X[rows[i0]], X[rows[i1]], X[rows[i2]], X[rows[i3]]
-            for j0 in range(block, min(block + BLOCK, i3 + 1), 3):
-                j1, j2 = min(j0 + 1, last), min(j0 + 2, last)
-                b0, b1, b2 = X[rows[j0]], X[rows[j1]], X[rows[j2]]
-                s00, s10, s20, s30, s01, s11 = zero, zero, zero, zero, zero, zero
-                s21, s31, s02, s12, s22, s32 = zero, zero, zero, zero, zero, zero
-                for d in range(X.shape[1]):
-                    s00 += a0[d] * b0[d]
-                    s10 += a1[d] * b0[d]
-                    s20 += a2[d] * b0[d]
-                    s30 += a3[d] * b0[d]
-                    s01 += a0[d] * b1[d]
-                    s11 += a1[d] * b1[d]
-                    s21 += a2[d] * b1[d]
-                    s31 += a3[d] * b1[d]
-                    s02 += a0[d] * b2[d]
-                    s12 += a1[d] * b2[d]
-                    s22 += a2[d] * b2[d]
-                    s32 += a3[d] * b2[d]
-                K[i0, j0], K[i1, j0], K[i2, j0], K[i3, j0] = s00, s10, s20, s30
-                K[i0, j1], K[i1, j1], K[i2, j1], K[i3, j1] = s01, s11, s21, s31
-                K[i0, j2], K[i1, j2], K[i2, j2], K[i3, j2] = s02, s12, s22, s32
-                K[j0, i0], K[j0, i1], K[j0, i2], K[j0, i3] = s00, s10, s20, s30
-                K[j1, i0], K[j1, i1], K[j1, i2], K[j1, i3] = s01, s11, s21, s31
-                K[j2, i0], K[j2, i1], K[j2, i2], K[j2, i3] = s02, s12, s22, s32
+    for i0 in range(old, len(rows), 4):
+        i1, i2, i3 = min(i0 + 1, last), min(i0 + 2, last), min(i0 + 3, last)
+        a0, a1, a2, a3 = X[rows[i0]], X[rows[i1]], X[rows[i2]], X[rows[i3]]
+        for j0 in range(0, i3 + 1, 2):
+            j1 = min(j0 + 1, last)
+            b0, b1 = X[rows[j0]], X[rows[j1]]
+            s00, s10, s20, s30, s01, s11, s21, s31 = zero, zero, zero, zero, zero, zero, zero, zero
+            for d in range(X.shape[1]):
+                s00 += a0[d] * b0[d]
+                s10 += a1[d] * b0[d]
+                s20 += a2[d] * b0[d]
+                s30 += a3[d] * b0[d]
+                s01 += a0[d] * b1[d]
+                s11 += a1[d] * b1[d]
+                s21 += a2[d] * b1[d]
+                s31 += a3[d] * b1[d]
+            K[i0, j0], K[i1, j0], K[i2, j0], K[i3, j0] = s00, s10, s20, s30
+            K[i0, j1], K[i1, j1], K[i2, j1], K[i3, j1] = s01, s11, s21, s31
+            K[j0, i0], K[j0, i1], K[j0, i2], K[j0, i3] = s00, s10, s20, s30
+            K[j1, i0], K[j1, i1], K[j1, i2], K[j1, i3] = s01, s11, s21, s31
 
 
 @kernel
@@ -329,200 +310,80 @@ def solve_gram(K, y, beta, lower, upper, tolerance, max_iterations):
 def solve_rows(X, y, beta, lower, upper, w, tolerance, max_iterations, capacity):
     """All fits on the rows X; beta and w in place. Returns intercept, gap, dual, iterations of each.
 
-    They start from a rough solution of the fit on all rows which are in any of them.
+    A fit takes over the working set of the one before, and with it a Gram matrix that is mostly there.
     """
-    fits, n = upper.shape
-    widest = np.zeros((2, 1, n))
-    for f in range(fits):
-        widest[0, 0], widest[1, 0] = np.minimum(widest[0, 0], lower[f]), np.maximum(widest[1, 0], upper[f])
-    start, w_start = np.zeros((1, n)), np.zeros((1, X.shape[1]), X.dtype)
-    rows, steps = sweeps(X, y, start[0], widest[0, 0], widest[1, 0], w_start[0], max_iterations)
-    rows, K = with_rows(X, np.empty(0, np.int64), np.empty((0, 0), X.dtype), rows)
-    if fits > 1 and len(rows) > 0:
-        rough, left = max(tolerance, ROUGH), max_iterations - steps
-        rows, K, _, _, _, iterations = solve_together(
-            X, y, start, widest[0], widest[1], w_start, rows, K, rough, left, capacity
-        )
-        steps += iterations[0]
-    for f in range(fits):
-        w[f] = w_start[0]
-        change_beta(X, np.arange(n), start[0], feasible(start[0], lower[f], upper[f]), beta[f], w[f])
-    _, _, intercept, gap, dual, iterations = solve_together(
-        X, y, beta, lower, upper, w, rows, K, tolerance, max_iterations - steps, capacity
+    fits = len(upper)
+    intercept, gap, dual, iterations = (
+        np.zeros(fits),
+        np.zeros(fits),
+        np.zeros(fits),
+        np.zeros(fits, np.int64),
     )
-    return intercept, gap, dual, steps + iterations
+    rows, K = with_rows(X, np.empty(0, np.int64), np.empty((0, 0), X.dtype), first_rows(X, lower, upper))
+    for f in range(fits):
+        rows, K, intercept[f], gap[f], dual[f], iterations[f] = solve_fit(
+            X, y, rows, K, beta[f], lower[f], upper[f], w[f], tolerance, max_iterations, capacity
+        )
+    return intercept, gap, dual, iterations
 
 
 @kernel
-def solve_together(X, y, beta, lower, upper, w, rows, K, tolerance, max_iterations, capacity):
-    """Fits from any start, in step: they share the working set with its Gram matrix, and every pass over X.
-
-    Rounds of SMO on the working set, F of all rows, and new rows where the gap is largest.
-    """
-    fits, n = upper.shape
-    intercept, gap, dual = np.zeros(fits), np.zeros(fits), np.zeros(fits)
-    iterations, patience = np.zeros(fits, np.int64), np.full(fits, PATIENCE)
-    F, unfinished, loose = np.empty((fits, n), X.dtype), np.arange(fits), LOOSE
-    F[:] = y
-    if w.any():
-        residuals(X, y, w, unfinished, F)
-    complete = len(rows) > 0
+def solve_fit(X, y, rows, K, beta, lower, upper, w, tolerance, max_iterations, capacity):
+    """One fit: rounds of SMO on the working set, F of all rows, and new rows where the gap is largest."""
+    F, share = y.copy(), np.empty((2, len(X)))
+    dual, iterations, patience = 0.0, 0, PATIENCE
     while True:
-        for f in unfinished:
-            before, squared_norm = dual[f], np.float64(dot(w[f], w[f]))
-            intercept[f], gap[f], dual[f], s = certify(
-                y, beta[f], lower[f], upper[f], F[f], squared_norm, tolerance
-            )
-            w[f] *= X.dtype.type(s)
-            exhausted = iterations[f] >= max_iterations
-            patience[f] = patience_left(patience[f], before, dual[f], gap[f], tolerance, exhausted)
-        unfinished = np.flatnonzero(patience)
-        if len(unfinished) == 0:
-            return rows, K, intercept, gap, dual, iterations
-        # Far from the solution too many rows violate: a given working set is first used as it is.
-        if not complete:
-            rows, K = grow(X, rows, K, F, beta, lower, upper, dual + gap, unfinished, tolerance, capacity)
-        for f in unfinished:
-            left = max_iterations - iterations[f]
-            # While rows are missing, SMO need not be exact.
-            inner = max(INNER * tolerance, min(loose, LOOSE * gap[f] / (dual[f] + gap[f])))
-            iterations[f] += solve_subset(
-                X, rows, K, F[f], beta[f], lower[f], upper[f], w[f], dual[f], inner, left
-            )
-        residuals(X, y, w, unfinished, F)
-        complete, loose = False, LOOSE * loose
-
-
-@kernel
-def grow(X, rows, K, F, beta, lower, upper, primal, fits, tolerance, capacity):
-    """The working set with all free rows, and those whose parts of the gap are largest in any of the fits."""
-    n = len(X)
-    wanted, use, share = np.zeros(n), np.zeros(n), np.empty((2, n))
-    # Fits on mostly the same rows want mostly the same new rows.
-    count = max(GROW, len(rows) // 4) // (1 if len(fits) == 1 else 2)
-    for f in fits:
+        before, left = dual, max_iterations - iterations
+        iterations += solve_subset(rows, K, beta, lower, upper, F, w, X, y, before, tolerance, left)
+        b, gap, dual, s = certify(y, beta, lower, upper, F, np.float64(dot(w, w)), tolerance)
+        w *= X.dtype.type(s)
+        patience = patience_left(patience, before, dual, gap, tolerance, iterations >= max_iterations)
+        if patience == 0:
+            return rows, K, b, gap, dual, iterations
         # Not at the best intercept, where all violators may be of one class, which cannot move alone.
-        row_gaps(midpoint(F[f], beta[f], lower[f], upper[f]), F[f], beta[f], lower[f], upper[f], share)
-        free = (lower[f] < beta[f]) & (beta[f] < upper[f])
-        use = np.maximum(use, (share[0] + share[1]) / primal[f] + free)
-        wanted[worst_rows(rows, share, count, 0.01 * tolerance * primal[f] / n)] = 1
-        wanted[free] = 1
-    wanted[rows] = 0
-    new = np.flatnonzero(wanted)
-    if len(rows) + len(new) > capacity:
-        kept = largest(use[rows], capacity - capacity // 4, 0.0)
-        move_to_front(K, kept)
-        rows = rows[kept]
-        new = largest(use * wanted, capacity - len(rows), 0.0)
-    return with_rows(X, rows, K, new)
+        row_gaps(midpoint(F, beta, lower, upper), F, beta, lower, upper, share)
+        wanted = max(FIRST_ROWS, len(rows) // 4)
+        if len(rows) + wanted > capacity:
+            kept = useful_positions(rows, share, beta, lower, upper, capacity - capacity // 4)
+            move_to_front(K, kept)
+            rows = rows[kept]
+            wanted = capacity - len(rows)
+        floor = 0.01 * tolerance * (dual + gap) / len(X)
+        rows, K = with_rows(X, rows, K, worst_rows(rows, share, wanted, floor))
 
 
 @kernel
-def solve_subset(X, rows, K, F, beta, lower, upper, w, dual, tolerance, max_iterations):
-    """SMO on some rows, all other beta held; beta and w in place. Returns the number of steps."""
-    beta_W, diagonal = beta[rows], np.diag(K)[: len(rows)].copy()
+def solve_subset(rows, K, beta, lower, upper, F, w, X, y, dual, tolerance, max_iterations):
+    """SMO on some rows, all other beta held; then w, and F of all rows. Returns the number of steps."""
+    beta_W, F_W, diagonal = beta[rows], F[rows], np.diag(K)[: len(rows)].copy()
     budget = min(STEPS * len(rows), max_iterations)
-    steps = smo(K, diagonal, beta_W, lower[rows], upper[rows], F[rows], dual, tolerance, budget)
-    change_beta(X, rows, beta[rows], beta_W, beta, w)
+    steps = smo(K, diagonal, beta_W, lower[rows], upper[rows], F_W, dual, INNER * tolerance, budget)
+    for k, row in enumerate(rows):
+        if beta_W[k] != beta[row]:
+            add_multiple(X.dtype.type(beta_W[k] - beta[row]), X[row], w)
+            beta[row] = beta_W[k]
+    for row in range(len(X)):
+        F[row] = y[row] - dot(X[row], w)
     return steps
 
 
 @kernel
-def change_beta(X, rows, old, new, beta, w):
-    """Write the new beta of some rows, and bring w = X' beta up to date."""
-    for k, row in enumerate(rows):
-        beta[row] = new[k]
-        if new[k] != old[k]:
-            add_multiple(X.dtype.type(new[k] - old[k]), X[row], w)
-
-
-@kernel
-def feasible(start, lower, upper):
-    """`start` in the box of one fit, with a sum of zero: the heavier class gives, its free rows first."""
-    beta = np.minimum(np.maximum(start, lower), upper)
-    excess = beta.sum()
-    for bounded_too in (False, True):
-        for k in range(len(beta)):
-            if beta[k] * excess > 0 and (bounded_too or lower[k] < beta[k] < upper[k]):
-                given = beta[k] if abs(beta[k]) < abs(excess) else excess
-                beta[k] -= given
-                excess -= given
-    return beta
-
-
-@kernel(fastmath=REORDERED)
-def residuals(X, y, w, fits, F):
-    """F[f] = y - X w[f] of several fits in one pass over X: four fits cost 0.10 ms, one 0.08 (800 x 1280)."""
-    zero, last = X.dtype.type(0), len(fits) - 1
-    if last == 0:
-        one_residual(X, y, w[fits[0]], np.arange(len(X)), F[fits[0]])
-        return
-    for first in range(0, len(fits), 4):
-        f0, f1 = fits[first], fits[min(first + 1, last)]
-        f2, f3 = fits[min(first + 2, last)], fits[min(first + 3, last)]
-        w0, w1, w2, w3 = w[f0], w[f1], w[f2], w[f3]
-        for i in range(0, len(X), 2):
-            j = min(i + 1, len(X) - 1)
-            a, b = X[i], X[j]
-            a0, a1, a2, a3, b0, b1, b2, b3 = zero, zero, zero, zero, zero, zero, zero, zero
-            for d in range(X.shape[1]):
-                a0 += a[d] * w0[d]
-                a1 += a[d] * w1[d]
-                a2 += a[d] * w2[d]
-                a3 += a[d] * w3[d]
-                b0 += b[d] * w0[d]
-                b1 += b[d] * w1[d]
-                b2 += b[d] * w2[d]
-                b3 += b[d] * w3[d]
-            F[f0, i], F[f1, i], F[f2, i], F[f3, i] = y[i] - a0, y[i] - a1, y[i] - a2, y[i] - a3
-            F[f0, j], F[f1, j], F[f2, j], F[f3, j] = y[j] - b0, y[j] - b1, y[j] - b2, y[j] - b3
-
-
-@kernel
-def one_residual(X, y, w, rows, F):
-    for row in rows:
-        F[row] = y[row] - dot(X[row], w)
-
-
-@kernel
-def sweeps(X, y, beta, lower, upper, w, max_steps):
-    """A rough solution from beta = 0, in place. Returns a first working set, and the number of steps.
-
-    With small C most support vectors end at their bound. A few sweeps over pairs of rows find which: those need
-    never be in the working set, which is left empty. With large C the sweeps would be slow. The first of
-    them then only tells which rows of each class are nearest to the other, and beta is left at zero.
-    """
-    F, looked_at, steps = y.copy(), np.arange(len(X)), 0
-    rising, falling = np.flatnonzero(upper), np.flatnonzero(lower)
-    for sweep in range(MAX_SWEEPS):
-        if len(rising) == 0 or len(falling) == 0:
-            break
-        steps += sweep_pairs(X, y, rising, falling, beta, lower, upper, w, max_steps - steps)
-        one_residual(X, y, w, looked_at, F)
-        b = best_intercept(F, lower, upper)
-        gap = gap_at(b, F, beta, lower, upper)
-        gap /= gap + (beta * y).sum() - 0.5 * np.float64(dot(w, w))
-        if sweep == 0 and gap > SWEEPABLE:
-            beta[:], w[:] = 0, 0
-            return np.concatenate((nearest_rows(rising, F), nearest_rows(falling, -F))), steps
-        if gap < SWEPT:
-            break
-        violation = F - b
-        looked_at = np.flatnonzero((beta != 0) | (y * violation > -FAR))
-        rising = in_order(np.flatnonzero((violation > 0) & (beta < upper)), -F)
-        falling = in_order(np.flatnonzero((violation < 0) & (beta > lower)), F)
-    return np.empty(0, np.int64), steps
-
-
-@kernel
-def nearest_rows(rows, F):
-    """Those rows of a class with the largest F."""
-    return rows[largest(F[rows], FIRST_ROWS, -np.inf)]
-
-
-@kernel
-def in_order(rows, F):
-    return rows[np.argsort(F[rows], kind="mergesort")]
+def first_rows(X, lower, upper):
+    """The rows of each class that are nearest to the other class, along a direction found in one pass."""
+    n = len(X)
+    lowest, highest = np.zeros(n), np.zeros(n)
+    for f in range(len(upper)):
+        lowest, highest = np.minimum(lowest, lower[f]), np.maximum(highest, upper[f])
+    negative, positive = np.flatnonzero(lowest), np.flatnonzero(highest)
+    w = sweep_pairs(X, positive, negative, lowest, highest)
+    nearness = np.full((2, n), -np.inf)
+    for row in positive:
+        nearness[0, row] = -dot(X[row], w)
+    for row in negative:
+        nearness[1, row] = dot(X[row], w)
+    return np.concatenate(
+        (largest(nearness[0], FIRST_ROWS, -np.inf), largest(nearness[1], FIRST_ROWS, -np.inf))
+    )
 
 
 @kernel
@@ -557,6 +418,14 @@ def with_rows(X, rows, K, new):
 
 
 @kernel
+def useful_positions(rows, share, beta, lower, upper, count):
+    """Positions of the rows to keep in a full working set: free ones first, then the largest gaps."""
+    use = (share[0] + share[1])[rows]
+    free = (lower[rows] < beta[rows]) & (beta[rows] < upper[rows])
+    return largest(use + free * (1 + use.max()), count, 0.0)
+
+
+@kernel
 def move_to_front(K, kept):
     """Move the kept rows and columns of K to the front: in place, as the positions ascend."""
     for a, i in enumerate(kept):
@@ -565,31 +434,27 @@ def move_to_front(K, kept):
 
 
 @kernel(fastmath=REORDERED)
-def sweep_pairs(X, y, rising, falling, beta, lower, upper, w, max_steps):
-    """One exact step beta_i += t, beta_j -= t for every pair of a rising and a falling row, the shorter list again
-    and again. Returns the number of steps.
+def sweep_pairs(X, positive, negative, lower, upper):
+    """A rough w: from beta = 0, one exact step along every pair of a positive and a negative row.
 
     Such a step keeps sum beta = 0, so that neither an intercept nor centred rows are needed.
     """
     real = X.dtype.type
-    pairs = min(max(len(rising), len(falling)), max_steps)
-    for k in range(pairs):
-        i, j = rising[k % len(rising)], falling[k % len(falling)]
+    w, beta = np.zeros(X.shape[1], X.dtype), np.zeros(len(X))
+    shorter = min(len(positive), len(negative))
+    for k in range(max(len(positive), len(negative)) if shorter else 0):
+        i, j = positive[k % len(positive)], negative[k % len(negative)]
         x_i, x_j = X[i], X[j]
         projection, curvature = real(0), real(1e-12)
         for d in range(len(w)):
             difference = x_i[d] - x_j[d]
             projection += w[d] * difference
             curvature += difference * difference
-        step = np.float64(y[i] - y[j] - projection) / curvature
-        least, most = max(lower[i] - beta[i], beta[j] - upper[j]), min(upper[i] - beta[i], beta[j] - lower[j])
-        step = max(min(step, most), least)
-        # Assigned, not added: as in `smo`, a bound must be met exactly.
-        room_i = upper[i] - beta[i] if step > 0 else lower[i] - beta[i]
-        room_j = beta[j] - lower[j] if step > 0 else beta[j] - upper[j]
-        beta[i] = beta[i] + step if step != room_i else (upper[i] if step > 0 else lower[i])
-        beta[j] = beta[j] - step if step != room_j else (lower[j] if step > 0 else upper[j])
+        step = np.float64(real(2) - projection) / curvature
+        step = max(min(step, upper[i] - beta[i], beta[j] - lower[j]), lower[i] - beta[i], beta[j] - upper[j])
+        beta[i] += step
+        beta[j] -= step
         if step != 0:
             for d in range(len(w)):
                 w[d] += real(step) * (x_i[d] - x_j[d])
-    return pairs
+    return w
