@@ -53,7 +53,8 @@ def installed(wheel, tmp_path_factory):
         run(python, ALONE, "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=root).strip()
     )
     before = {path.name for path in packages.iterdir()}
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", packages, wheel, cwd=root)
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    run(*pip, "install", "--quiet", "--no-deps", wheel, cwd=root)
     gained = {path.name for path in packages.iterdir()} - before
     # The dependencies are those of the environment that runs the tests. Its own .pth files (an editable pairloom) are
     # not followed: they are read in site directories, not in directories that a .pth file names.
