@@ -139,7 +139,7 @@ SYSTEMS = {"wlw2": wlw2_systems, "stratified": stratified_systems}
 
 
 def against_solve(n_classes, n_samples, target, repetitions):
-    """Our whole way from logits to p, against the solution alone of systems that are already there."""
+    """Our way from logits to p, against numpy's: all of it, and the solution alone of systems already there."""
     logits = noisy_logits(n_classes, n_samples)
     for method, systems_of in SYSTEMS.items():
         systems, right = systems_of(logits)
@@ -151,16 +151,20 @@ def against_solve(n_classes, n_samples, target, repetitions):
         def solve(systems=systems, right=right, p=p):
             p["solve"] = np.linalg.solve(systems, right)[:, :n_classes, 0]
 
-        times = best_times({"ours": ours, "solve": solve}, repetitions)
+        def build_and_solve(systems_of=systems_of):
+            np.linalg.solve(*systems_of(logits))
+
+        times = best_times({"ours": ours, "solve": solve, "build and solve": build_and_solve}, repetitions)
         check_agreement(f"{method}, N={n_classes}", p["ours"], p["solve"], AGREEMENT)
-        yield Row(
-            f"{method}, times faster than numpy.linalg.solve, N={n_classes} R={n_samples}",
-            milliseconds(times["ours"]),
-            milliseconds(times["solve"]),
-            times["solve"] / times["ours"],
-            ">=",
-            target,
-        )
+        for theirs in ("build and solve", "solve"):
+            yield Row(
+                f"{method}, times faster than numpy's {theirs}, N={n_classes} R={n_samples}",
+                milliseconds(times["ours"]),
+                milliseconds(times[theirs]),
+                times[theirs] / times["ours"],
+                ">=",
+                target,
+            )
 
 
 def fitted_svc(n_classes, n_samples, seed=0):
