@@ -16,7 +16,7 @@ from pairloom.pipeline.slab import couple_slab
 #: exp of these bounds the scale: beyond, logits carry no information or are certain.
 _LOG_SCALES = (-2.5, 3.5)
 #: The search begins on every so-manieth sample, and goes on with all of them this near to what it found.
-_COARSE, _NEAR = 4, 0.2
+_COARSE, _NEAR = 4, 0.25
 #: A probability below this counts as this: one certain error must not decide the scale.
 _SMALLEST = 1e-7
 
@@ -72,9 +72,9 @@ def choose_scale(edge_logits, y, completion, method, *, weight=None, n_jobs=None
     else:
         low, high = _LOG_SCALES
         if len(y) >= 100 * _COARSE:
-            rough = _least(lambda log_scale: loss(log_scale, _COARSE), low, high, 0.1)
+            rough = _least(lambda log_scale: loss(log_scale, _COARSE), low, high, 0.15)
             low, high = rough - _NEAR, rough + _NEAR
-        _least(loss, low, high, 0.02)
+        _least(loss, low, high, 0.04)
     value, scale = min((value, scale) for scale, value in tried.items())
     return ScaleChoice(scale, value, np.array(sorted(tried.items())), losses[scale])
 

@@ -6,7 +6,7 @@ from pairloom.pipeline.drawn_samples import draw_samples
 from pairloom.pipeline.whitening import centring, within_classes
 
 #: Training samples whose out-of-fold logits calibrate the coupled model.
-CALIBRATION_SAMPLES = 3000
+CALIBRATION_SAMPLES = 2000
 
 
 class TrainingSet:
