@@ -317,8 +317,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             self.candidates_.append({"C": C, "whiten": t, "log_loss": choice.log_loss})
             losses[C, t] = choice.losses
             if own:
-                # A model without whitening is calibrated on more samples than it was compared on.
-                compared[C, t] = model, choice if whitened == (t is not None) else None
+                as_calibrated = whitened == (t is not None) or training.draws_are_the_same(most)
+                compared[C, t] = model, choice if as_calibrated else None
         best = min(self.candidates_, key=lambda row: row["log_loss"])
         self.C_, self.whiten_ = best["C"], best["whiten"]
         plain = self.C_, None

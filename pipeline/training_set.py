@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pairloom.pipeline.drawn_samples import draw_samples
+from pairloom.pipeline.drawn_samples import draw_samples, draws_by_class
 from pairloom.pipeline.whitening import centring, within_classes
 
 #: Training samples whose out-of-fold logits calibrate the coupled model.
@@ -29,6 +29,11 @@ class TrainingSet:
             others = np.delete(np.arange(len(self.classes)), calibrating)
             self._within = within_classes(self.X[others], self.classes[others])
         return self._within.whitening(shrinkage)
+
+    def draws_are_the_same(self, most):
+        """Whether every class is large enough to give as many samples with whitening as without."""
+        sizes = np.array([len(rows) for rows in self.members])
+        return np.array_equal(*(draws_by_class(sizes, most, whitened) for whitened in (False, True)))
 
     def drawn(self, most, settings, whitened):
         """Training samples that calibrate the coupled model, with their classes and folds."""
