@@ -29,6 +29,7 @@ from pairloom.pipeline.config import Config, differing_keys, digest_of
 from pairloom.pipeline.drawn_samples import draws_by_class
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.folds import fold_scheme
+from pairloom.pipeline.machines import scaled_cost
 from pairloom.pipeline.run_directory import RunShape
 
 __all__ = ["STAGES", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
@@ -261,16 +262,11 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         tensor_stored=_stores_tensor(config, 4 * N**2 * len(data.X_test)),
         synthetic=data.synthetic,
     )
-    cost = scaled_cost(data.X_train) if machine.C == "scale" else machine.C
+    spread = float(data.X_train.var(axis=0, dtype=np.float64).sum())
+    cost = scaled_cost(spread) if machine.C == "scale" else machine.C
     plan = Plan(config, data.fingerprints, shape, cost, _versions())
     plan.check_memory()
     return plan
-
-
-def scaled_cost(X: NDArray[np.float32]) -> float:
-    """10 / mean squared norm of the centred features: the C that C = "scale" stands for."""
-    spread = float(X.var(axis=0, dtype=np.float64).sum())
-    return 10.0 / spread if spread > 0 else 1.0
 
 
 def _draws(config: Config, rows: NDArray[np.int64]) -> int:

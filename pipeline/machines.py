@@ -61,6 +61,11 @@ class MachineSettings:
         return fold_scheme(self.folds, self.fit_on, self.calibration)
 
 
+def scaled_cost(spread: float) -> float:
+    """The C that C = "scale" stands for: 10 / mean squared norm of the centred features, their total variance."""
+    return 10.0 / spread if spread > 0 else 1.0
+
+
 class Machines(NamedTuple):
     """The M machines of each of E edges, as plain arrays. Class i of edge (i, j), i < j, is the positive one.
 

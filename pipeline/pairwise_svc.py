@@ -23,7 +23,7 @@ from pairloom.pipeline.coupling.couple import METHODS
 from pairloom.pipeline.estimator_model import train_estimator_model
 from pairloom.pipeline.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.logits import AffineLogits, collapse, out_of_fold_edge_logits
-from pairloom.pipeline.machines import MachineSettings
+from pairloom.pipeline.machines import MachineSettings, scaled_cost
 from pairloom.pipeline.pair_machines import PairMachines
 from pairloom.pipeline.pairwise_parameters import candidate_costs, check_parameters, is_auto, is_scale, one_of
 from pairloom.pipeline.requested_graph import requested_graph
@@ -329,15 +329,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def _cost(self, C, training):
         if not self._linear:
             return 10.0 if is_scale(C) else float(C)
-        spread = training.X.var(axis=0, dtype=np.float64).sum()
+        spread = float(training.X.var(axis=0, dtype=np.float64).sum())
         if spread > 0 and not LEAST_SPREAD < np.sqrt(spread) < MOST_SPREAD:
             raise ValueError(
                 f"PairwiseSVC: X must have a standard deviation between {LEAST_SPREAD:g} and {MOST_SPREAD:g}"
                 f" (root of the sum of its columns' variances), got {np.sqrt(spread):g}: scale the features."
             )
-        if not is_scale(C):
-            return float(C)
-        return float(10.0 / spread) if spread > 0 else 1.0
+        return scaled_cost(spread) if is_scale(C) else float(C)
 
     def _probe_graph(self, training):
         """A graph on which candidates are compared: the model's own, or a sparser one where that has far more pairs.

@@ -26,7 +26,7 @@ from pairloom.pipeline.completion_kernels import scatter
 from pairloom.pipeline.evaluation import confusion_counts
 from pairloom.pipeline.features import DATA_FOLDER, EMBEDDED, FeatureSet, load_features
 from pairloom.pipeline.linear_model import train_linear_model
-from pairloom.pipeline.machines import MachineSettings
+from pairloom.pipeline.machines import MachineSettings, scaled_cost
 from pairloom.pipeline.slab import couple_slab
 from pairloom.pipeline.whitening import centring
 
@@ -107,7 +107,7 @@ class TrainedTensor(NamedTuple):
 def paper_settings(X, seed=0) -> MachineSettings:
     """Machines as the paper trains them [S 2.3]: fitted on one fold of four, calibrated on the others."""
     spread = X.var(axis=0, dtype=np.float64).sum()
-    return MachineSettings(C=10.0 / spread, folds=4, fit_on="fold", seed=seed)
+    return MachineSettings(C=scaled_cost(float(spread)), folds=4, fit_on="fold", seed=seed)
 
 
 def train_tensor(

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pairloom import complete_logits, couple, graphs
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.coupling.couple import WEIGHTED
 
 PROBABILISTIC = [method for method in METHODS if method != "vote"]
 #: The tolerance that couple promises is 1e-6 a probability, estimated; the tests leave it some room.
@@ -192,12 +193,12 @@ def test_extreme_noise(method, dtype, n_classes, noisy_logits):
     assert p.sum(axis=1) == pytest.approx(1, abs=1e-6)
 
 
-@every_method
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("method", "weighted"),
+    [*((method, False) for method in METHODS), *((method, True) for method in WEIGHTED)],
+)
 def test_threads_do_not_change_a_bit(method, n_jobs, weighted, noisy_logits):
-    if weighted and method not in ("normal", "bradley_terry"):
-        pytest.skip("takes no weights")
     logits = noisy_logits(21, 203)
     n_ij = np.random.default_rng(0).uniform(1, 9, (21, 21))
     weights = n_ij + n_ij.T if weighted else None
