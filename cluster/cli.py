@@ -434,6 +434,7 @@ def _facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
         "test_samples": shape.samples,
         "edges": E,
         "share_of_pairs": E / (N * (N - 1) / 2),
+        "most_pairs": planned.most_pairs,
         "edges_per_tile": shape.edges_per_tile,
         "tiles": planned.units("machines"),
         "samples_per_slab": shape.samples_per_slab,
@@ -442,7 +443,7 @@ def _facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
         "bytes_per_worker": planned.worker_bytes(),
         "disk_bytes": planned.disk_bytes(),
         "seconds_per_pair": pair_seconds,
-        "seconds_of_training": E * pair_seconds,
+        "seconds_of_training": planned.most_pairs * pair_seconds,
         "workers": workers,
         "synthetic": shape.synthetic,
     }
@@ -454,13 +455,15 @@ def _print_facts(facts: dict[str, Any]) -> None:
         f"{facts['classes']} classes, {facts['features']} features"
         + (" (synthetic)" if facts["synthetic"] else ""),
         f"{facts['training_samples']} training samples, {facts['test_samples']} test samples",
-        f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)",
+        f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
+        + (f", growing to at most {facts['most_pairs']}" if facts["most_pairs"] > facts["edges"] else ""),
         f"{facts['tiles']} tiles of {facts['edges_per_tile']} pairs",
         f"{facts['slabs']} slabs of {facts['samples_per_slab']} samples, tensor {facts['tensor']}",
         f"memory of one task: {format_bytes(facts['bytes_per_worker'])}",
         f"disk: at most {format_bytes(sum(disk.values()))} "
         f"({', '.join(f'{name} {format_bytes(n)}' for name, n in disk.items())})",
-        f"training: {format_time(facts['seconds_of_training'])} on one worker "
+        f"training: {'at most ' if facts['most_pairs'] > facts['edges'] else ''}"
+        f"{format_time(facts['seconds_of_training'])} on one worker "
         f"({format_time(facts['seconds_per_pair'])} a pair, measured here)",
     ]
     click.echo("\n".join(lines))
@@ -469,7 +472,13 @@ def _print_facts(facts: dict[str, Any]) -> None:
 def _print_status(found: RunStatus) -> None:
     click.echo(f"{found.directory}: {found.state}")
     for stage, (done, total) in found.stages.items():
-        click.echo(f"  {stage:>13}  {done} of {total}")
+        if total:
+            click.echo(f"  {stage:>13}  {done} of {total}")
+    for number, wave in enumerate(found.waves):
+        click.echo(
+            f"wave {number}: {wave['pairs']} pairs, out-of-fold log loss {wave['log_loss']:.4f}, "
+            f"accuracy {wave['accuracy']:.4f}"
+        )
     if found.driver:
         click.echo(f"driver: {found.driver}")
     for path in found.damaged:

@@ -8,14 +8,17 @@ cluster otherwise.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from distributed import Client
 
+from pairloom.cluster.growth import judged_waves, next_plan, reason_to_stop, regrown
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import Stop, Waves
@@ -25,6 +28,7 @@ from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
 from pairloom.pipeline.config import Config
 from pairloom.pipeline.drawn_samples import DrawnSamples, draw_samples
 from pairloom.pipeline.features import FeatureSet, load_features
+from pairloom.pipeline.growth_wave import Wave
 from pairloom.pipeline.report import write_report
 from pairloom.pipeline.run_directory import stamp_groups
 
@@ -107,10 +111,10 @@ def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool 
     differing = old.differing_keys(config, fresh.fingerprints if fresh else old.fingerprints)
     if differing and not (update and fresh):
         listed = "\n".join(f"  {line}" for line in differing)
-        hint = _what_update_would_do(fresh, old)
+        hint = _what_update_would_do(regrown(directory, fresh) if fresh else None, old)
         raise Mismatch(f"{directory} was made from something else:\n{listed}\n{hint}")
     # An unchanged run keeps its own edges: those of another machine could differ by a rounding error.
-    plan = fresh if differing and fresh else replace(old, config=config)
+    plan = regrown(directory, fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
     plan.write(directory)
     return plan
 
@@ -118,8 +122,9 @@ def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool 
 def _what_update_would_do(fresh: Plan | None, old: Plan) -> str:
     if fresh is None:
         return "The data are gone, so the run can only be resumed as it was."
-    kept = [stage for stage in STAGES if fresh.keys[stage] == old.keys[stage]]
-    again = [stage for stage in STAGES if stage not in kept]
+    concerned = [stage for stage in STAGES if fresh.keys[stage] or old.keys[stage]]
+    kept = [stage for stage in concerned if fresh.keys[stage] == old.keys[stage]]
+    again = [stage for stage in concerned if stage not in kept]
     return f"With --update it would keep {', '.join(kept) or 'nothing'} and compute {', '.join(again)} again."
 
 
@@ -144,69 +149,101 @@ def drive(
 ) -> None:
     """Do everything of a run, or of some of its stages, that is not done. The caller holds the lock."""
     _sweep(directory)
-    for path in stamp_groups(directory, plan.shape):
-        say(directory, f"stamped {path}")
-    unfinished = _forget_damage(directory, plan, which, progress)
+    _forget_damage(directory, plan, which, progress)
+    growing = plan.config.growth is not None and "growth" in which
+    grown = which.index("growth") + 1 if growing else 0
     with contextlib.ExitStack() as stack:
-        client: Client | None = None
-        for stage, units in unfinished.items():
-            progress.begin(stage, plan.units(stage) - len(units), plan.units(stage))
-            if stage in _LOCAL_STAGES:
-                receipts = _run_here(directory, plan, stage, units, data)
-            elif units:
-                client = client or stack.enter_context(connect())
-                receipts = iter(_waves(client, directory, plan, stage, units, stop, progress))
-            else:
-                continue
-            for receipt in receipts:
-                progress.advance(receipt)
-                stop.raise_if_requested()
+        session = _Session(
+            directory, data, functools.cache(lambda: stack.enter_context(connect())), stop, progress
+        )
+        if growing:
+            plan = _grow(session, plan, which[:grown])
+        session.run(plan, which[grown:])
 
 
-def _forget_damage(
-    directory: Path, plan: Plan, which: tuple[str, ...], progress: Progress
-) -> dict[str, list[int]]:
-    """Take what is damaged out of the ledger, so that no worker believes it, and say what it was."""
+def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
+    """Train and judge, wave after wave, until the budget is spent; return the plan of what was grown."""
+    began: float | None = None
+    while True:
+        session.run(plan, which)
+        waves = judged_waves(session.directory, plan)
+        session.tell_wave(waves)
+        now = time.monotonic()
+        # Not from the beginning of the run: what has to be made first would use up the budget.
+        began = now if began is None else began
+        if (reason := reason_to_stop(plan, waves, now - began)) is not None:
+            session.progress.note(f"Grown to {len(plan.shape.edges)} pairs: {reason}.")
+            return plan
+        plan = next_plan(plan, waves)
+        plan.write(session.directory)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """One driver at work on a run directory."""
+
+    directory: Path
+    data: FeatureSet | None
+    client: Callable[[], Client]
+    stop: Stop
+    progress: Progress
+
+    def run(self, plan: Plan, which: tuple[str, ...]) -> None:
+        """Do the units of some stages that the ledger does not have."""
+        for path in stamp_groups(self.directory, plan.shape):
+            say(self.directory, f"stamped {path}")
+        for stage in which:
+            done = {entry.unit for entry in Ledger(self.directory).claimed(stage, plan.keys[stage])}
+            units = [unit for unit in range(plan.units(stage)) if unit not in done]
+            self.progress.begin(stage, len(done), plan.units(stage))
+            for receipt in self._receipts(plan, stage, units) if units else ():
+                self.progress.advance(receipt)
+                self.stop.raise_if_requested()
+
+    def _receipts(self, plan: Plan, stage: str, units: list[int]) -> Iterable[Receipt]:
+        if stage in _LOCAL_STAGES:
+            return _run_here(self.directory, plan, stage, units, self.data)
+        keys = {unit: plan.keys[stage][unit] for unit in units}
+        retries, note = plan.config.cluster.retries, self.progress.note
+        return Waves(self.client(), self.directory, stage, keys, retries, self.stop, note)
+
+    def tell_wave(self, waves: list[Wave]) -> None:
+        """Say how good the model is after its last wave."""
+        last = waves[-1]
+        line = f"{last.pairs} pairs: out-of-fold log loss {last.log_loss:.4f}, accuracy {last.accuracy:.4f}"
+        self.progress.note(line)
+        say(self.directory, f"wave {len(waves) - 1}: {line}")
+
+
+def _forget_damage(directory: Path, plan: Plan, which: tuple[str, ...], progress: Progress) -> None:
+    """Take what is damaged out of the ledger, so that nobody believes it, and say what it was."""
     ledger = Ledger(directory)
-    unfinished = unfinished_units(directory, plan, which)
-    for stage, units in unfinished.items():
+    for stage, units in unfinished_units(directory, plan, which).items():
         for unit in units:
             entry = ledger.read(stage, unit)
-            if entry is not None and entry.key == plan.keys[stage]:
+            if entry is not None and entry.key == plan.keys[stage][unit]:
                 damage = ", ".join(ledger.damaged_files(entry))
                 progress.note(f"{stage} {unit} is computed again: {damage} damaged or missing")
                 say(directory, f"damaged {damage}")
             ledger.forget(stage, unit)
-    return unfinished
-
-
-def _waves(
-    client: Client,
-    directory: Path,
-    plan: Plan,
-    stage: str,
-    units: list[int],
-    stop: Stop,
-    progress: Progress,
-) -> Waves:
-    retries = plan.config.cluster.retries
-    return Waves(client, directory, stage, plan.keys[stage], units, retries, stop, progress.note)
 
 
 def _run_here(
     directory: Path, plan: Plan, stage: str, units: list[int], data: FeatureSet | None
 ) -> Iterator[Receipt]:
-    if units and data is None and stage != "report":
+    if data is None and stage != "report":
         data = load_data(plan.config)
+    work = _local_work(directory, plan, stage, data)
     for unit in units:
-        yield run_unit(directory, stage, unit, plan.keys[stage], _local_work(directory, plan, stage, data))
+        yield run_unit(directory, stage, unit, plan.keys[stage][unit], work)
 
 
 def _local_work(
     directory: Path, plan: Plan, stage: str, data: FeatureSet | None
 ) -> Callable[[int], list[Path]]:
     if stage == "report":
-        return lambda unit: write_report(directory, plan.shape, _work_seconds(directory, plan))
+        waves = judged_waves(directory, plan)
+        return lambda unit: write_report(directory, plan.shape, _work_seconds(directory, plan), waves)
     assert data is not None
     works: dict[str, Callable[[int], list[Path]]] = {
         "features": lambda unit: stages.store_classes(directory, data, plan.class_blocks[unit]),

@@ -3,14 +3,14 @@
 A chunk on disk says nothing: the process that was writing it may have been killed, or may have worked from
 another configuration. Done means an entry in the ledger: one small file for each finished unit of work (a
 tile, a slab), written last and atomically, with the digest of every file that the unit wrote and the key of
-what it was computed from. An entry is believed while its own checksum holds, its key is the key of the plan,
+what it was computed from. An entry is believed while its own checksum holds, its key is that of the plan,
 and the files are still what it says. Everything else is computed again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,16 +70,16 @@ class Ledger:
         moved = (entry.stage, entry.unit) != (stage, unit)
         return None if moved or seal != digest_of(content) else entry
 
-    def claimed(self, stage: str, key: str) -> Iterator[Entry]:
-        """Entries of a stage under this key, their files not looked at."""
-        for path in sorted((self.directory / "ledger" / stage).glob("*.json")):
-            entry = self.read(stage, int(path.stem)) if path.stem.isdecimal() else None
+    def claimed(self, stage: str, keys: Sequence[str]) -> Iterator[Entry]:
+        """Entries of a stage under the keys of its units, their files not looked at."""
+        for unit, key in enumerate(keys):
+            entry = self.read(stage, unit)
             if entry is not None and entry.key == key:
                 yield entry
 
-    def verified(self, stage: str, key: str) -> tuple[list[Entry], list[str]]:
-        """Entries of a stage under this key whose files are as recorded, and the files that are not."""
-        entries = list(self.claimed(stage, key))
+    def verified(self, stage: str, keys: Sequence[str]) -> tuple[list[Entry], list[str]]:
+        """Entries of a stage under these keys whose files are as recorded, and the files that are not."""
+        entries = list(self.claimed(stage, keys))
         with ThreadPoolExecutor() as threads:
             damages = list(threads.map(self.damaged_files, entries))
         sound = [entry for entry, damage in zip(entries, damages, strict=True) if not damage]

@@ -6,8 +6,8 @@ import functools
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,13 @@ from pairloom.pipeline.config import Config, differing_keys, digest_of
 from pairloom.pipeline.drawn_samples import draws_by_class
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.folds import fold_scheme
+from pairloom.pipeline.growth_wave import usual_wave
 from pairloom.pipeline.machines import scaled_cost
 from pairloom.pipeline.run_directory import RunShape
 
 __all__ = ["STAGES", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
 
-FORMAT = 1
+FORMAT = 2
 
 STAGES = (
     "features",
@@ -43,6 +44,7 @@ STAGES = (
     "whitening",
     "machines",
     "draw_logits",
+    "growth",
     "calibration",
     "logits",
     "probabilities",
@@ -77,6 +79,9 @@ class Plan:
         Sizes, edges in the order of the tiles, and chunks.
     cost
         The C of the machines, found from the data where the configuration leaves it to them.
+    waves
+        How many edges there are after each wave of growth, the graph of the start being the first. A run that
+        does not grow has no waves but that one.
     versions
         Of pairloom and of the packages that its numbers come from.
     """
@@ -85,6 +90,7 @@ class Plan:
     fingerprints: dict[str, str]
     shape: RunShape
     cost: float
+    waves: tuple[int, ...]
     versions: dict[str, str]
 
     @property
@@ -98,48 +104,83 @@ class Plan:
         return pieces(self.shape.samples, self.shape.samples_per_slab)
 
     @property
+    def most_pairs(self) -> int:
+        """How many edges the run may come to have."""
+        growth, E = self.config.growth, len(self.shape.edges)
+        return E if growth is None else max(E, growth.budget.most_pairs(len(self.shape.classes)))
+
+    def pairs_to_propose(self, wave: int) -> int:
+        """How many edges the wave after this one has: enough to end with a whole tile.
+
+        A wave that ended within a tile would have that tile trained again with the next one.
+        """
+        assert self.config.growth is not None
+        pairs, T = self.waves[wave], self.shape.edges_per_tile
+        size = self.config.growth.wave or usual_wave(pairs, len(self.shape.classes))
+        return -(-(pairs + size) // T) * T - pairs
+
+    def grown_by(self, edges: Sequence[tuple[int, int]], *, new_wave: bool) -> Plan:
+        """The plan with more edges: those of another wave, or the rest of the last one."""
+        grown = np.concatenate([self.shape.edges, np.array(edges, np.int64).reshape(-1, 2)])
+        before = self.waves if new_wave else self.waves[:-1]
+        return replace(self, shape=self.shape._replace(edges=grown), waves=(*before, len(grown)))
+
+    @property
     def class_blocks(self) -> list[slice]:
         """Slices of the class axis that are put into the feature store together."""
         return pieces(len(self.shape.classes), _CLASSES_PER_UNIT)
 
     def units(self, stage: str) -> int:
         """How many units of work a stage has."""
-        pieces_of = {
-            "features": self.class_blocks,
-            "samples": self.slabs,
-            "draws": range(bool(self.shape.draws)),
-            "machines": self.tiles,
-            "draw_logits": self.tiles if self.shape.draws else [],
-            "calibration": self.shape.methods,
-            "logits": self.tiles,
-            "probabilities": self.slabs,
-        }
-        return len(pieces_of[stage]) if stage in pieces_of else 1
+        return len(self.keys[stage])
 
     @functools.cached_property
-    def keys(self) -> dict[str, str]:
-        """Digest, for each stage, of everything that its results depend on.
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """For each unit of each stage, the digest of everything that its result depends on.
 
-        A stage's key holds the keys of the stages it reads, so a change is felt exactly where it matters:
-        other coupling methods leave the machines' key alone, other test samples too.
+        A key holds the keys of what the unit reads, so a change is felt exactly where it matters: other
+        coupling methods leave the machines alone, other test samples too, and a tile of machines knows of no
+        edges but its own.
         """
         settings, shape = self.config.result_settings(), self.shape
         seed = settings["run"]["seed"]
-        keys: dict[str, str] = {}
-        keys["features"] = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
-        keys["samples"] = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
-        keys["draws"] = digest_of([keys["features"], shape.draws, settings["machine"]["folds"], seed])
+        features = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
+        samples = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
+        draws = digest_of([features, shape.draws, settings["machine"]["folds"], seed])
         # The covariance is found from the samples that are not drawn.
-        left_out = keys["draws"] if shape.whitened else None
-        keys["whitening"] = digest_of([keys["features"], settings["machine"]["whiten"], left_out])
-        edges = [shape.edges.tolist(), shape.edges_per_tile]
-        keys["machines"] = digest_of([keys["whitening"], settings["machine"], self.cost, edges, seed])
-        keys["draw_logits"] = digest_of([keys["machines"], keys["draws"]])
-        keys["calibration"] = digest_of([keys["draw_logits"], shape.methods])
-        keys["logits"] = digest_of([keys["machines"], keys["samples"]])
-        coupled = [keys["logits"], keys["calibration"], shape.methods, shape.tensor_stored]
-        keys["probabilities"] = keys["report"] = digest_of(coupled)
-        return keys
+        left_out = draws if shape.whitened else None
+        whitening = digest_of([features, settings["machine"]["whiten"], left_out])
+        machine = digest_of([whitening, settings["machine"], self.cost, shape.edges_per_tile, seed])
+        machines = [digest_of([machine, shape.edges[tile].tolist()]) for tile in self.tiles]
+        draw_logits = [digest_of([key, draws]) for key in machines if shape.draws]
+        growth = [digest_of([machine, draws, *self._wave_facts(wave)]) for wave in range(self._judged)]
+        calibration = [digest_of([draw_logits, method]) for method in shape.methods]
+        logits = [digest_of([key, samples]) for key in machines]
+        coupled = digest_of([logits, calibration, shape.methods, shape.tensor_stored])
+        return {
+            "features": (features,) * len(self.class_blocks),
+            "samples": (samples,) * len(self.slabs),
+            "draws": (draws,) * bool(shape.draws),
+            "whitening": (whitening,),
+            "machines": tuple(machines),
+            "draw_logits": tuple(draw_logits),
+            "growth": tuple(growth),
+            "calibration": tuple(calibration),
+            "logits": tuple(logits),
+            "probabilities": (coupled,) * len(self.slabs),
+            "report": (digest_of([coupled, growth]),),
+        }
+
+    @property
+    def _judged(self) -> int:
+        """How many waves are judged: all of them, if the run grows at all."""
+        return 0 if self.config.growth is None else len(self.waves)
+
+    def _wave_facts(self, wave: int) -> list[Any]:
+        """What the judgement of a wave depends on besides the machines' settings and the drawn samples."""
+        assert self.config.growth is not None
+        edges = self.shape.edges[: self.waves[wave]].tolist()
+        return [edges, self.shape.methods[0], self.config.growth.cost, self.pairs_to_propose(wave)]
 
     def tensor_bytes(self) -> int:
         """Size of the completed (class, class, sample) tensor."""
@@ -153,14 +194,14 @@ class Plan:
         training = (
             4 * D * (touched * max(shape.rows) + 2 * shape.edges_per_tile * shape.machines_per_edge + D)
         )
-        coupling = 4 * shape.samples_per_slab * (3 * N**2 + 2 * len(shape.edges))
-        calibration = 4 * shape.draws * 3 * len(shape.edges)
+        coupling = 4 * shape.samples_per_slab * (3 * N**2 + 2 * self.most_pairs)
+        calibration = 4 * shape.draws * 3 * self.most_pairs
         return max(training, coupling, calibration)
 
     def disk_bytes(self) -> dict[str, int]:
         """Upper bounds of what is written, before compression."""
         shape = self.shape
-        E, N, R, D = len(shape.edges), len(shape.classes), shape.samples, shape.features
+        E, N, R, D = self.most_pairs, len(shape.classes), shape.samples, shape.features
         return {
             "features.zarr": 4 * D * (sum(shape.rows) + R + shape.draws + D * shape.whitened + 1),
             "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40) + 16),
@@ -218,6 +259,7 @@ class Plan:
             "fingerprints": self.fingerprints,
             "shape": shape,
             "cost": self.cost,
+            "waves": self.waves,
             "versions": self.versions,
         }
 
@@ -226,8 +268,14 @@ class Plan:
         shape: dict[str, Any] = dict(content["shape"])
         shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "methods")}
         shape["edges"] = np.array(shape["edges"], dtype=np.int64).reshape(-1, 2)
-        config = Config.model_validate(content["config"])
-        return cls(config, content["fingerprints"], RunShape(**shape), content["cost"], content["versions"])
+        return cls(
+            config=Config.model_validate(content["config"]),
+            fingerprints=content["fingerprints"],
+            shape=RunShape(**shape),
+            cost=content["cost"],
+            waves=tuple(content["waves"]),
+            versions=content["versions"],
+        )
 
 
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
@@ -242,8 +290,10 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     N, D = len(data.classes), data.X_train.shape[1]
     rows = np.bincount(data.y_train, minlength=N)
     _check_folds(config.machine.folds, rows, data.classes)
-    pair_rows = 2 * float(rows.mean())
+    pair_rows, edges = 2 * float(rows.mean()), _edges(config, data)
     T = config.run.edges_per_tile or default_edges_per_tile(pair_rows, D, config.machine.folds)
+    # Chunks of a graph that grows must not.
+    T = min(T, len(edges))
     r = config.run.samples_per_slab or default_samples_per_slab(N)
     machine = config.machine
     shape = RunShape(
@@ -252,7 +302,7 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         features=D,
         samples=len(data.X_test),
         labelled=data.y_test is not None,
-        edges=order_by_blocks(_edges(config, data), T),
+        edges=order_by_blocks(edges, T),
         machines_per_edge=fold_scheme(machine.folds, machine.fit_on, machine.calibration).n_machines,
         whitened=machine.whiten != "none",
         draws=_draws(config, rows),
@@ -264,7 +314,8 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     )
     spread = float(data.X_train.var(axis=0, dtype=np.float64).sum())
     cost = scaled_cost(spread) if machine.C == "scale" else machine.C
-    plan = Plan(config, data.fingerprints, shape, cost, _versions())
+    plan = Plan(config, data.fingerprints, shape, cost, (len(edges),), _versions())
+    _check_budget(plan)
     plan.check_memory()
     return plan
 
@@ -282,6 +333,18 @@ def _edges(config: Config, data: FeatureSet) -> NDArray[np.int64]:
     if graphs.needs_distances(config.graph.family):
         parameters["distances"] = mean_distances(data.X_train, data.y_train, N)
     return np.asarray(graphs.edge_array(graphs.build(config.graph.family, N, **parameters)), dtype=np.int64)
+
+
+def _check_budget(plan: Plan) -> None:
+    """Raise if a run would have to end before it begins to grow."""
+    if plan.config.growth is None:
+        return
+    start, N, budget = plan.waves[0], len(plan.shape.classes), plan.config.growth.budget
+    share = start / (N * (N - 1) / 2)
+    if budget.pairs is not None and budget.pairs < start:
+        raise ValueError(f"growth.pairs must be at least {start}, those of the start, got {budget.pairs}")
+    if budget.share is not None and budget.most_pairs(N) < start:
+        raise ValueError(f"growth.share must be at least {share:.4f}, that of the start, got {budget.share}")
 
 
 def _stores_tensor(config: Config, tensor_bytes: int) -> bool:

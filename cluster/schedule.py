@@ -7,7 +7,7 @@ import errno
 import statistics
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -97,10 +97,8 @@ class Waves:
     ----------
     client, directory, stage
         Where, and what.
-    key
-        Key of the stage in the driver's plan.
     units
-        Numbers of the units, in the order in which they should be begun.
+        Numbers of the units, in the order in which they should be begun, and their keys.
     retries
         How often a unit may lose its worker, beyond what Dask allows it, before the run gives up.
     stop
@@ -114,15 +112,14 @@ class Waves:
         client: Client,
         directory: Path,
         stage: str,
-        key: str,
-        units: Iterable[int],
+        units: Mapping[int, str],
         retries: int,
         stop: Stop,
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._client, self._retries, self._stop, self._note = client, retries, stop, note
-        self._task = Task(str(directory), stage, (), key, pairloom.__version__)
-        self._pending = deque(units)
+        self._task = Task(str(directory), stage, {}, pairloom.__version__)
+        self._keys, self._pending = units, deque(units)
         self._losses: Counter[int] = Counter()
         self._pace = _Pace()
         self._under_way: dict[Future[list[Receipt]], tuple[int, ...]] = {}
@@ -159,7 +156,8 @@ class Waves:
             # A key of its own for every submission: Dask would answer a known key with the old, failed,
             # result.
             name = f"{self._task.stage}-{batch[0]}-{uuid.uuid4().hex[:8]}"
-            future = self._client.submit(run_task, self._task._replace(units=batch), key=name)
+            task = self._task._replace(units={unit: self._keys[unit] for unit in batch})
+            future = self._client.submit(run_task, task, key=name)
             self._under_way[future] = batch
             finished.add(future)
 

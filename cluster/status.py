@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from pairloom.cluster.growth import judged_waves
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import SUBMITTED, Driver, newest_driver
 from pairloom.cluster.plan import STAGES, Plan
+from pairloom.pipeline.report import judgement
 from pairloom.pipeline.run_directory import run_groups
 from pairloom.pipeline.zarr_layout import differing_files
 
@@ -17,12 +19,14 @@ __all__ = ["RunStatus", "run_status"]
 class RunStatus(NamedTuple):
     """State of a run: ``submitted``, ``running``, ``finished``, or ``unfinished`` and to be resumed.
 
-    ``stages`` counts units done and units in all; ``damaged`` is empty unless files were verified.
+    ``stages`` counts units done and units in all; ``waves`` tells how good a run that grows was after each;
+    ``damaged`` is empty unless files were verified.
     """
 
     directory: str
     state: str
     stages: dict[str, tuple[int, int]]
+    waves: list[dict[str, float]]
     driver: str | None
     damaged: list[str]
 
@@ -44,7 +48,14 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
         damaged += _damaged_metadata(directory, plan)
     driver, alive = newest_driver(directory)
     finished = not damaged and all(done == total for done, total in stages.values())
-    return RunStatus(str(directory), _state(driver, alive, finished), stages, _told(driver, alive), damaged)
+    return RunStatus(
+        directory=str(directory),
+        state=_state(driver, alive, finished),
+        stages=stages,
+        waves=[judgement(wave) for wave in judged_waves(directory, plan)],
+        driver=_told(driver, alive),
+        damaged=damaged,
+    )
 
 
 def _state(driver: Driver | None, alive: bool, finished: bool) -> str:

@@ -24,12 +24,14 @@ __all__ = ["Receipt", "StaleTask", "Task", "VersionMismatch", "run_task", "run_u
 
 
 class Task(NamedTuple):
-    """Some units of one stage of the run in ``directory``. ``key`` and ``version`` are the driver's."""
+    """Some units of one stage of the run in ``directory``, each with its key in the driver's plan.
+
+    ``version`` is the driver's.
+    """
 
     directory: str
     stage: str
-    units: tuple[int, ...]
-    key: str
+    units: dict[int, str]
     version: str
 
 
@@ -57,16 +59,16 @@ def run_task(task: Task) -> list[Receipt]:
             f"the driver has pairloom {task.version}, the worker on {_here()} has {pairloom.__version__}"
         )
     warnings.showwarning = functools.partial(_log_warning, Path(task.directory))
-    return [_run_wanted(task, unit) for unit in task.units]
+    return [_run_wanted(task, unit, key) for unit, key in task.units.items()]
 
 
-def _run_wanted(task: Task, unit: int) -> Receipt:
+def _run_wanted(task: Task, unit: int, key: str) -> Receipt:
     """Do a unit of a task, unless its driver is gone and the run directory has been given another plan."""
     directory = Path(task.directory)
     plan = _plan(directory)
-    if plan.keys[task.stage] != task.key:
+    if plan.keys[task.stage][unit : unit + 1] != (key,):
         raise StaleTask(f"{directory}: a task of an older plan was dropped")
-    return run_unit(directory, task.stage, unit, task.key, _work(directory, plan, task.stage))
+    return run_unit(directory, task.stage, unit, key, _work(directory, plan, task.stage))
 
 
 def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[int], list[Path]]) -> Receipt:
@@ -96,14 +98,22 @@ def _work(directory: Path, plan: Plan, stage: str) -> Callable[[int], list[Path]
     shape, settings = plan.shape, machine_settings(plan)
     works: dict[str, Callable[[int], list[Path]]] = {
         "machines": lambda unit: stages.train_tile(
-            directory, shape, plan.keys["whitening"], settings, plan.tiles[unit]
+            directory, shape, plan.keys["whitening"][0], settings, plan.tiles[unit]
         ),
         "draw_logits": lambda unit: stages.apply_tile_to_draws(directory, shape, settings, plan.tiles[unit]),
+        "growth": lambda unit: _judge_wave(directory, plan, unit),
         "calibration": lambda unit: stages.choose_method_scale(directory, shape, unit),
         "logits": lambda unit: stages.apply_tile(directory, shape, settings, plan.tiles[unit], plan.slabs),
         "probabilities": lambda unit: stages.couple_samples(directory, shape, plan.slabs[unit]),
     }
     return works[stage]
+
+
+def _judge_wave(directory: Path, plan: Plan, wave: int) -> list[Path]:
+    growth = plan.config.growth
+    assert growth is not None
+    pairs, most = plan.waves[wave], plan.pairs_to_propose(wave)
+    return stages.judge_model(directory, plan.shape, wave, pairs, growth.cost, most, plan.config.run.seed)
 
 
 def machine_settings(plan: Plan) -> MachineSettings:

@@ -13,6 +13,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pairloom.pipeline.growth_budget import GrowthBudget
+from pairloom.pipeline.growth_wave import GrowthCost
+
 __all__ = [
     "CalibrationConfig",
     "ClusterConfig",
@@ -21,6 +24,7 @@ __all__ = [
     "CouplingConfig",
     "DataConfig",
     "GraphConfig",
+    "GrowthConfig",
     "MachineConfig",
     "RunConfig",
     "SlurmConfig",
@@ -123,6 +127,37 @@ class CalibrationConfig(_Section):
     samples: int = Field(2000, ge=1, description="training samples whose out-of-fold logits choose the scale")
 
 
+class GrowthConfig(_Section):
+    """How the graph grows, wave by wave, from the one that `graph` names. Whatever is reached first ends it.
+
+    Nothing here but `cost` and `wave` changes a result, only how far it goes: the others may be raised later.
+    """
+
+    cost: GrowthCost = "confusion"
+    wave: int | None = Field(None, ge=1, description="pairs added at a time; default: a fifth more")
+    pairs: int | None = Field(None, ge=1, description="pairs in the end, those of the start among them")
+    share: float | None = Field(None, gt=0, le=1, description="the same as a share of all pairs")
+    seconds: float | None = Field(None, gt=0, description="of growing, counted anew when a run is resumed")
+    # two waves in a row that lessen the out-of-fold log loss by less than this share of it end the growth
+    plateau: float | Literal["never"] = 0.01
+
+    @field_validator("plateau")
+    @classmethod
+    def _share(cls, plateau: float | str) -> float | str:
+        if not isinstance(plateau, str) and not 0 <= plateau < 1:
+            raise ValueError("must be from 0 to below 1, or 'never'")
+        return plateau
+
+    @property
+    def budget(self) -> GrowthBudget:
+        """How far it may go."""
+        return GrowthBudget(**self.model_dump(include={"pairs", "share", "seconds", "plateau"}))
+
+
+#: Families in which all classes have a common neighbour, so that every missing pair can be completed.
+GROWING_FAMILIES = ("star", "bipartite", "hub_neighbours", "complete")
+
+
 class SlurmConfig(_Section):
     """Jobs that a SLURM scheduler starts, in the words of ``dask_jobqueue.SLURMCluster``."""
 
@@ -189,17 +224,34 @@ class Config(_Section):
     machine: MachineConfig = MachineConfig()
     coupling: CouplingConfig = CouplingConfig()
     calibration: CalibrationConfig = CalibrationConfig()
+    growth: GrowthConfig | None = None
     cluster: ClusterConfig = ClusterConfig()
     run: RunConfig = RunConfig()
 
+    @model_validator(mode="after")
+    def _growth_has_a_start_and_judges(self) -> Self:
+        if self.growth is None:
+            return self
+        if self.graph.family not in GROWING_FAMILIES:
+            known = ", ".join(GROWING_FAMILIES)
+            raise ValueError(f"graph.family must be one of {known} to grow from, got {self.graph.family!r}")
+        if self.calibration.level == "none":
+            raise ValueError('calibration.level must be "scale" with [growth]: drawn samples judge the waves')
+        return self
+
     def result_settings(self) -> dict[str, Any]:
-        """The part that decides the result: neither where it is computed, nor what the run is called.
+        """The part that decides the result: not where it is computed, how far it has grown, or what it is called.
 
         The data are recognised by their fingerprint, so the path of their file is left out too.
         """
         return self.model_dump(
             mode="json",
-            exclude={"cluster": True, "data": {"features", "test"}, "run": {"name", "memory_limit"}},
+            exclude={
+                "cluster": True,
+                "data": {"features", "test"},
+                "growth": {"pairs", "share", "seconds", "plateau"},
+                "run": {"name", "memory_limit"},
+            },
         )
 
 

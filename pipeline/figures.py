@@ -12,8 +12,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom.pipeline.evaluation import Reliability, Scores
+from pairloom.pipeline.growth_wave import Wave
 
-__all__ = ["accuracy_figure", "confusion_figure", "graph_figure", "reliability_figure", "save_figure"]
+__all__ = [
+    "accuracy_figure",
+    "confusion_figure",
+    "graph_figure",
+    "growth_figure",
+    "reliability_figure",
+    "save_figure",
+]
 
 _INK, _ACCENT, _PALE = "#222222", "#3465a4", "#b8c7dd"
 
@@ -94,6 +102,20 @@ def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
         nx.draw_networkx_labels(graph, above, dict(enumerate(classes)), ax=axes, font_size=6)
     axes.set_title(title)
     axes.axis("off")
+    return figure
+
+
+def growth_figure(waves: Sequence[Wave], title: str) -> Figure:
+    """Log loss and accuracy after every wave, on samples that the machines had not seen."""
+    figure = Figure(figsize=(7, 5.5), layout="constrained")
+    loss, accuracy = figure.subplots(2, 1, sharex=True)
+    pairs = [wave.pairs for wave in waves]
+    loss.plot(pairs, [wave.log_loss for wave in waves], marker="o", markersize=4, color=_ACCENT)
+    accuracy.plot(pairs, [wave.accuracy for wave in waves], marker="o", markersize=4, color=_ACCENT)
+    loss.set(ylabel="out-of-fold log loss", title=title)
+    accuracy.set(xlabel="trained pairs", ylabel="out-of-fold accuracy")
+    for axes in (loss, accuracy):
+        axes.grid(alpha=0.3)
     return figure
 
 

@@ -6,7 +6,7 @@ import csv
 import html
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +17,36 @@ from numpy.typing import NDArray
 from pairloom.pipeline import figures
 from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.evaluation import confusion_counts, reliability, scores, worst_pairs
+from pairloom.pipeline.growth_wave import Wave
 from pairloom.pipeline.run_directory import RunShape, open_group
 from pairloom.pipeline.stages import model_graph
 from pairloom.pipeline.zarr_layout import read_whole
 
-__all__ = ["table_rows", "write_report"]
+__all__ = ["judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
 
 
-def write_report(directory: Path, shape: RunShape, seconds: Mapping[str, float]) -> list[Path]:
+def write_report(
+    directory: Path, shape: RunShape, seconds: Mapping[str, float], waves: Sequence[Wave] = ()
+) -> list[Path]:
     """Write ``report/`` from the stored probabilities and return its files.
 
     Parameters
     ----------
     seconds
         Work in each stage, for the table.
+    waves
+        What was found after each wave of a run that grows.
     """
     probabilities = _probabilities(directory, shape)
     labels = read_whole(open_group(directory, "features.zarr")["label"]) if shape.labelled else None
     metrics = _metrics(shape, probabilities, labels, seconds)
+    if waves:
+        metrics["growth"] = [judgement(wave) for wave in waves]
     folder = directory / "report"
     folder.mkdir(exist_ok=True)
-    drawn = _figures(shape, probabilities, labels)
+    drawn = _figures(shape, probabilities, labels, waves)
     pictures = [file for name, figure in drawn for file in figures.save_figure(figure, folder / name)]
     texts = {
         "metrics.json": json.dumps(metrics, indent=1) + "\n",
@@ -81,13 +88,23 @@ def _metrics(
     }
 
 
+def judgement(wave: Wave) -> dict[str, float]:
+    """How good a growing model was after a wave, as it stands in a report or a status."""
+    return {"pairs": wave.pairs, "log_loss": wave.log_loss, "accuracy": wave.accuracy}
+
+
 def _figures(
-    shape: RunShape, probabilities: Mapping[str, NDArray[np.float32]], labels: NDArray[np.int32] | None
+    shape: RunShape,
+    probabilities: Mapping[str, NDArray[np.float32]],
+    labels: NDArray[np.int32] | None,
+    waves: Sequence[Wave],
 ) -> Iterator[tuple[str, Figure]]:
     note = " (synthetic features)" if shape.synthetic else ""
     N, E = len(shape.classes), len(shape.edges)
     title = f"{N} classes, {E} trained pairs{note}"
     yield "graph", figures.graph_figure(model_graph(shape), shape.classes, title)
+    if waves:
+        yield "growth", figures.growth_figure(waves, f"Growth in {len(waves) - 1} waves{note}")
     if labels is None:
         return
     scored = {method: scores(p, labels) for method, p in probabilities.items()}

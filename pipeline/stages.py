@@ -8,6 +8,7 @@ it writes the same bytes.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -16,12 +17,14 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.calibration import choose_scale
 from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.drawn_samples import DrawnSamples
 from pairloom.pipeline.feature_store import read_classes, read_whitening
 from pairloom.pipeline.features import FeatureSet
+from pairloom.pipeline.growth_wave import GrowthCost, Wave, judge_wave
 from pairloom.pipeline.linear_model import LinearModel
 from pairloom.pipeline.logits import collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import Machines, MachineSettings, train_edges
@@ -35,8 +38,10 @@ __all__ = [
     "choose_method_scale",
     "couple_logits",
     "couple_samples",
+    "judge_model",
     "model_graph",
     "read_machines",
+    "read_wave",
     "store_classes",
     "store_draws",
     "store_samples",
@@ -153,8 +158,33 @@ def choose_method_scale(directory: Path, shape: RunShape, method: int) -> list[P
 
 def _likeliest_scale(directory: Path, shape: RunShape, method: str) -> float:
     classes = read_whole(open_group(directory, "features.zarr")["drawn_class"])
-    logits = read_whole(open_group(directory, "logits.zarr")["drawn"])[_edge_order(shape)]
+    logits = read_whole(open_group(directory, "logits.zarr")["drawn"])[_sorted_order(shape.edges)]
     return float(choose_scale(logits, classes, _completion(shape), method).scale)
+
+
+def judge_model(
+    directory: Path, shape: RunShape, wave: int, pairs: int, cost: GrowthCost, most: int, seed: int
+) -> list[Path]:
+    """Judge the model of the first ``pairs`` edges after a wave, and propose ``most`` more."""
+    edges = shape.edges[:pairs]
+    classes = read_whole(open_group(directory, "features.zarr")["drawn_class"])
+    logits = read_whole(open_group(directory, "logits.zarr")["drawn"], slice(pairs))[_sorted_order(edges)]
+    graph = _graph(edges, len(shape.classes))
+    found = judge_wave(logits, classes, graph, shape.methods[0], cost, most, seed=seed)
+    path = wave_file(directory, wave)
+    write_atomically(path, (json.dumps(found._asdict()) + "\n").encode())
+    return [path]
+
+
+def read_wave(directory: Path, wave: int) -> Wave:
+    """What `judge_model` found."""
+    content = json.loads(wave_file(directory, wave).read_bytes())
+    return Wave(**content | {"proposed": [(i, j) for i, j in content["proposed"]]})
+
+
+def wave_file(directory: Path, wave: int) -> Path:
+    """Where the judgement of a wave lies."""
+    return directory / "growth" / f"{wave:06d}.json"
 
 
 def couple_samples(directory: Path, shape: RunShape, slab: slice) -> list[Path]:
@@ -194,14 +224,14 @@ def couple_logits(
     """
     N = len(shape.classes)
     completed = np.empty((N, N, logits.shape[1]), np.float32) if tensor is None else tensor
-    complete_slab(logits[_edge_order(shape)], _completion(shape), completed)
+    complete_slab(logits[_sorted_order(shape.edges)], _completion(shape), completed)
     # Completion is linear: to scale what it gives is to scale what it is given, once for all methods.
     return {method: couple(np.float32(scale) * completed, method) for method, scale in scales.items()}
 
 
-def _edge_order(shape: RunShape) -> NDArray[np.intp]:
+def _sorted_order(edges: NDArray[np.int64]) -> NDArray[np.intp]:
     """Permutation from the order of the tiles to that of a graph's sorted edges."""
-    return np.lexsort((shape.edges[:, 1], shape.edges[:, 0]))
+    return np.lexsort((edges[:, 1], edges[:, 0]))
 
 
 def _completion(shape: RunShape) -> Completion:

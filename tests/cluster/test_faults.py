@@ -272,8 +272,8 @@ def test_any_cluster_gives_the_same_bytes(cluster, faulty_config, directory, und
 
 def test_a_tile_is_run_twice_at_once(faulty_config, directory, client, undisturbed):
     plan = run_here(faulty_config, directory, client, until="whitening")
-    tiles = tuple(range(plan.units("machines")))
-    task = Task(str(directory), "machines", tiles, plan.keys["machines"], pairloom.__version__)
+    tiles = dict(enumerate(plan.keys["machines"]))
+    task = Task(str(directory), "machines", tiles, pairloom.__version__)
     twice = [threading.Thread(target=run_task, args=(task,)) for _ in range(2)]
     for thread in twice:
         thread.start()

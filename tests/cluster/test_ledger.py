@@ -7,6 +7,9 @@ import pytest
 
 from pairloom.cluster.ledger import Entry, Ledger
 
+# Of the units of the stage.
+KEYS = ["k"] * 5
+
 
 @pytest.fixture
 def ledger(tmp_path):
@@ -25,12 +28,12 @@ def test_what_was_recorded_is_read(ledger):
     made = entry(ledger)
     assert ledger.read("machines", 3) == made
     assert ledger.read("machines", 4) is None
-    assert ledger.verified("machines", "k") == ([made], [])
+    assert ledger.verified("machines", KEYS) == ([made], [])
 
 
 def test_another_key_is_not_claimed(ledger):
     entry(ledger)
-    assert list(ledger.claimed("machines", "other")) == []
+    assert list(ledger.claimed("machines", ["k", "k", "k", "other"])) == []
 
 
 def test_damaged_files_are_found(ledger):
@@ -39,7 +42,7 @@ def test_damaged_files_are_found(ledger):
     entry(ledger, 3)
     (ledger.directory / "chunk-1").write_bytes(b"chunx")
     (ledger.directory / "chunk-3").unlink()
-    assert ledger.verified("machines", "k") == ([sound], ["chunk-1", "chunk-3"])
+    assert ledger.verified("machines", KEYS) == ([sound], ["chunk-1", "chunk-3"])
 
 
 def test_no_byte_of_an_entry_can_change_unseen(ledger):

@@ -34,7 +34,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     planned(digits).write(tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 1
+    assert content["format"] == 2
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -58,8 +58,8 @@ def test_a_directory_without_a_plan_is_no_run(tmp_path):
 def test_another_format_is_refused(digits, tmp_path):
     planned(digits).write(tmp_path)
     path = tmp_path / "run.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(Mismatch, match="format must be 1, got 2"):
+    path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
+    with pytest.raises(Mismatch, match="format must be 2, got 3"):
         Plan.read(tmp_path)
 
 

@@ -20,6 +20,8 @@ from pairloom.pipeline.config import load_config
 from pairloom.pipeline.features import load_features
 from pairloom.pipeline.pairwise_svc import PairwiseSVC
 
+# A run that grows has a file of tests to itself.
+STAGES_HERE = tuple(stage for stage in STAGES if stage != "growth")
 REPORT = ("accuracy", "confusion", "graph", "reliability")
 
 
@@ -96,14 +98,14 @@ def test_a_finished_run_is_not_run_again(copied_run, small_config, client):
     assert (copied_run / "log.txt").read_text() == before
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", STAGES_HERE)
 def test_each_stage_is_resumed_by_itself(stage, copied_run, small_config, client):
     reference = bytes_of(copied_run)
     shutil.rmtree(copied_run / "ledger" / stage)
     plan = run_here(small_config, copied_run, client, until="report")
     assert not any(unfinished_units(copied_run, plan).values())
     assert_same_bytes(copied_run, reference)
-    for other in STAGES:
+    for other in STAGES_HERE:
         assert set(times_begun(copied_run, other).values()) == {2 if other == stage else 1}
 
 
