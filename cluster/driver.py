@@ -28,7 +28,7 @@ from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
 from pairloom.pipeline.config import Config
 from pairloom.pipeline.drawn_samples import DrawnSamples, draw_samples
 from pairloom.pipeline.features import FeatureSet, load_features
-from pairloom.pipeline.growth_wave import Wave
+from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.report import write_report
 from pairloom.pipeline.run_directory import stamp_groups
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import Plan
-from pairloom.pipeline.growth_wave import Wave
+from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.stages import read_wave
 
 __all__ = ["judged_waves", "next_plan", "reason_to_stop", "regrown"]

@@ -29,7 +29,7 @@ from pairloom.pipeline.config import Config, differing_keys, digest_of
 from pairloom.pipeline.drawn_samples import draws_by_class
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.folds import fold_scheme
-from pairloom.pipeline.growth_wave import usual_wave
+from pairloom.pipeline.growth.wave import usual_wave
 from pairloom.pipeline.machines import scaled_cost
 from pairloom.pipeline.run_directory import RunShape
 

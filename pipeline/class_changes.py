@@ -9,12 +9,14 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
 from pairloom.graphs.labels import did_you_mean, listed, quoted
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.machines import Machines
+from pairloom.pipeline.threads import thread_count
 
 
 def add_class(model, label, X_new, X, y, *, neighbours=None):
@@ -33,14 +35,14 @@ def add_class(model, label, X_new, X, y, *, neighbours=None):
     -------
     model
     """
-    _check_linear(model, "add_class")
+    check_linear(model, "add_class")
     if label in model.classes_.tolist():
         raise ValueError(f"add_class: label must be new, got {quoted(label)}, which is a class already.")
     if len(X_new) < model.folds:
         raise ValueError(
             f"add_class: X_new must hold at least as many samples as there are folds ({model.folds}), got {len(X_new)}."
         )
-    rows, X_new = _rows_by_class(model, X, y, "add_class"), model._centred(X_new)
+    rows, X_new = rows_by_class(model, X, y, "add_class"), model._centred(X_new)
     joined = _classes_to_join(model, rows, X_new, neighbours)
     place = int(np.searchsorted(model.classes_, label))
     old = np.arange(len(model.classes_)) + (np.arange(len(model.classes_)) >= place)
@@ -49,9 +51,11 @@ def add_class(model, label, X_new, X, y, *, neighbours=None):
     kept, edges = old[model.edges_], np.sort([(place, int(old[c])) for c in joined], axis=1)
     all_rows = {int(old[c]): X_c for c, X_c in rows.items() if c in joined} | {place: X_new}
     keys = np.insert(model._class_keys, place, model._class_keys.max() + 1)
-    added = _train(model, all_rows, edges, keys)
+    added = train_pairs(model, all_rows, edges, keys)
     shares = np.insert(model.class_shares_ * len(y), place, len(X_new)) / (len(y) + len(X_new))
-    _replace(model, labels, shares, keys, np.concatenate([kept, edges]), (model._model.machines, added))
+    replace_machines(
+        model, labels, shares, keys, np.concatenate([kept, edges]), (model._model.machines, added)
+    )
     return model
 
 
@@ -60,7 +64,7 @@ def remove_class(model, label):
 
     The graph must stay connected: the only hub of a star cannot go.
     """
-    _check_linear(model, "remove_class")
+    check_linear(model, "remove_class")
     c = _index_of(model, label, "remove_class")
     if len(model.classes_) == 2:
         raise ValueError(f"remove_class: at least 2 classes must remain, got {quoted(label)} of 2.")
@@ -75,7 +79,9 @@ def remove_class(model, label):
     slope, shift = model._slope[stays], model._shift[stays]
     shares = np.delete(model.class_shares_, c)
     model._slope, model._shift = slope, shift
-    _replace(model, labels, shares / shares.sum(), np.delete(model._class_keys, c), edges, (machines,))
+    replace_machines(
+        model, labels, shares / shares.sum(), np.delete(model._class_keys, c), edges, (machines,)
+    )
     return model
 
 
@@ -89,8 +95,8 @@ def retrain_pairs(model, pairs, X, y, *, C=None, tolerance=None):
     X, y : the samples the model was fitted on, in the same order
     C, tolerance : what to change
     """
-    _check_linear(model, "retrain_pairs")
-    rows = _rows_by_class(model, X, y, "retrain_pairs")
+    check_linear(model, "retrain_pairs")
+    rows = rows_by_class(model, X, y, "retrain_pairs")
     place = {edge: e for e, edge in enumerate(map(tuple, model.edges_.tolist()))}
     chosen = []
     for a, b in pairs:
@@ -101,14 +107,15 @@ def retrain_pairs(model, pairs, X, y, *, C=None, tolerance=None):
             )
         chosen.append(place[edge])
     changes = {name: value for name, value in (("C", C), ("tolerance", tolerance)) if value is not None}
-    fresh = _train(model, rows, model.edges_[chosen], model._class_keys, **changes)
+    fresh = train_pairs(model, rows, model.edges_[chosen], model._class_keys, **changes)
     for values, new in zip(model._model.machines, fresh, strict=True):
         values[chosen] = new
     model._collapse()
     return model
 
 
-def _check_linear(model, owner):
+def check_linear(model, owner):
+    """Raise unless the machines of a model can be trained one by one."""
     if model.class_weight is not None:
         raise ValueError(
             f"{owner}: class_weight must be None, got {model.class_weight!r}: it depends on all classes."
@@ -128,7 +135,8 @@ def _index_of(model, label, owner):
     return labels.index(label)
 
 
-def _rows_by_class(model, X, y, owner):
+def rows_by_class(model, X, y, owner):
+    """Mapping of class -> its centred rows of the samples that a model was fitted on."""
     X, y = np.asarray(X), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_ or len(X) != len(y):
         raise ValueError(
@@ -157,13 +165,16 @@ def _classes_to_join(model, rows, X_new, neighbours):
     return sorted({int(c) for c in [*hubs, *nearest]})
 
 
-def _train(model, rows, edges, keys, **changes):
+def train_pairs(model, rows, edges, keys, **changes):
+    """The machines of some edges, trained as those of the model were but for the changes."""
     settings = replace(model._settings(model.C_), **changes)
-    trained = train_linear_model(rows, edges, settings, model._model.whitening, keys=keys)
+    threads = thread_count(model.n_jobs, "PairwiseSVC")
+    with threadpool_limits(1):
+        trained = train_linear_model(rows, edges, settings, model._model.whitening, threads, keys=keys)
     return trained.machines
 
 
-def _replace(model, labels, shares, keys, edges, machine_sets):
+def replace_machines(model, labels, shares, keys, edges, machine_sets):
     """Put the machines in the order of the edges and derive the rest from them."""
     machines = Machines(*(np.concatenate(values) for values in zip(*machine_sets, strict=True)))
     new = len(edges) - len(model._slope)

@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pairloom.pipeline.growth_budget import GrowthBudget
-from pairloom.pipeline.growth_wave import GrowthCost
+from pairloom.pipeline.growth.budget import GrowthBudget
+from pairloom.pipeline.growth.wave import GrowthCost
 
 __all__ = [
     "CalibrationConfig",

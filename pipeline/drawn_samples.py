@@ -30,14 +30,25 @@ def draws_by_class(sizes: NDArray[np.int64], most: int, whitened: bool) -> NDArr
     return np.minimum(max(2, most // len(sizes)), sizes // 2 if whitened else sizes)
 
 
-def draw_samples(y: NDArray[np.int64], most: int, folds: int, seed: int, whitened: bool) -> DrawnSamples:
-    """Draw samples of every class, from (seed, class) and nothing else. Fewer are a part of more."""
+def draw_samples(
+    y: NDArray[np.int64],
+    most: int,
+    folds: int,
+    seed: int,
+    whitened: bool,
+    keys: NDArray[np.int64] | None = None,
+) -> DrawnSamples:
+    """Draw samples of every class, from (seed, class) and nothing else. Fewer are a part of more.
+
+    Where classes have come and gone, ``keys`` are the numbers they were given when they came.
+    """
     sizes = np.bincount(y)
+    keys = np.arange(len(sizes)) if keys is None else keys
     rows_of, folds_of = [], []
     for c, quota in enumerate(draws_by_class(sizes, most, whitened)):
-        members = np.flatnonzero(y == c)
-        chosen = np.random.default_rng([seed, c, 1]).permutation(len(members))[:quota]
+        members, key = np.flatnonzero(y == c), int(keys[c])
+        chosen = np.random.default_rng([seed, key, 1]).permutation(len(members))[:quota]
         rows_of.append(members[chosen])
-        folds_of.append(class_folds(len(members), folds, seed, c)[chosen])
+        folds_of.append(class_folds(len(members), folds, seed, key)[chosen])
     rows = np.concatenate(rows_of)
     return DrawnSamples(rows, y[rows], np.concatenate(folds_of))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom.pipeline.evaluation import Reliability, Scores
-from pairloom.pipeline.growth_wave import Wave
+from pairloom.pipeline.growth.wave import Wave
 
 __all__ = [
     "accuracy_figure",

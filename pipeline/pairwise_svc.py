@@ -21,6 +21,8 @@ from pairloom.pipeline.class_distances import kernel_mean_distances, mean_distan
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.coupling.couple import METHODS
 from pairloom.pipeline.estimator_model import train_estimator_model
+from pairloom.pipeline.growth.budget import GrowthBudget
+from pairloom.pipeline.growth.grow_classifier import grow_classifier
 from pairloom.pipeline.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.logits import AffineLogits, collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import MachineSettings, scaled_cost
@@ -534,6 +536,32 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """Train chosen pairs again with another C or tolerance. See `class_changes.retrain_pairs`."""
         check_is_fitted(self)
         return retrain_pairs(self, pairs, X, y, **changes)
+
+    def grow(self, X, y, *, cost="confusion", wave=None, pairs=None, share=None, seconds=None, plateau=0.01):
+        """Train more pairs, those that are worth most first, until a budget is spent or nothing is gained.
+
+        An iterator: each step trains a wave of pairs and says how good the model is on training samples that its
+        machines have not seen. In between the model can be used; whoever has waited long enough just stops.
+
+        Parameters
+        ----------
+        X, y : the samples of the fit, in the same order
+        cost : {"confusion", "dprime", "uniform"} or function of two labels
+            Which pairs come first: those the model confuses most, those with the least d', any, or the least of a
+            function.
+        wave : int, optional
+            Pairs added at a time; by default a fifth of those there are, at least one for each class.
+        pairs, share, seconds, plateau
+            The budget, as in `growth.GrowthBudget`: pairs in all, a share of all pairs, seconds, and the relative gain
+            in log loss below which two waves in a row end it ("never").
+
+        Yields
+        ------
+        Wave
+            ``pairs``, ``scale``, ``log_loss``, ``accuracy``, and ``proposed``, the pairs of the next wave.
+        """
+        check_is_fitted(self)
+        return grow_classifier(self, X, y, cost, wave, GrowthBudget(pairs, share, seconds, plateau))
 
     def save(self, path):
         """Write the fitted model into a new folder: arrays in zarr, the rest in JSON. Linear machines only."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline import figures
 from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.evaluation import confusion_counts, reliability, scores, worst_pairs
-from pairloom.pipeline.growth_wave import Wave
+from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.run_directory import RunShape, open_group
 from pairloom.pipeline.stages import model_graph
 from pairloom.pipeline.zarr_layout import read_whole

@@ -24,7 +24,7 @@ from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.drawn_samples import DrawnSamples
 from pairloom.pipeline.feature_store import read_classes, read_whitening
 from pairloom.pipeline.features import FeatureSet
-from pairloom.pipeline.growth_wave import GrowthCost, Wave, judge_wave
+from pairloom.pipeline.growth.wave import GrowthCost, Wave, judge_wave
 from pairloom.pipeline.linear_model import LinearModel
 from pairloom.pipeline.logits import collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import Machines, MachineSettings, train_edges

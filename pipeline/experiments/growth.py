@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding, mean_and_standard_error
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
-from pairloom.pipeline.growth import GrowingTensor
+from pairloom.pipeline.growth.growing_tensor import GrowingTensor
 
 COSTS = ("uniform", "confusion")
 #: Of the pairs that are missing at the start: where the curves are read.

@@ -10,6 +10,7 @@ of the complete graph (0.862, tinyimagenet50) where new samples saw 0.854 agains
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from pairloom.pipeline.slab import couple_slab, slab_width
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
 
 GrowthCost = Literal["uniform", "confusion", "dprime"]
+PairCost = Callable[[int, int], float]
 
 
 class Wave(NamedTuple):
@@ -50,7 +52,7 @@ def judge_wave(
     y: NDArray[np.integer],
     graph: nx.Graph,
     method: str,
-    cost: GrowthCost,
+    cost: GrowthCost | PairCost,
     most: int,
     *,
     seed: int = 0,
@@ -71,7 +73,8 @@ def judge_wave(
           samples of the other;
         - "dprime": first those whose classes are nearest on the logits of their pair, completed where it is not
           trained;
-        - "uniform": in random order.
+        - "uniform": in random order;
+        - a function of (i, j), i < j: its least value first.
     most
         How many pairs to propose, if so many are missing.
     seed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pairloom.pipeline.growth_budget import GrowthBudget
+from pairloom.pipeline.growth.budget import GrowthBudget
 
 
 @pytest.mark.parametrize(

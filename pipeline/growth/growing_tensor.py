@@ -1,5 +1,6 @@
 """Growing a model: pairs added one after the other, probabilities to be had after each."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -7,10 +8,12 @@ import networkx as nx
 import numpy as np
 
 from pairloom import graphs
+from pairloom.pipeline.calibration import mean_log_loss
 from pairloom.pipeline.completion import complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.normal import softmax
-from pairloom.pipeline.growth_kernels import add_edge
+from pairloom.pipeline.growth.budget import NEVER, GrowthBudget
+from pairloom.pipeline.growth.growing_tensor_kernels import add_edge
 
 
 class GrowingTensor:
@@ -70,11 +73,12 @@ class GrowingTensor:
 
 
 class GrowthStep(NamedTuple):
-    """A pair that was added, how many pairs the model then has, and its probabilities where they were asked for."""
+    """A pair that was added, how many pairs there are then, and, where asked for, probabilities and their log loss."""
 
     pair: tuple[int, int]
     pairs: int
     probabilities: np.ndarray | None
+    log_loss: float | None
 
 
 def grow_model(
@@ -86,7 +90,8 @@ def grow_model(
     seed=0,
     method=None,
     every=1,
-    most=None,
+    y=None,
+    budget: GrowthBudget | None = None,
 ) -> Iterator[GrowthStep]:
     """Grow a model from a start graph, the cheapest pair first, and yield after each step [S Algorithm 1].
 
@@ -102,8 +107,11 @@ def grow_model(
         The coupling of the probabilities in each step; None gives none.
     every : int
         Probabilities after every so many steps, and after the last.
-    most : int, optional
-        How many pairs to add at most.
+    y : (R,) int array, optional
+        The classes of the samples: steps with probabilities tell their log loss.
+    budget : GrowthBudget, optional
+        How far to grow: pairs, a share of them, seconds, or a plateau of the log loss, for which `every` steps are a
+        wave. By default to the complete graph.
 
     Examples
     --------
@@ -114,10 +122,26 @@ def grow_model(
     >>> [step.probabilities.argmax() for step in steps]
     [np.int64(2), np.int64(2), np.int64(2)]
     """
+    budget = budget or GrowthBudget()
+    if budget.plateau != NEVER and (method is None or y is None):
+        raise ValueError("grow_model: method and y must be given for a budget with a plateau, got None.")
+    return _steps(
+        start, logits_of, graphs.grow(start, cost, matrix=matrix, seed=seed), method, every, y, budget
+    )
+
+
+def _steps(start, logits_of, order, method, every, y, budget):
+    """The steps of `grow_model`, whose arguments are right."""
     edges = graphs.edge_array(start)
     model = GrowingTensor(start, np.array([logits_of(i, j) for i, j in edges.tolist()], np.float32))
-    order = list(graphs.grow(start, cost, matrix=matrix, seed=seed))[:most]
-    for step, (i, j) in enumerate(order, start=1):
+    n, began, losses = len(start), time.monotonic(), []
+    most = budget.most_pairs(n)
+    for pairs, (i, j) in enumerate(order, start=len(edges) + 1):
+        if budget.spent(n, pairs - 1, time.monotonic() - began, losses) is not None:
+            return
         model.add(i, j, logits_of(i, j))
-        wanted = method is not None and (step % every == 0 or step == len(order))
-        yield GrowthStep((i, j), len(edges) + step, model.probabilities(method) if wanted else None)
+        wanted = method is not None and ((pairs - len(edges)) % every == 0 or pairs == most)
+        p = model.probabilities(method) if wanted else None
+        if wanted and y is not None:
+            losses.append(mean_log_loss(p, y))
+        yield GrowthStep((i, j), pairs, p, losses[-1] if wanted and y is not None else None)

@@ -1,12 +1,14 @@
 """Growing a model gives, at every step, what completing and coupling anew would give."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pairloom import complete_logits, couple, graphs
-from pairloom.pipeline.growth import GrowingTensor, grow_model
+from pairloom.pipeline.growth import GrowingTensor, GrowthBudget, grow_model
 
 
 def noisy_tensor(n, n_samples, seed):
@@ -80,11 +82,40 @@ def test_a_trained_pair_is_not_added_again():
 def test_steps_say_what_was_added_and_stop_at_the_budget():
     L = noisy_tensor(6, 3, 0)
     steps = list(
-        grow_model(graphs.star(6), lambda i, j: L[i, j], lambda i, j: i + j, most=4, method="normal", every=3)
+        grow_model(
+            graphs.star(6),
+            lambda i, j: L[i, j],
+            lambda i, j: i + j,
+            method="normal",
+            every=3,
+            budget=GrowthBudget(pairs=9),
+        )
     )
     assert [step.pair for step in steps] == [(1, 2), (1, 3), (1, 4), (2, 3)]
     assert [step.pairs for step in steps] == [6, 7, 8, 9]
     assert [step.probabilities is None for step in steps] == [True, True, False, False]
+    assert {step.log_loss for step in steps} == {None}
+
+
+def test_growth_ends_at_a_plateau_of_the_log_loss():
+    y = np.arange(200) % 12
+    own = np.eye(12)[y].T
+    L = noisy_tensor(12, 200, 0) + 4 * (own[:, None] - own[None]).astype(np.float32)
+    settings = {"method": "normal", "every": 5, "y": y}
+    steps = list(grow_model(graphs.star(12), lambda i, j: L[i, j], **settings))
+    judged = [step for step in steps if step.log_loss is not None]
+    for step in judged:
+        assert step.log_loss == pytest.approx(-np.log(step.probabilities[np.arange(200), y]).mean(), rel=1e-5)
+    flat = [after.log_loss > 0.95 * before.log_loss for before, after in pairwise(judged)]
+    first = next(k for k in range(1, len(flat)) if flat[k - 1] and flat[k])
+    budget = GrowthBudget(plateau=0.05)
+    *_, last = grow_model(graphs.star(12), lambda i, j: L[i, j], budget=budget, **settings)
+    assert last.pairs == judged[first + 1].pairs < 66
+
+
+def test_a_plateau_needs_something_to_judge_by():
+    with pytest.raises(ValueError, match="method and y must be given"):
+        grow_model(graphs.star(4), lambda i, j: np.zeros(1), budget=GrowthBudget(plateau=0.1))
 
 
 @pytest.mark.parametrize("method", ["stratified", "wlw2", "bradley_terry"])

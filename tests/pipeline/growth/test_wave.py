@@ -6,7 +6,7 @@ import pytest
 
 from pairloom import complete_logits, graphs
 from pairloom.pipeline.completion import plan_completion
-from pairloom.pipeline.growth_wave import completed_dprime, judge_wave, mean_probabilities, usual_wave
+from pairloom.pipeline.growth.wave import completed_dprime, judge_wave, mean_probabilities, usual_wave
 
 N, EACH = 7, 12
 ALIKE = (4, 5)

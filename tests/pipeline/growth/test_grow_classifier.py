@@ -1,0 +1,107 @@
+"""A fitted PairwiseSVC that grows: the machines of a fit on the grown graph, byte for byte."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from pairloom import PairwiseSVC
+from pairloom.graphs import star
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[::2], y[::2]
+
+
+def fitted(digits, **parameters):
+    return PairwiseSVC(**{"graph": "star", "whiten": None, "random_state": 0} | parameters).fit(*digits)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"whiten": 0.5, "n_jobs": 2}, {"calibration": "crossval"}], ids=str
+)
+def test_it_has_the_machines_of_a_fit_on_the_grown_graph(digits, parameters):
+    model = fitted(digits, **parameters)
+    waves = list(model.grow(*digits, wave=6, pairs=20, plateau="never"))
+    assert [wave.pairs for wave in waves] == [9, 15, 20]
+    at_once = fitted(digits, **parameters | {"graph": model.graph_})
+    for grown, trained in zip(model.machines_, at_once.machines_, strict=True):
+        np.testing.assert_array_equal(grown, trained)
+    assert model.scale_ == pytest.approx(at_once.scale_, rel=0.2)
+    X, _ = load_digits(return_X_y=True)
+    np.testing.assert_allclose(model.predict_proba(X[1::2]), at_once.predict_proba(X[1::2]), atol=0.1)
+
+
+def test_it_gets_better_and_says_so(digits):
+    X, y = (part[1::2] for part in load_digits(return_X_y=True))
+    model = fitted(digits)
+    losses, scores = [], []
+    for wave in model.grow(*digits, wave=8, plateau="never"):
+        losses.append(wave.log_loss)
+        scores.append(model.score(X, y))
+        assert model.scale_ == wave.scale
+    assert losses[-1] < 0.5 * losses[0]
+    assert scores[-1] > scores[0] + 0.1
+    assert len(model.edges_) == 45
+
+
+def test_it_ends_at_a_plateau(digits):
+    waves = list(fitted(digits).grow(*digits, wave=3, plateau=0.9))
+    assert [wave.pairs for wave in waves] == [9, 12, 15]
+
+
+def test_a_function_of_labels_orders_the_pairs(digits):
+    X, y = digits
+    names = np.array([f"digit {c}" for c in range(10)])
+    model = PairwiseSVC(graph="star", whiten=None).fit(X, names[y])
+    first = next(model.grow(X, names[y], wave=3, cost=lambda a, b: -int(a[-1]) - int(b[-1])))
+    assert first.proposed == [(8, 9), (7, 9), (6, 9)]
+
+
+def test_it_grows_after_classes_have_come_and_gone(digits):
+    X, y = digits
+    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten=None)
+    model.fit(X[y < 9], y[y < 9])
+    model.add_class(9, X[y == 9], X[y < 9], y[y < 9])
+    model.remove_class(3)
+    kept = {pair: machine.weights.tobytes() for pair, machine in model.pairs_.items()}
+    scale = model.scale_
+    waves = list(model.grow(X, y, plateau="never", share=0.8))
+    assert waves[-1].pairs == 28
+    for pair, weights in kept.items():
+        grown = model.pairs_[pair].weights / np.float32(model.scale_) * np.float32(scale)
+        np.testing.assert_allclose(grown, np.frombuffer(weights, np.float32), rtol=1e-5, atol=1e-8)
+
+
+def test_a_grown_model_is_saved(digits, tmp_path):
+    model = fitted(digits)
+    list(model.grow(*digits, pairs=12))
+    model.save(tmp_path / "model")
+    again = PairwiseSVC.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(digits[0][:9]), model.predict_proba(digits[0][:9]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        ({"calibrate": "platt"}, "calibrate must be 'scale' or None"),
+        ({"kernel": "rbf"}, "linear machines are needed"),
+        ({"graph": "path"}, "diameter at most 2 .* got one where 0 and 3 are further apart"),
+    ],
+)
+def test_what_cannot_grow_is_refused(digits, parameters, complaint):
+    model = fitted(digits, **parameters)
+    with pytest.raises(ValueError, match=complaint):
+        model.grow(*digits)
+
+
+def test_without_calibration_there_is_no_scale(digits):
+    model = fitted(digits, calibrate=None)
+    list(model.grow(*digits, pairs=12))
+    assert model.scale_ == 1
+
+
+def test_a_graph_of_ones_own_grows(digits):
+    model = fitted(digits, graph=star(10, 4))
+    assert [wave.pairs for wave in model.grow(*digits, pairs=11)] == [9, 11]
