@@ -79,6 +79,27 @@ def choose_scale(edge_logits, y, completion, method, *, weight=None, n_jobs=None
     return ScaleChoice(scale, value, np.array(sorted(tried.items())), losses[scale])
 
 
+def nearby_scale(edge_logits, y, completion, method, near, *, n_jobs=None):
+    """The likeliest scale of a model that was changed a little, from the scale it had before.
+
+    Near its lowest point the log loss is close to a parabola in the logarithm of the scale: three places tell where
+    that is, for a third of what `choose_scale` costs. A scale that has moved further than they lie apart is followed
+    half of the way, and found the next time.
+    """
+    if method == "vote":
+        return 1.0
+    losses = []
+    for step in (-_NEAR, 0.0, _NEAR):
+        p = couple_slab(edge_logits * np.float32(near * np.exp(step)), completion, [method], n_jobs=n_jobs)[
+            method
+        ]
+        losses.append(mean_log_loss(p, y))
+    left, middle, right = losses
+    bend = left - 2 * middle + right
+    towards = np.sign(left - right) if bend <= 0 else (left - right) / (2 * bend)
+    return float(near * np.exp(_NEAR * np.clip(towards, -2, 2)))
+
+
 def _least(function, low, high, precision):
     """Where a function of one variable is least between two bounds."""
     return minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": precision}).x

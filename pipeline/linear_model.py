@@ -41,15 +41,25 @@ def train_in_threads(train, edges, n_threads, progress=None):
     return in_threads(work, tiles_of(len(edges)), n_threads)
 
 
-def train_linear_model(
-    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None, keys=None
-):
-    """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
-    whitened = {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
+def whitened_rows(rows, whitening):
+    """Mapping of class -> its rows as machines are given them, from raw rows (n_c, D)."""
+    return {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
+
+
+def train_machines(
+    whitened, edges, settings, n_threads=1, progress=None, costs=None, weights=None, keys=None
+) -> Machines:
+    """The machines of all edges, trained on whitened rows of classes."""
     parts = train_in_threads(
         lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights, keys=keys),
         edges,
         n_threads,
         progress,
     )
-    return LinearModel(Machines(*(np.concatenate(values) for values in zip(*parts, strict=True))), whitening)
+    return Machines(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def train_linear_model(rows, edges, settings, whitening, *arguments, **options):
+    """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows; otherwise as `train_machines`."""
+    machines = train_machines(whitened_rows(rows, whitening), edges, settings, *arguments, **options)
+    return LinearModel(machines, whitening)

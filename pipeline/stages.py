@@ -170,7 +170,8 @@ def judge_model(
     classes = read_whole(open_group(directory, "features.zarr")["drawn_class"])
     logits = read_whole(open_group(directory, "logits.zarr")["drawn"], slice(pairs))[_sorted_order(edges)]
     graph = _graph(edges, len(shape.classes))
-    found = judge_wave(logits, classes, graph, shape.methods[0], cost, most, seed=seed)
+    near = read_wave(directory, wave - 1).scale if wave else None
+    found = judge_wave(logits, classes, graph, shape.methods[0], cost, most, seed=seed, near=near)
     path = wave_file(directory, wave)
     write_atomically(path, (json.dumps(found._asdict()) + "\n").encode())
     return [path]

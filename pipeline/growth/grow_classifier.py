@@ -3,14 +3,17 @@
 import time
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
-from pairloom.pipeline.class_changes import check_linear, replace_machines, rows_by_class, train_pairs
+from pairloom.pipeline.calibration import choose_scale
+from pairloom.pipeline.class_changes import check_linear, replace_machines, rows_by_class
 from pairloom.pipeline.drawn_samples import draw_samples
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import judge_wave, usual_wave
-from pairloom.pipeline.linear_model import LinearModel
+from pairloom.pipeline.linear_model import LinearModel, train_machines, whitened_rows
 from pairloom.pipeline.logits import out_of_fold_edge_logits
+from pairloom.pipeline.threads import thread_count
 from pairloom.pipeline.training_set import CALIBRATION_SAMPLES
 
 
@@ -50,59 +53,85 @@ def grow_classifier(model, X, y, cost, wave, budget: GrowthBudget):
 
 def _waves(model, rows, cost, wave, budget):
     """The waves of `grow_classifier`, whose arguments are right."""
-    unseen = _UnseenSamples(model, rows)
-    logits, losses, began = unseen.logits(model._model, model.edges_), [], time.monotonic()
-    n = len(model.classes_)
+    growing = _GrowingClassifier(model, rows)
+    n, near, losses, began = len(model.classes_), None, [], time.monotonic()
     while True:
         pairs = len(model.edges_)
         most = min(wave or usual_wave(pairs, n), max(0, budget.most_pairs(n) - pairs))
-        found = judge_wave(
-            logits,
-            unseen.classes,
+        found = growing.judged(cost, most, near)
+        near = found.scale
+        losses.append(found.log_loss)
+        spent = budget.spent(n, pairs, time.monotonic() - began, losses)
+        if spent is not None:
+            growing.calibrate()
+        yield found
+        if spent is not None:
+            return
+        growing.add(np.array(found.proposed))
+
+
+class _GrowingClassifier:
+    """A classifier with what its growth needs again and again.
+
+    That is the rows of the classes as machines are given them, and what the machines of the edges say of training
+    samples, drawn alike in every class, that they have not seen.
+    """
+
+    def __init__(self, model, rows):
+        self.model, self._settings = model, model._settings(model.C_)
+        self._rows = whitened_rows(rows, model._model.whitening)
+        X, y = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(r) for r in rows.values()])
+        folds, seed, whitened = self._settings.folds, self._settings.seed, model.whiten_ is not None
+        drawn = draw_samples(y, CALIBRATION_SAMPLES, folds, seed, whitened, model._class_keys)
+        self._X, self._drawn = X[drawn.rows], drawn
+        self._logits = self._unseen_logits(model._model, model.edges_)
+
+    def judged(self, cost, most, near):
+        """Judge the model, give it the scale that was found, and propose pairs."""
+        model = self.model
+        wave = judge_wave(
+            self._logits,
+            self._drawn.classes,
             model.graph_,
             model.coupling,
             cost,
             most,
             seed=model._seed(),
+            near=near,
             n_jobs=model.n_jobs,
         )
-        _rescale(model, found.scale)
-        losses.append(found.log_loss)
-        yield found
-        if budget.spent(n, pairs, time.monotonic() - began, losses) is not None:
-            return
-        edges = np.array(found.proposed)
-        added = train_pairs(model, rows, edges, model._class_keys)
-        new = unseen.logits(LinearModel(added, model._model.whitening), edges)
+        _rescale(model, wave.scale)
+        return wave
+
+    def calibrate(self):
+        """Choose the scale as a fit does: by all drawn samples, those that were asked among them."""
+        model = self.model
+        choice = choose_scale(
+            self._logits,
+            self._drawn.classes,
+            model._completion,
+            model.coupling,
+            n_jobs=model.n_jobs,
+            memory_limit=model.memory_limit,
+        )
+        _rescale(model, choice.scale)
+
+    def add(self, edges):
+        """Train some edges and put them among the others."""
+        model, keys = self.model, self.model._class_keys
+        threads = thread_count(model.n_jobs, "PairwiseSVC")
+        with threadpool_limits(1):
+            added = train_machines(self._rows, edges, self._settings, threads, keys=keys)
+        said = self._unseen_logits(LinearModel(added, model._model.whitening), edges)
         together = np.concatenate([model.edges_, edges])
-        logits = np.concatenate([logits, new])[np.lexsort((together[:, 1], together[:, 0]))]
-        replace_machines(
-            model,
-            model.classes_,
-            model.class_shares_,
-            model._class_keys,
-            together,
-            (model._model.machines, added),
-        )
+        self._logits = np.concatenate([self._logits, said])[np.lexsort((together[:, 1], together[:, 0]))]
+        machines = (model._model.machines, added)
+        replace_machines(model, model.classes_, model.class_shares_, keys, together, machines)
 
-
-class _UnseenSamples:
-    """Training samples, drawn alike in every class, that are judged by machines which have not seen them."""
-
-    def __init__(self, model, rows):
-        X, y = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(r) for r in rows.values()])
-        self._settings = model._settings(model.C_)
-        whitened = model.whiten_ is not None
-        drawn = draw_samples(
-            y, CALIBRATION_SAMPLES, self._settings.folds, self._settings.seed, whitened, model._class_keys
-        )
-        self._X, self.classes, self._folds = X[drawn.rows], drawn.classes, drawn.folds
-
-    def logits(self, model, edges):
-        """(E, R) logits of some edges."""
-        return out_of_fold_edge_logits(
-            model.logits, edges, self._settings.scheme, self._X, self.classes, self._folds
-        )
+    def _unseen_logits(self, linear, edges):
+        """(E, R) logits of the drawn samples by some edges."""
+        drawn, scheme = self._drawn, self._settings.scheme
+        return out_of_fold_edge_logits(linear.logits, edges, scheme, self._X, drawn.classes, drawn.folds)
 
 
 def _rescale(model, scale):

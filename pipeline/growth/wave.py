@@ -19,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration import choose_scale
+from pairloom.pipeline.calibration import choose_scale, mean_log_loss, nearby_scale
 from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
 from pairloom.pipeline.slab import couple_slab, slab_width
 
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
+
+#: Samples of which a quarter is enough to follow the scale.
+_MANY = 2000
 
 GrowthCost = Literal["uniform", "confusion", "dprime"]
 PairCost = Callable[[int, int], float]
@@ -56,6 +59,7 @@ def judge_wave(
     most: int,
     *,
     seed: int = 0,
+    near: float | None = None,
     n_jobs: int | None = None,
 ) -> Wave:
     """Judge a growing model, and propose the pairs of its next wave.
@@ -79,12 +83,18 @@ def judge_wave(
         How many pairs to propose, if so many are missing.
     seed
         For "uniform".
+    near
+        The scale of the model before its last wave, if it is known: this one's is then looked for beside it, of many
+        judges by every second.
     """
     completion = plan_completion(graph)
     asked, judges = slice(0, None, 2), slice(1, None, 2)
-    choice = choose_scale(edge_logits[:, judges], y[judges], completion, method, n_jobs=n_jobs)
-    scaled = edge_logits * np.float32(choice.scale)
-    p = couple_slab(scaled, completion, [method], n_jobs=n_jobs)[method]
+    if near is None:
+        scale = choose_scale(edge_logits[:, judges], y[judges], completion, method, n_jobs=n_jobs).scale
+    else:
+        few = judges if len(y) < _MANY else slice(1, None, 4)
+        scale = nearby_scale(edge_logits[:, few], y[few], completion, method, near, n_jobs=n_jobs)
+    p = couple_slab(edge_logits * np.float32(scale), completion, [method], n_jobs=n_jobs)[method]
     matrix = None
     if cost == "confusion":
         matrix = mean_probabilities(p[asked], y[asked])
@@ -92,7 +102,7 @@ def judge_wave(
         matrix = completed_dprime(edge_logits[:, asked], y[asked], completion)
     proposed = list(islice(graphs.grow(graph, cost, matrix=matrix, seed=seed), most))
     accuracy = float((p[judges].argmax(axis=1) == y[judges]).mean())
-    return Wave(len(completion.edges), float(choice.scale), float(choice.log_loss), accuracy, proposed)
+    return Wave(len(completion.edges), float(scale), mean_log_loss(p[judges], y[judges]), accuracy, proposed)
 
 
 def mean_probabilities(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:

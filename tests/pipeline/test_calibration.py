@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pairloom import couple, graphs
-from pairloom.pipeline.calibration import choose_platt, choose_scale, mean_log_loss
+from pairloom.pipeline.calibration import choose_platt, choose_scale, mean_log_loss, nearby_scale
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.coupling_gradient import gradient_of_log_probability
 
@@ -115,3 +115,21 @@ def test_a_certain_error_counts_no_more_than_a_bound():
     assert mean_log_loss(np.array([[0.5, 0.5], [1, 0]]), np.array([0, 0]), [1, 3]) == pytest.approx(
         np.log(2) / 4
     )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("away", [0.8, 1.0, 1.3])
+def test_a_nearby_scale_is_the_best_one(noisy_logits, method, away):
+    logits, y, completion = planted(noisy_logits, method)
+    best = choose_scale(logits, y, completion, method).scale
+    assert nearby_scale(logits, y, completion, method, near=away * best) == pytest.approx(best, rel=0.05)
+
+
+@pytest.mark.parametrize("away", [0.1, 10.0])
+def test_a_scale_far_away_is_followed_step_by_step(noisy_logits, away):
+    logits, y, completion = planted(noisy_logits, "normal")
+    best = choose_scale(logits, y, completion, "normal").scale
+    scale = away * best
+    for _ in range(12):
+        scale = nearby_scale(logits, y, completion, "normal", near=scale)
+    assert scale == pytest.approx(best, rel=0.05)

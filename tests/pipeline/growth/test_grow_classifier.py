@@ -21,16 +21,17 @@ def fitted(digits, **parameters):
 @pytest.mark.parametrize(
     "parameters", [{}, {"whiten": 0.5, "n_jobs": 2}, {"calibration": "crossval"}], ids=str
 )
-def test_it_has_the_machines_of_a_fit_on_the_grown_graph(digits, parameters):
+def test_it_is_a_fit_on_the_grown_graph(digits, parameters):
     model = fitted(digits, **parameters)
     waves = list(model.grow(*digits, wave=6, pairs=20, plateau="never"))
     assert [wave.pairs for wave in waves] == [9, 15, 20]
     at_once = fitted(digits, **parameters | {"graph": model.graph_})
     for grown, trained in zip(model.machines_, at_once.machines_, strict=True):
         np.testing.assert_array_equal(grown, trained)
-    assert model.scale_ == pytest.approx(at_once.scale_, rel=0.2)
+    # The logits that chose it are products of other shapes: their last bits may differ.
+    assert model.scale_ == pytest.approx(at_once.scale_, rel=1e-5)
     X, _ = load_digits(return_X_y=True)
-    np.testing.assert_allclose(model.predict_proba(X[1::2]), at_once.predict_proba(X[1::2]), atol=0.1)
+    np.testing.assert_allclose(model.predict_proba(X[1::2]), at_once.predict_proba(X[1::2]), atol=1e-4)
 
 
 def test_it_gets_better_and_says_so(digits):
@@ -40,7 +41,6 @@ def test_it_gets_better_and_says_so(digits):
     for wave in model.grow(*digits, wave=8, plateau="never"):
         losses.append(wave.log_loss)
         scores.append(model.score(X, y))
-        assert model.scale_ == wave.scale
     assert losses[-1] < 0.5 * losses[0]
     assert scores[-1] > scores[0] + 0.1
     assert len(model.edges_) == 45
