@@ -20,7 +20,7 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 
 import pairloom
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import STAGES, DamagedPlan
+from pairloom.cluster.plan import STAGES, DamagedPlan, Plan
 from pairloom.cluster.status import run_status
 from pairloom.cluster.units import Task, run_task
 
@@ -268,6 +268,30 @@ def test_any_cluster_gives_the_same_bytes(cluster, faulty_config, directory, und
     code, errors = finish(pairloom_process("run", faulty_config, "--directory", directory, *options))
     assert code == 0, errors
     assert_same_bytes(directory, undisturbed)
+
+
+def test_the_driver_and_a_worker_of_a_growing_run_are_killed(
+    faulty_config, directory, client, dask_processes, tmp_path
+):
+    """After the first wave, and in the middle of one of the others."""
+    settings = ("graph.family=star", "growth.wave=8", "growth.pairs=45", "growth.plateau=never")
+    run_here(faulty_config, tmp_path / "undisturbed", client, *settings)
+    options = [word for setting in settings for word in ("--set", setting)]
+    scheduler = ("--scheduler-file", dask_processes.scheduler_file)
+    worker = dask_processes.start_worker()
+    driver = pairloom_process("run", faulty_config, "--directory", directory, *scheduler, *options)
+    wait_until(lambda: Ledger(directory).read("growth", 1) is not None, "the judgement of the first wave")
+    kill_and_reap(driver)
+    grown = len(Plan.read(directory).waves)
+    assert 2 <= grown < 6, "it was to be killed while it grew"
+    resumed = pairloom_process("resume", directory, *scheduler)
+    stop_in_mid_unit(directory, "machines", {worker.pid})
+    kill_and_reap(worker)
+    dask_processes.start_worker()
+    code, errors = finish(resumed)
+    assert code == 0, errors
+    assert len(Plan.read(directory).shape.edges) == 45
+    assert_same_bytes(directory, bytes_of(tmp_path / "undisturbed"))
 
 
 def test_a_tile_is_run_twice_at_once(faulty_config, directory, client, undisturbed):
