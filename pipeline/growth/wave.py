@@ -4,8 +4,8 @@ Both are judged by samples that the machines have not seen. A pair that is not t
 own, but the model has an opinion on it: its coupled probabilities and its completed logits.
 
 One half of the samples says which pairs are next, the other how good the model is: the pairs that some samples ask for
-are those that they will find the model better for. With the same samples for both, 299 pairs of fifty classes had the log loss
-of the complete graph (0.862, tinyimagenet50) where new samples saw 0.854 against 0.841.
+are those that they will find the model better for. With the same samples for both, 299 pairs of fifty classes had the
+log loss of the complete graph (0.862, tinyimagenet50) where new samples saw 0.854 against 0.841.
 """
 
 from __future__ import annotations
