@@ -14,7 +14,9 @@ from small_runs import run_here, write_config, write_features
 def client():
     """A Dask cluster of two threads in this process."""
     with (
-        LocalCluster(1, 2, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield client

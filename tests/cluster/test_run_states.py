@@ -57,7 +57,9 @@ def world(tmp_path_factory):
     other = write_features(folder / "other.npz", **(sizes | {"samples": 27}), seed=1)
     config = write_config(folder / "run.toml", features, edges_per_tile=2, samples_per_slab=8)
     with (
-        LocalCluster(1, 2, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield World(config, other, client, folder)
