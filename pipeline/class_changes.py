@@ -137,6 +137,10 @@ def _index_of(model, label, owner):
 
 def rows_by_class(model, X, y, owner):
     """Mapping of class -> its centred rows of the samples that a model was fitted on."""
+    if model._weighted:
+        raise ValueError(
+            f"{owner}: the model must have been fitted without sample_weight, got one whose weights are not kept."
+        )
     X, y = np.asarray(X), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_ or len(X) != len(y):
         raise ValueError(

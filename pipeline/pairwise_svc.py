@@ -177,6 +177,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         X, y, sample_weight = self._weighted_samples(X, y, sample_weight)
         classes = self._encode(y)
         training = self._training_set(X, classes, sample_weight)
+        self._weighted = sample_weight is not None
         self._prior_odds()
         self._shares = self._settings(C=1.0).scheme.shares
         self.graph_ = requested_graph(self.graph, self.classes_.tolist(), lambda: self._distances(training))

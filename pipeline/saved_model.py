@@ -17,7 +17,7 @@ from pairloom.pipeline.linear_model import LinearModel
 from pairloom.pipeline.machines import Machines
 from pairloom.pipeline.whitening import Whitening
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 1
+FORMAT, FORMAT_VERSION = "pairloom-model", 2
 _JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 
@@ -72,6 +72,7 @@ def _description(model):
         "C": model.C_,
         "whiten": model.whiten_,
         "scale": model.scale_,
+        "weighted": model._weighted,
         "candidates": model.candidates_,
         "n_features_in": model.n_features_in_,
         "feature_names_in": getattr(model, "feature_names_in_", np.array([])).tolist(),
@@ -199,7 +200,7 @@ def _assemble(cls, stored, arrays):
     model._model = LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"]))
     model._slope, model._shift = arrays["slope"], arrays["shift"]
     model.class_shares_, model._class_keys = arrays["class_shares"], arrays["class_keys"]
-    model._centre, model._shares = arrays["centre"], arrays["shares"]
+    model._centre, model._shares, model._weighted = arrays["centre"], arrays["shares"], stored["weighted"]
     model._completion = plan_completion(graph)
     model._collapse()
     return model

@@ -134,3 +134,20 @@ def test_the_only_hub_cannot_go():
     model, _, _ = fitted(graph={"family": "star", "center": 3})
     with pytest.raises(ValueError, match="connected"):
         model.remove_class(model.classes_[3])
+
+
+@pytest.mark.parametrize("change", ["add_class", "retrain_pairs", "grow"])
+def test_weights_that_are_not_kept_are_not_left_out(change, tmp_path):
+    few = FIT & (Y < 5)
+    model = PairwiseSVC(graph="star", whiten=None).fit(X[few], NAMES[few], np.ones(few.sum()))
+    model.save(tmp_path / "model")
+    arguments = {
+        "add_class": ("seven", X[Y == 7], X[few], NAMES[few]),
+        "retrain_pairs": ([("zero", "four")], X[few], NAMES[few]),
+        "grow": (X[few], NAMES[few]),
+    }[change]
+    for weighted in (model, PairwiseSVC.load(tmp_path / "model")):
+        with pytest.raises(
+            ValueError, match=f"{change}: the model must have been fitted without sample_weight"
+        ):
+            getattr(weighted, change)(*arguments)

@@ -169,8 +169,8 @@ def test_foreign_folders(tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         PairwiseSVC.load(tmp_path / "file")
     for content, message in (
-        ("[1]", "must be a pairloom-model of version 1, got None of version None"),
-        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 1, got 'torch'"),
+        ("[1]", "must be a pairloom-model of version 2, got None of version None"),
+        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 2, got 'torch'"),
         (
             json.dumps({"format": "pairloom-model", "format_version": 99}),
             "of version 1, got .* of version 99",
