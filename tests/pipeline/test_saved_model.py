@@ -173,7 +173,7 @@ def test_foreign_folders(tmp_path):
         (json.dumps({"format": "torch"}), "must be a pairloom-model of version 2, got 'torch'"),
         (
             json.dumps({"format": "pairloom-model", "format_version": 99}),
-            "of version 1, got .* of version 99",
+            "of version 2, got .* of version 99",
         ),
         (json.dumps({"format": "pairloom-model", "format_version": 1}), "is damaged"),
         ("{", "cannot be read"),
