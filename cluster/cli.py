@@ -276,7 +276,7 @@ def report(directory: Path, as_json: bool) -> None:
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(_errors) as progress:
-                drive(directory, stored, None, _no_cluster, Stop(), progress)
+                drive(directory, stored, None, _no_cluster, Stop(), progress, STAGES[-1:])
             lock.end_as("finished")
         _print_result(directory, as_json)
 

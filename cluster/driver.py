@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from distributed import Client
 from pairloom.cluster.growth import judged_waves, next_plan, reason_to_stop, regrown
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
-from pairloom.cluster.schedule import Stop, Waves
+from pairloom.cluster.schedule import StageTasks, Stop
 from pairloom.cluster.units import Receipt, run_unit, say
 from pairloom.pipeline import stages
 from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
@@ -149,24 +149,21 @@ def drive(
 ) -> None:
     """Do everything of a run, or of some of its stages, that is not done. The caller holds the lock."""
     _sweep(directory)
-    _forget_damage(directory, plan, which, progress)
-    growing = plan.config.growth is not None and "growth" in which
-    grown = which.index("growth") + 1 if growing else 0
     with contextlib.ExitStack() as stack:
-        session = _Session(
-            directory, data, functools.cache(lambda: stack.enter_context(connect())), stop, progress
-        )
-        if growing:
-            plan = _grow(session, plan, which[:grown])
-        session.run(plan, which[grown:])
+        client = functools.cache(lambda: stack.enter_context(connect()))
+        session = _Session(directory, data, client, stop, progress)
+        if plan.config.growth is not None and "growth" in which:
+            plan = _grow(session, plan, which[: which.index("growth") + 1])
+        session.run(plan, which)
 
 
 def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
     """Train and judge, wave after wave, until the budget is spent; return the plan of what was grown."""
     began: float | None = None
     while True:
-        session.run(plan, which)
+        session.run(plan, which, growing=True)
         waves = judged_waves(session.directory, plan)
+        assert len(waves) == len(plan.waves)
         session.tell_wave(waves)
         now = time.monotonic()
         # Not from the beginning of the run: what has to be made first would use up the budget.
@@ -178,34 +175,57 @@ def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
         plan.write(session.directory)
 
 
-@dataclass(frozen=True)
 class _Session:
     """One driver at work on a run directory."""
 
-    directory: Path
-    data: FeatureSet | None
-    client: Callable[[], Client]
-    stop: Stop
-    progress: Progress
+    def __init__(
+        self,
+        directory: Path,
+        data: FeatureSet | None,
+        client: Callable[[], Client],
+        stop: Stop,
+        progress: Progress,
+    ) -> None:
+        self.directory, self.progress = directory, progress
+        self._data, self._client, self._stop = data, client, stop
+        # Units, with their keys, whose files this driver has compared with the ledger, or has just had written.
+        self._proved: dict[str, set[tuple[int, str]]] = {stage: set() for stage in STAGES}
 
-    def run(self, plan: Plan, which: tuple[str, ...]) -> None:
-        """Do the units of some stages that the ledger does not have."""
-        for path in stamp_groups(self.directory, plan.shape):
+    def run(self, plan: Plan, which: tuple[str, ...], *, growing: bool = False) -> None:
+        """Do the units of some stages that the ledger does not prove."""
+        for path in stamp_groups(self.directory, plan.shape, growing=growing):
             say(self.directory, f"stamped {path}")
         for stage in which:
-            done = {entry.unit for entry in Ledger(self.directory).claimed(stage, plan.keys[stage])}
-            units = [unit for unit in range(plan.units(stage)) if unit not in done]
-            self.progress.begin(stage, len(done), plan.units(stage))
+            units = self._unproved(plan, stage)
+            self.progress.begin(stage, plan.units(stage) - len(units), plan.units(stage))
             for receipt in self._receipts(plan, stage, units) if units else ():
                 self.progress.advance(receipt)
-                self.stop.raise_if_requested()
+                self._stop.raise_if_requested()
+            self._proved[stage].update(enumerate(plan.keys[stage]))
 
-    def _receipts(self, plan: Plan, stage: str, units: list[int]) -> Iterable[Receipt]:
+    def _unproved(self, plan: Plan, stage: str) -> list[int]:
+        """Units to be done. What is damaged is taken out of the ledger, so that no worker believes it."""
+        ledger, keys = Ledger(self.directory), plan.keys[stage]
+        claimed = {entry.unit: entry for entry in ledger.claimed(stage, keys)}
+        unseen = [entry for entry in claimed.values() if (entry.unit, entry.key) not in self._proved[stage]]
+        for entry, damage in ledger.damages(unseen):
+            listed = ", ".join(damage)
+            self.progress.note(f"{stage} {entry.unit} is computed again: {listed} damaged or missing")
+            say(self.directory, f"damaged {listed}")
+            ledger.forget(stage, entry.unit)
+            del claimed[entry.unit]
+        return [unit for unit in range(len(keys)) if unit not in claimed]
+
+    def _receipts(self, plan: Plan, stage: str, units: list[int]) -> Iterator[Receipt]:
         if stage in _LOCAL_STAGES:
-            return _run_here(self.directory, plan, stage, units, self.data)
-        keys = {unit: plan.keys[stage][unit] for unit in units}
+            yield from _run_here(self.directory, plan, stage, units, self._data)
+            return
         retries, note = plan.config.cluster.retries, self.progress.note
-        return Waves(self.client(), self.directory, stage, keys, retries, self.stop, note)
+        # A judgement begins where the one before has ended.
+        together = [[unit] for unit in units] if stage == "growth" else [units]
+        for some in together:
+            keys = {unit: plan.keys[stage][unit] for unit in some}
+            yield from StageTasks(self._client(), self.directory, stage, keys, retries, self._stop, note)
 
     def tell_wave(self, waves: list[Wave]) -> None:
         """Say how good the model is after its last wave."""
@@ -213,19 +233,6 @@ class _Session:
         line = f"{last.pairs} pairs: out-of-fold log loss {last.log_loss:.4f}, accuracy {last.accuracy:.4f}"
         self.progress.note(line)
         say(self.directory, f"wave {len(waves) - 1}: {line}")
-
-
-def _forget_damage(directory: Path, plan: Plan, which: tuple[str, ...], progress: Progress) -> None:
-    """Take what is damaged out of the ledger, so that nobody believes it, and say what it was."""
-    ledger = Ledger(directory)
-    for stage, units in unfinished_units(directory, plan, which).items():
-        for unit in units:
-            entry = ledger.read(stage, unit)
-            if entry is not None and entry.key == plan.keys[stage][unit]:
-                damage = ", ".join(ledger.damaged_files(entry))
-                progress.note(f"{stage} {unit} is computed again: {damage} damaged or missing")
-                say(directory, f"damaged {damage}")
-            ledger.forget(stage, unit)
 
 
 def _run_here(

@@ -18,14 +18,23 @@ __all__ = ["judged_waves", "next_plan", "reason_to_stop", "regrown"]
 
 
 def judged_waves(directory: Path, plan: Plan) -> list[Wave]:
-    """The judgements of a run, as far as the ledger has them one after the other."""
-    ledger, waves = Ledger(directory), []
-    for wave, key in enumerate(plan.keys["growth"]):
-        entry = ledger.read("growth", wave)
-        if entry is None or entry.key != key or ledger.damaged_files(entry):
+    """The judgements of a run, as far as the ledger proves them one after the other."""
+    waves: list[Wave] = []
+    while len(waves) < len(plan.keys["growth"]):
+        found = _judgement(directory, len(waves))
+        if found is None or found[0] != plan.keys["growth"][len(waves)]:
             break
-        waves.append(read_wave(directory, wave))
+        waves.append(found[1])
     return waves
+
+
+def _judgement(directory: Path, wave: int) -> tuple[str, Wave] | None:
+    """The key under which a wave was judged, and what was found; None where the ledger has nothing sound."""
+    ledger = Ledger(directory)
+    entry = ledger.read("growth", wave)
+    if entry is None or ledger.damaged_files(entry):
+        return None
+    return entry.key, read_wave(directory, wave)
 
 
 def reason_to_stop(plan: Plan, waves: list[Wave], seconds: float) -> str | None:
@@ -46,12 +55,15 @@ def next_plan(plan: Plan, waves: list[Wave]) -> Plan:
 
 
 def regrown(directory: Path, plan: Plan) -> Plan:
-    """A plan that was made anew, grown along the judgements that the directory still has."""
-    grown, waves = plan, judged_waves(directory, plan)
-    while len(waves) == len(grown.waves) and grown.most_pairs > len(grown.shape.edges):
-        plan, grown = grown, next_plan(grown, waves)
-        waves = judged_waves(directory, grown)
-    return grown if len(waves) == len(grown.waves) else plan
+    """A plan that was made anew, grown along the judgements that the directory still has, whatever the budget."""
+    waves = judged_waves(directory, plan)
+    while len(waves) == len(plan.waves) and (found := _judgement(directory, len(waves))) is not None:
+        key, wave = found
+        grown = plan.grown_by(waves[-1].proposed[: wave.pairs - len(plan.shape.edges)], new_wave=True)
+        if grown.keys["growth"][-1] != key:
+            break
+        plan, waves = grown, [*waves, wave]
+    return plan
 
 
 def _cut_off(plan: Plan, waves: list[Wave]) -> list[tuple[int, int]]:

@@ -80,10 +80,15 @@ class Ledger:
     def verified(self, stage: str, keys: Sequence[str]) -> tuple[list[Entry], list[str]]:
         """Entries of a stage under these keys whose files are as recorded, and the files that are not."""
         entries = list(self.claimed(stage, keys))
+        damages = {entry.unit: damage for entry, damage in self.damages(entries)}
+        sound = [entry for entry in entries if entry.unit not in damages]
+        return sound, [path for damage in damages.values() for path in damage]
+
+    def damages(self, entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
+        """The entries that no longer hold, each with its files that are missing or differ."""
         with ThreadPoolExecutor() as threads:
-            damages = list(threads.map(self.damaged_files, entries))
-        sound = [entry for entry, damage in zip(entries, damages, strict=True) if not damage]
-        return sound, [path for damage in damages for path in damage]
+            found = threads.map(self.damaged_files, entries)
+            return [(entry, damage) for entry, damage in zip(entries, found, strict=True) if damage]
 
     def damaged_files(self, entry: Entry) -> list[str]:
         """Files of an entry that are missing or differ from what it recorded."""

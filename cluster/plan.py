@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -153,7 +154,6 @@ class Plan:
         machine = digest_of([whitening, settings["machine"], self.cost, shape.edges_per_tile, seed])
         machines = [digest_of([machine, shape.edges[tile].tolist()]) for tile in self.tiles]
         draw_logits = [digest_of([key, draws]) for key in machines if shape.draws]
-        growth = [digest_of([machine, draws, *self._wave_facts(wave)]) for wave in range(self._judged)]
         calibration = [digest_of([draw_logits, method]) for method in shape.methods]
         logits = [digest_of([key, samples]) for key in machines]
         coupled = digest_of([logits, calibration, shape.methods, shape.tensor_stored])
@@ -164,23 +164,28 @@ class Plan:
             "whitening": (whitening,),
             "machines": tuple(machines),
             "draw_logits": tuple(draw_logits),
-            "growth": tuple(growth),
+            "growth": self._growth_keys(digest_of([machine, draws])),
             "calibration": tuple(calibration),
             "logits": tuple(logits),
             "probabilities": (coupled,) * len(self.slabs),
-            "report": (digest_of([coupled, growth]),),
+            "report": (digest_of([coupled, self.waves if self.config.growth else None]),),
         }
 
-    @property
-    def _judged(self) -> int:
-        """How many waves are judged: all of them, if the run grows at all."""
-        return 0 if self.config.growth is None else len(self.waves)
+    def _growth_keys(self, drawn: str) -> tuple[str, ...]:
+        """Keys of the judgements, each of which knows the ones before and the edges of its own wave.
 
-    def _wave_facts(self, wave: int) -> list[Any]:
-        """What the judgement of a wave depends on besides the machines' settings and the drawn samples."""
-        assert self.config.growth is not None
-        edges = self.shape.edges[: self.waves[wave]].tolist()
-        return [edges, self.shape.methods[0], self.config.growth.cost, self.pairs_to_propose(wave)]
+        ``drawn`` is the digest of the machines' settings and the drawn samples: what a judgement reads of them does
+        not depend on how the edges are cut into tiles, of which a later wave may change the last.
+        """
+        if self.config.growth is None:
+            return ()
+        facts = [self.shape.methods[0], self.config.growth.cost]
+        keys, begin = [drawn], 0
+        for wave, end in enumerate(self.waves):
+            edges = self.shape.edges[begin:end].tolist()
+            keys.append(digest_of([keys[-1], *facts, edges, self.pairs_to_propose(wave)]))
+            begin = end
+        return tuple(keys[1:])
 
     def tensor_bytes(self) -> int:
         """Size of the completed (class, class, sample) tensor."""
@@ -340,7 +345,7 @@ def _check_budget(plan: Plan) -> None:
     if plan.config.growth is None:
         return
     start, N, budget = plan.waves[0], len(plan.shape.classes), plan.config.growth.budget
-    share = start / (N * (N - 1) / 2)
+    share = math.ceil(10_000 * start / (N * (N - 1) / 2)) / 10_000
     if budget.pairs is not None and budget.pairs < start:
         raise ValueError(f"growth.pairs must be at least {start}, those of the start, got {budget.pairs}")
     if budget.share is not None and budget.most_pairs(N) < start:

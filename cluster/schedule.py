@@ -17,7 +17,7 @@ from distributed.comm.core import CommClosedError
 import pairloom
 from pairloom.cluster.units import Receipt, Task, VersionMismatch, run_task
 
-__all__ = ["ClusterLost", "DiskFull", "Stop", "Stopped", "UnitFailed", "Waves"]
+__all__ = ["ClusterLost", "DiskFull", "StageTasks", "Stop", "Stopped", "UnitFailed"]
 
 # Long enough that a task's overhead (about a millisecond) is nothing, short enough that a lost worker costs
 # little.
@@ -87,7 +87,7 @@ class _Pace:
         return max(1, int(min(affordable, fair)))
 
 
-class Waves:
+class StageTasks:
     """Runs units of one stage on a cluster; iterating yields their receipts as they come.
 
     Only a few tasks for each thread are under way at any time: 499,500 edges are some thousand tiles, and the

@@ -48,6 +48,9 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
         damaged += _damaged_metadata(directory, plan)
     driver, alive = newest_driver(directory)
     finished = not damaged and all(done == total for done, total in stages.values())
+    if plan.config.growth is not None and driver is not None:
+        # All that is planned may be done before a driver has planned the next wave.
+        finished = finished and driver.outcome == "finished"
     return RunStatus(
         directory=str(directory),
         state=_state(driver, alive, finished),

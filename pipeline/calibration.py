@@ -83,8 +83,8 @@ def nearby_scale(edge_logits, y, completion, method, near, *, n_jobs=None):
     """The likeliest scale of a model that was changed a little, from the scale it had before.
 
     Near its lowest point the log loss is close to a parabola in the logarithm of the scale: three places tell where
-    that is, for a third of what `choose_scale` costs. A scale that has moved further than they lie apart is followed
-    half of the way, and found the next time.
+    that is, for a third of what `choose_scale` costs. A scale that has moved much further away is followed twice as
+    far as they lie apart, and found the next time.
     """
     if method == "vote":
         return 1.0

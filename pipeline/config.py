@@ -134,7 +134,9 @@ class GrowthConfig(_Section):
     """
 
     cost: GrowthCost = "confusion"
-    wave: int | None = Field(None, ge=1, description="pairs added at a time; default: a fifth more")
+    wave: int | None = Field(
+        None, ge=1, description="pairs added at a time; default: a fifth more, at least one for each class"
+    )
     pairs: int | None = Field(None, ge=1, description="pairs in the end, those of the start among them")
     share: float | None = Field(None, gt=0, le=1, description="the same as a share of all pairs")
     seconds: float | None = Field(None, gt=0, description="of growing, counted anew when a run is resumed")
@@ -303,7 +305,7 @@ def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) ->
     try:
         return Config.model_validate(tables)
     except ValidationError as error:
-        problems = "\n".join(f"  {_problem(dict(detail))}" for detail in error.errors())
+        problems = "\n".join(f"  {line}" for line in _problems([dict(detail) for detail in error.errors()]))
         raise ConfigError(f"{source}:\n{problems}") from error
 
 
@@ -324,7 +326,11 @@ def _set(tables: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set must be SECTION.KEY=VALUE, got {override!r}")
     table = tables
     for part in section.split("."):
-        table = table.setdefault(part, {})
+        if table.get(part) is None:  # a section that is left out is written as null
+            table[part] = {}
+        table = table[part]
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set must name a key of a section, got {override!r}: {part} is a key itself")
     table[name] = _toml_value(text.strip())
 
 
@@ -335,7 +341,16 @@ def _toml_value(text: str) -> Any:
         return text
 
 
-def _problem(detail: dict[str, Any]) -> str:
+def _problems(details: list[dict[str, Any]]) -> list[str]:
+    """A line for each key. Where a value may be a word or a number, pydantic complains of both one after the other."""
+    lines: dict[tuple[str, ...], str] = {}
+    for detail in details:
+        key = tuple(str(part) for part in detail["loc"] if not _is_union_branch(part))
+        lines[key] = _problem(detail, " or a number" if key in lines else "")
+    return list(lines.values())
+
+
+def _problem(detail: dict[str, Any], otherwise: str = "") -> str:
     location = [str(part) for part in detail["loc"] if not _is_union_branch(part)]
     key = ".".join(location) or "configuration"
     if detail["type"] == "extra_forbidden":
@@ -344,7 +359,7 @@ def _problem(detail: dict[str, Any]) -> str:
         return f"{key}: missing, and there is no default"
     # A section's own check speaks of several keys: pydantic then gives the whole section as the input.
     got = "" if isinstance(detail["input"], dict) else f", got {detail['input']!r}"
-    return f"{key}: {detail['msg'].removeprefix('Value error, ')}{got}"
+    return f"{key}: {detail['msg'].removeprefix('Value error, ')}{otherwise}{got}"
 
 
 def _is_union_branch(part: str | int) -> bool:

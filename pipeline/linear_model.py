@@ -59,7 +59,11 @@ def train_machines(
     return Machines(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
-def train_linear_model(rows, edges, settings, whitening, *arguments, **options):
-    """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows; otherwise as `train_machines`."""
-    machines = train_machines(whitened_rows(rows, whitening), edges, settings, *arguments, **options)
-    return LinearModel(machines, whitening)
+def train_linear_model(
+    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None, keys=None
+) -> LinearModel:
+    """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
+    whitened = whitened_rows(rows, whitening)
+    return LinearModel(
+        train_machines(whitened, edges, settings, n_threads, progress, costs, weights, keys), whitening
+    )

@@ -32,6 +32,13 @@ def collapse(machines, shares, whitening=None):
     return AffineLogits(np.ascontiguousarray(weights, np.float32), bias.astype(np.float32))
 
 
+def calibrated(affine, slope, shift):
+    """The affine map whose logits are ``slope[e] * l + shift[e]`` where those of `affine` are l."""
+    return AffineLogits(
+        (affine.weights * slope[:, None]).astype(np.float32), (affine.bias * slope + shift).astype(np.float32)
+    )
+
+
 def edge_logits(machines, X, scheme, whitening=None):
     """(E, R) float32 logits of the edges for samples X."""
     return collapse(machines, scheme.shares, whitening)(X)

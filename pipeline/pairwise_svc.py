@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from pairloom import graphs
 from pairloom.graphs.labels import quoted
 from pairloom.pipeline.calibration import choose_platt, choose_scale
-from pairloom.pipeline.class_changes import add_class, remove_class, retrain_pairs
+from pairloom.pipeline.class_changes import add_class, checksum, remove_class, retrain_pairs
 from pairloom.pipeline.class_distances import kernel_mean_distances, mean_distances
 from pairloom.pipeline.completion import plan_completion
 from pairloom.pipeline.coupling.couple import METHODS
@@ -24,7 +24,7 @@ from pairloom.pipeline.estimator_model import train_estimator_model
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.grow_classifier import grow_classifier
 from pairloom.pipeline.linear_model import LinearModel, train_linear_model
-from pairloom.pipeline.logits import AffineLogits, collapse, out_of_fold_edge_logits
+from pairloom.pipeline.logits import calibrated, collapse, out_of_fold_edge_logits
 from pairloom.pipeline.machines import MachineSettings, scaled_cost
 from pairloom.pipeline.pair_machines import PairMachines
 from pairloom.pipeline.pairwise_parameters import candidate_costs, check_parameters, is_auto, is_scale, one_of
@@ -271,6 +271,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             # Machines are dense in every feature, and so is what they are trained on.
             X = X.toarray()
         if self._linear:
+            self._class_sums = np.array([checksum(X[classes == c]) for c in range(len(self.classes_))])
             # The machines are float32: of features far from zero, such as years, they would see little else.
             self._centre = X.mean(axis=0, dtype=np.float64)
             X = self._centred(X)
@@ -436,10 +437,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self._affine = None
         if isinstance(self._model, LinearModel):
             affine = collapse(self._model.machines, self._shares, self._model.whitening)
-            self._affine = AffineLogits(
-                (affine.weights * self._slope[:, None]).astype(np.float32),
-                (affine.bias * self._slope + self._shift).astype(np.float32),
-            )
+            self._affine = calibrated(affine, self._slope, self._shift)
 
     # Prediction.
 
@@ -542,7 +540,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """Train more pairs, those that are worth most first, until a budget is spent or nothing is gained.
 
         An iterator: each step trains a wave of pairs and says how good the model is on training samples that its
-        machines have not seen. In between the model can be used; whoever has waited long enough just stops.
+        machines have not seen, its scale being chosen anew; the first trains nothing. In between the model can be used;
+        whoever has waited long enough just stops.
 
         Parameters
         ----------

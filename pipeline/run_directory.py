@@ -69,14 +69,15 @@ def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
     return {group: group_files(arrays, coordinates[group], about) for group, arrays in _arrays(shape).items()}
 
 
-def stamp_groups(directory: Path, shape: RunShape) -> list[str]:
+def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> list[str]:
     """Put every group's metadata and coordinates on disk where they are missing or damaged; return which.
 
-    What the run no longer has, the array of a coupling method that was taken out, say, is removed.
+    What the run no longer has, the array of a coupling method that was taken out, say, is removed; but while it is
+    growing, chunks beyond the end of an array are not: it may grow into them again.
     """
     arrays, stamped = _arrays(shape), []
     for group, files in run_groups(shape).items():
-        remove_strangers(directory / group, arrays[group], files)
+        remove_strangers(directory / group, [] if growing else arrays[group], files)
         stamped += [f"{group}/{path}" for path in stamp(directory / group, files)]
     return stamped
 

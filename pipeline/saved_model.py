@@ -137,6 +137,7 @@ def _write_arrays(model, path):
         "shift": model._shift,
         "class_shares": model.class_shares_,
         "class_keys": model._class_keys,
+        "class_sums": model._class_sums,
         "centre": model._centre,
         "shares": model._shares,
     }
@@ -200,6 +201,7 @@ def _assemble(cls, stored, arrays):
     model._model = LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"]))
     model._slope, model._shift = arrays["slope"], arrays["shift"]
     model.class_shares_, model._class_keys = arrays["class_shares"], arrays["class_keys"]
+    model._class_sums = arrays["class_sums"]
     model._centre, model._shares, model._weighted = arrays["centre"], arrays["shares"], stored["weighted"]
     model._completion = plan_completion(graph)
     model._collapse()

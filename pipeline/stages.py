@@ -1,8 +1,8 @@
 """The stages of a run: each reads arrays of the run directory, computes, and writes chunks of its own.
 
 Every function here is one unit of work: it is given the run directory, the shape of the run and which piece,
-and returns the files it wrote. It can run anywhere, in any order within its stage, twice, and twice at once:
-it writes the same bytes.
+and returns the files it wrote. It can run anywhere, in any order within its stage (but for judgements, which follow
+one another), twice, and twice at once: it writes the same bytes.
 """
 
 from __future__ import annotations
@@ -141,12 +141,16 @@ def apply_tile_to_draws(
     directory: Path, shape: RunShape, settings: MachineSettings, tile: slice
 ) -> list[Path]:
     """Write what the machines of a tile say of the drawn samples, each by machines that have not seen it."""
-    model = LinearModel(read_machines(directory, tile), read_whitening(directory, shape))
+    edges, machines = shape.edges[tile], read_machines(directory, tile)
+    # As many rows as a whole tile has: a growing run fills its last tile up later, and a product of another shape
+    # would round the logits of these edges another way, and the judgement of a wave with them.
+    filled = np.arange(shape.edges_per_tile) % len(edges)
+    model = LinearModel(Machines(*(values[filled] for values in machines)), read_whitening(directory, shape))
     group = open_group(directory, "features.zarr")
     X, classes, folds = (read_whole(group[name]) for name in ("drawn", "drawn_class", "drawn_fold"))
-    logits = out_of_fold_edge_logits(model.logits, shape.edges[tile], settings.scheme, X, classes, folds)
+    logits = out_of_fold_edge_logits(model.logits, edges[filled], settings.scheme, X, classes, folds)
     drawn = open_group(directory, "logits.zarr", write=True)["drawn"]
-    return write_whole(drawn, (tile.start, 0), logits)
+    return write_whole(drawn, (tile.start, 0), logits[: len(edges)])
 
 
 def choose_method_scale(directory: Path, shape: RunShape, method: int) -> list[Path]:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+import numpy as np
+
 __all__ = ["NEVER", "GrowthBudget"]
 
 NEVER: Literal["never"] = "never"
+_INTEGER, _NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
 #: So many waves in a row must bring next to nothing before growth is called flat: one may be unlucky.
 PATIENCE = 2
 
@@ -35,6 +38,20 @@ class GrowthBudget:
     seconds: float | None = None
     plateau: float | Literal["never"] = NEVER
 
+    def __post_init__(self) -> None:
+        def check(name: str, value: object, right: bool, must: str) -> None:
+            if value is not None and not right:
+                raise ValueError(f"GrowthBudget: {name} must be {must}, or None, got {value!r}.")
+
+        pairs, share, seconds = self.pairs, self.share, self.seconds
+        check("pairs", pairs, isinstance(pairs, _INTEGER) and pairs >= 1, "a positive integer")
+        check("share", share, isinstance(share, _NUMBER) and 0 < share <= 1, "above 0 and at most 1")
+        check("seconds", seconds, isinstance(seconds, _NUMBER) and seconds > 0, "a positive number")
+        if self.plateau != NEVER and not (isinstance(self.plateau, _NUMBER) and 0 <= self.plateau < 1):
+            raise ValueError(
+                f"GrowthBudget: plateau must be from 0 to below 1, or {NEVER!r}, got {self.plateau!r}."
+            )
+
     def most_pairs(self, n_classes: int) -> int:
         """The pairs beyond which nothing is trained.
 
@@ -42,7 +59,8 @@ class GrowthBudget:
         22
         """
         every = n_classes * (n_classes - 1) // 2
-        by_share = every if self.share is None else int(self.share * every)
+        # A share that was meant as k / every may come out a rounding error below k.
+        by_share = every if self.share is None else int(self.share * every + 1e-9 * every)
         return min(every, by_share, every if self.pairs is None else self.pairs)
 
     def spent(self, n_classes: int, pairs: int, seconds: float, losses: Sequence[float]) -> str | None:
@@ -75,4 +93,4 @@ def _flat(losses: Sequence[float], plateau: float) -> bool:
     if len(losses) <= PATIENCE:
         return False
     recent = losses[-PATIENCE - 1 :]
-    return all(after > (1 - plateau) * before for before, after in pairwise(recent))
+    return all(after >= (1 - plateau) * before for before, after in pairwise(recent))

@@ -1,19 +1,26 @@
 """Growing a fitted PairwiseSVC: wave after wave of new pairs, the machines that are there stay as they are."""
 
 import time
+from typing import get_args
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
+from pairloom.graphs.labels import listed
 from pairloom.pipeline.calibration import choose_scale
-from pairloom.pipeline.class_changes import check_linear, replace_machines, rows_by_class
+from pairloom.pipeline.class_changes import (
+    check_linear,
+    classes_of,
+    put_machines,
+    rows_by_class,
+    train_as_fitted,
+    with_machines,
+)
 from pairloom.pipeline.drawn_samples import draw_samples
 from pairloom.pipeline.growth.budget import GrowthBudget
-from pairloom.pipeline.growth.wave import judge_wave, usual_wave
-from pairloom.pipeline.linear_model import LinearModel, train_machines, whitened_rows
+from pairloom.pipeline.growth.wave import GrowthCost, judge_wave, usual_wave
+from pairloom.pipeline.linear_model import LinearModel, whitened_rows
 from pairloom.pipeline.logits import out_of_fold_edge_logits
-from pairloom.pipeline.threads import thread_count
 from pairloom.pipeline.training_set import CALIBRATION_SAMPLES
 
 
@@ -35,9 +42,18 @@ def grow_classifier(model, X, y, cost, wave, budget: GrowthBudget):
         Pairs by the indices of their classes. Between two of them the model can be used, and saved.
     """
     check_linear(model, "grow")
+    if wave is not None and not (isinstance(wave, (int, np.integer)) and wave >= 1):
+        raise ValueError(f"grow: wave must be a positive integer, or None, got {wave!r}.")
+    if not (callable(cost) or cost in get_args(GrowthCost)):
+        known = listed(get_args(GrowthCost))
+        raise ValueError(f"grow: cost must be one of {known}, or a function of two labels, got {cost!r}.")
     if model.calibrate == "platt":
         raise ValueError(
             "grow: calibrate must be 'scale' or None, got 'platt': edges have slopes of their own."
+        )
+    if model._settings(model.C_).scheme.n_machines != model.machines_.intercept.shape[1]:
+        raise ValueError(
+            "grow: folds and calibration must be those of the fit, got others that were set since."
         )
     if (far := graphs.coverage(model.graph_).by_potentials).size:
         i, j = (model.classes_.tolist()[c] for c in far[0])
@@ -53,20 +69,25 @@ def grow_classifier(model, X, y, cost, wave, budget: GrowthBudget):
 
 def _waves(model, rows, cost, wave, budget):
     """The waves of `grow_classifier`, whose arguments are right."""
+    seconds, began = 0.0, time.monotonic()
     growing = _GrowingClassifier(model, rows)
-    n, near, losses, began = len(model.classes_), None, [], time.monotonic()
+    n, near, losses = len(model.classes_), None, []
     while True:
         pairs = len(model.edges_)
         most = min(wave or usual_wave(pairs, n), max(0, budget.most_pairs(n) - pairs))
         found = growing.judged(cost, most, near)
         near = found.scale
         losses.append(found.log_loss)
-        spent = budget.spent(n, pairs, time.monotonic() - began, losses)
+        seconds += time.monotonic() - began
+        spent = budget.spent(n, pairs, seconds, losses)
         if spent is not None:
             growing.calibrate()
         yield found
         if spent is not None:
             return
+        # Not what the caller does with the model in between.
+        began = time.monotonic()
+        growing.check_unchanged()
         growing.add(np.array(found.proposed))
 
 
@@ -84,7 +105,7 @@ class _GrowingClassifier:
         folds, seed, whitened = self._settings.folds, self._settings.seed, model.whiten_ is not None
         drawn = draw_samples(y, CALIBRATION_SAMPLES, folds, seed, whitened, model._class_keys)
         self._X, self._drawn = X[drawn.rows], drawn
-        self._logits = self._unseen_logits(model._model, model.edges_)
+        self._logits, self._edges = self._unseen_logits(model._model, model.edges_), model.edges_
 
     def judged(self, cost, most, near):
         """Judge the model, give it the scale that was found, and propose pairs."""
@@ -103,6 +124,14 @@ class _GrowingClassifier:
         _rescale(model, wave.scale)
         return wave
 
+    def check_unchanged(self):
+        """Raise if the model was changed between two waves."""
+        if self.model.edges_ is not self._edges:
+            raise RuntimeError(
+                "grow: the model must stay as it is between two waves, got one that was fitted, grown or changed since:"
+                " call grow again."
+            )
+
     def calibrate(self):
         """Choose the scale as a fit does: by all drawn samples, those that were asked among them."""
         model = self.model
@@ -118,15 +147,13 @@ class _GrowingClassifier:
 
     def add(self, edges):
         """Train some edges and put them among the others."""
-        model, keys = self.model, self.model._class_keys
-        threads = thread_count(model.n_jobs, "PairwiseSVC")
-        with threadpool_limits(1):
-            added = train_machines(self._rows, edges, self._settings, threads, keys=keys)
+        model = self.model
+        added = train_as_fitted(model, self._rows, edges, self._settings, model._class_keys)
         said = self._unseen_logits(LinearModel(added, model._model.whitening), edges)
-        together = np.concatenate([model.edges_, edges])
+        together, *parts = with_machines(model, model.edges_, edges, added)
+        put_machines(model, together, *parts, classes_of(model))
         self._logits = np.concatenate([self._logits, said])[np.lexsort((together[:, 1], together[:, 0]))]
-        machines = (model._model.machines, added)
-        replace_machines(model, model.classes_, model.class_shares_, keys, together, machines)
+        self._edges = model.edges_
 
     def _unseen_logits(self, linear, edges):
         """(E, R) logits of the drawn samples by some edges."""

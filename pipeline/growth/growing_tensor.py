@@ -106,7 +106,7 @@ def grow_model(
     method : str, optional
         The coupling of the probabilities in each step; None gives none.
     every : int
-        Probabilities after every so many steps, and after the last.
+        Probabilities after every so many steps, and after the last that a budget of pairs allows.
     y : (R,) int array, optional
         The classes of the samples: steps with probabilities tell their log loss.
     budget : GrowthBudget, optional

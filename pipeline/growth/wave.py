@@ -25,6 +25,8 @@ from pairloom.pipeline.slab import couple_slab, slab_width
 
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
 
+#: Which samples say what is next, and which how good the model is.
+_ASKED, _JUDGES = slice(0, None, 2), slice(1, None, 2)
 #: Samples of which a quarter is enough to follow the scale.
 _MANY = 2000
 
@@ -88,21 +90,37 @@ def judge_wave(
         judges by every second.
     """
     completion = plan_completion(graph)
-    asked, judges = slice(0, None, 2), slice(1, None, 2)
-    if near is None:
-        scale = choose_scale(edge_logits[:, judges], y[judges], completion, method, n_jobs=n_jobs).scale
-    else:
-        few = judges if len(y) < _MANY else slice(1, None, 4)
-        scale = nearby_scale(edge_logits[:, few], y[few], completion, method, near, n_jobs=n_jobs)
+    scale = _scale(edge_logits, y, completion, method, near, n_jobs)
     p = couple_slab(edge_logits * np.float32(scale), completion, [method], n_jobs=n_jobs)[method]
     matrix = None
     if cost == "confusion":
-        matrix = mean_probabilities(p[asked], y[asked])
+        matrix = mean_probabilities(p[_ASKED], y[_ASKED])
     elif cost == "dprime":
-        matrix = completed_dprime(edge_logits[:, asked], y[asked], completion)
-    proposed = list(islice(graphs.grow(graph, cost, matrix=matrix, seed=seed), most))
-    accuracy = float((p[judges].argmax(axis=1) == y[judges]).mean())
-    return Wave(len(completion.edges), float(scale), mean_log_loss(p[judges], y[judges]), accuracy, proposed)
+        matrix = completed_dprime(edge_logits[:, _ASKED], y[_ASKED], completion)
+    return Wave(
+        pairs=len(completion.edges),
+        scale=scale,
+        log_loss=mean_log_loss(p[_JUDGES], y[_JUDGES]),
+        accuracy=float((p[_JUDGES].argmax(axis=1) == y[_JUDGES]).mean()),
+        proposed=list(islice(graphs.grow(graph, cost, matrix=matrix, seed=seed), most)),
+    )
+
+
+def _scale(
+    edge_logits: NDArray[np.float32],
+    y: NDArray[np.integer],
+    completion: Completion,
+    method: str,
+    near: float | None,
+    n_jobs: int | None,
+) -> float:
+    """The scale of the coupled model, by its judges."""
+    if near is None:
+        return float(
+            choose_scale(edge_logits[:, _JUDGES], y[_JUDGES], completion, method, n_jobs=n_jobs).scale
+        )
+    judges = _JUDGES if len(y) < _MANY else slice(1, None, 4)
+    return float(nearby_scale(edge_logits[:, judges], y[judges], completion, method, near, n_jobs=n_jobs))
 
 
 def mean_probabilities(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:

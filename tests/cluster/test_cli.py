@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from small_runs import assert_same_bytes, bytes_of, times_begun
 
 from pairloom.cluster.cli import main
 from pairloom.cluster.lock import RunLock
+from pairloom.cluster.plan import Plan
 from pairloom.cluster.status import run_status
 
 
@@ -203,3 +205,37 @@ def test_a_submitted_run_is_followed_cancelled_and_submitted_again(
     assert run_status(directory, verify=True).state == "finished"
     assert_same_bytes(directory, bytes_of(small_run))
     assert "No driver is at work" in pairloom("cancel", directory).stdout
+
+
+def test_a_run_grows_for_some_seconds_and_on_when_it_is_resumed(small_config, tmp_path):
+    directory = tmp_path / "run"
+    options = ("--set", "cluster.kind=threads", "--set", "graph.family=star", "--set", "growth.wave=2")
+    seconds = ("--set", "growth.plateau=never", "--set", "growth.seconds=1e-9")
+    done = pairloom("run", small_config, "--directory", directory, *options, *seconds)
+    assert done.exit_code == 0, done.output
+    assert "Grown to 6 pairs: the budget of 1e-09 seconds is spent." in done.stderr
+    assert "wave 1: 6 pairs, out-of-fold log loss" in pairloom("status", directory).stdout
+    # To write the report again is not to go on.
+    assert pairloom("report", directory).exit_code == 0
+    assert run_status(directory, verify=True).state == "finished"
+    assert json.loads(pairloom("resume", directory, "--json").stdout)["pairs"] == 9
+
+
+def test_growth_is_added_by_a_resume(copied_run, small_config):
+    refused = pairloom("resume", copied_run, "--set", "growth.pairs=10")
+    assert refused.exit_code == 3
+    assert "growth.cost: was None, is 'confusion'" in refused.output
+    assert pairloom("resume", copied_run, "--set", "growth.pairs=10", "--update").exit_code == 0
+    assert set(times_begun(copied_run, "machines").values()) == {1}
+
+
+def test_a_larger_budget_that_no_driver_has_used_is_not_finished(small_config, tmp_path):
+    directory = tmp_path / "run"
+    options = ("--set", "cluster.kind=threads", "--set", "graph.family=star", "--set", "growth.pairs=6")
+    pairloom("run", small_config, "--directory", directory, *options)
+    assert run_status(directory).state == "finished"
+    stored = Plan.read(directory)
+    raised = stored.config.growth.model_copy(update={"pairs": 8})
+    with RunLock(directory):  # a driver that ends before it has planned anything
+        replace(stored, config=stored.config.model_copy(update={"growth": raised})).write(directory)
+    assert run_status(directory).state == "unfinished"

@@ -21,7 +21,8 @@ from pairloom.pipeline.stages import model_graph
 
 CLASSES, START = 8, 7
 # From a star, two pairs a wave and two a tile: 7 of the start, then 10, 12, 14 ...
-GROWING = ("graph.family=star", "growth.wave=2", "growth.plateau=never")
+METHODS = "coupling.methods=['stratified', 'normal']"
+GROWING = ("graph.family=star", "growth.wave=2", "growth.plateau=never", METHODS)
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +185,73 @@ def test_a_damaged_judgement_is_made_again(copied_run, growing_config, client):
     assert notes.lines[0] == "growth 1 is computed again: growth/000001.json damaged or missing"
     assert judgement.read_bytes() == sound
     assert_same_bytes(copied_run, reference)
+
+
+def test_every_judgement_can_be_made_again(copied_run, growing_config, client):
+    """The start has seven pairs in tiles of two: its last tile was filled up after it had been judged."""
+    sound = {path.name: path.read_bytes() for path in (copied_run / "growth").iterdir()}
+    shutil.rmtree(copied_run / "growth")
+    run_here(growing_config, copied_run, client, *GROWING, "growth.pairs=15")
+    assert {path.name: path.read_bytes() for path in (copied_run / "growth").iterdir()} == sound
+
+
+# What becomes of a grown run, and how it is then run again: the plan gets shorter, and grows again.
+SHORTER = {
+    "another first method": (lambda run: None, ("coupling.methods=['normal', 'stratified']",)),
+    "another wave": (lambda run: None, ("growth.wave=4",)),
+    "another method and a damaged judgement": (
+        lambda run: cut(run / "growth" / "000001.json"),
+        ("coupling.methods=['stratified', 'vote']",),
+    ),
+    "another method and the last wave not judged": (
+        lambda run: (run / "ledger" / "growth" / "000004.json").unlink(),
+        ("coupling.methods=['stratified', 'vote']",),
+    ),
+    "no plan and a damaged judgement": (
+        lambda run: [cut(run / "growth" / "000001.json"), (run / "run.json").unlink()],
+        (),
+    ),
+    "no plan and the last wave not judged": (
+        lambda run: [(run / "ledger" / "growth" / "000004.json").unlink(), (run / "run.json").unlink()],
+        (),
+    ),
+}
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize(
+    ("what", "cost"),
+    [
+        *((what, "uniform") for what in SHORTER),
+        ("another first method", "confusion"),
+        ("another wave", "dprime"),
+    ],
+)
+def test_a_plan_that_gets_shorter_grows_again(what, cost, growing_config, client, tmp_path):
+    settings = (*GROWING, f"growth.cost={cost}", "growth.pairs=15")
+    run_here(growing_config, tmp_path / "run", client, *settings)
+    begun = times_begun(tmp_path / "run", "machines")
+    happens, changes = SHORTER[what]
+    happens(tmp_path / "run")
+    run_here(growing_config, tmp_path / "run", client, *settings, *changes, update=True)
+    run_here(growing_config, tmp_path / "once", client, *settings, *changes)
+    assert_same_bytes(tmp_path / "run", bytes_of(tmp_path / "once"))
+    if cost == "uniform" and what != "another wave":
+        again = {u for u, times in times_begun(tmp_path / "run", "machines").items() if times > begun[u]}
+        # Tile 3 holds the last pair of the start, tile 7 the fifteenth.
+        assert again <= {3, 7}, "the order is the same whatever the model, and so are the machines"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, client):
+    if lost:
+        (copied_run / "run.json").unlink()
+    settings = (*GROWING, "growth.pairs=9", "coupling.methods=['stratified', 'vote']")
+    run_here(growing_config, copied_run, client, *settings, update=True)
+    assert Plan.read(copied_run).waves == (7, 10, 12, 14, 15)
 
 
 def test_status_and_report_tell_the_waves(grown_run):

@@ -175,7 +175,7 @@ def test_foreign_folders(tmp_path):
             json.dumps({"format": "pairloom-model", "format_version": 99}),
             "of version 2, got .* of version 99",
         ),
-        (json.dumps({"format": "pairloom-model", "format_version": 1}), "is damaged"),
+        (json.dumps({"format": "pairloom-model", "format_version": 2}), "is damaged"),
         ("{", "cannot be read"),
     ):
         (tmp_path / "model.json").write_text(content)

@@ -49,7 +49,39 @@ def test_all_pairs_end_it_whatever_the_budget():
         ([1.0, 0.5, 0.5, 0.5], True),
         ([1.0, 0.5, 0.5, 0.4], False),
         ([1.0, 1.0, 0.5, 0.5], False),
+        ([0.0, 0.0, 0.0], True),
     ],
 )
 def test_one_flat_wave_is_no_plateau(losses, flat):
     assert (GrowthBudget(plateau=0.01).spent(10, 20, 0.0, losses) is not None) == flat
+
+
+def test_a_share_that_stands_for_a_number_of_pairs_is_that_number():
+    for n in (7, 76, 100):
+        every = n * (n - 1) // 2
+        for pairs in range(1, every + 1):
+            assert GrowthBudget(share=pairs / every).most_pairs(n) == pairs
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pairs": 0},
+        {"pairs": 2.5},
+        {"pairs": "20"},
+        {"share": 0},
+        {"share": 1.5},
+        {"share": "x"},
+        {"seconds": -1},
+        {"seconds": float("nan")},
+        {"plateau": -0.1},
+        {"plateau": 1},
+        {"plateau": "nevr"},
+        {"plateau": None},
+    ],
+    ids=str,
+)
+def test_a_wrong_budget_is_refused(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=rf"GrowthBudget: {name} must be .*, got {value!r}\."):
+        GrowthBudget(**wrong)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_digits
 
 from pairloom import PairwiseSVC
@@ -105,3 +106,67 @@ def test_without_calibration_there_is_no_scale(digits):
 def test_a_graph_of_ones_own_grows(digits):
     model = fitted(digits, graph=star(10, 4))
     assert [wave.pairs for wave in model.grow(*digits, pairs=11)] == [9, 11]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"wave": 0}, "wave must be a positive integer, or None, got 0"),
+        ({"wave": 2.5}, "wave must be a positive integer, or None, got 2.5"),
+        ({"cost": "confusoin"}, "cost must be one of .*, got 'confusoin'"),
+        ({"share": 1.5}, "share must be above 0 and at most 1, or None, got 1.5"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(digits, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        fitted(digits).grow(*digits, **options)
+
+
+@pytest.mark.parametrize("change", ["order", "fewer", "labels"])
+def test_other_samples_than_those_of_the_fit_are_refused(digits, change):
+    X, y = digits
+    model = fitted(digits)
+    other = {
+        "order": (X[::-1], y[::-1]),
+        "fewer": (X[:-3], y[:-3]),
+        "labels": (X, np.where(np.arange(len(y)) == 5, 77, y)),
+    }[change]
+    with pytest.raises(
+        ValueError, match=r"grow: X must hold the samples that every class .* in the same order"
+    ):
+        model.grow(*other)
+
+
+def test_sparse_and_double_samples_are_the_same_samples(digits):
+    X, y = digits
+    model = fitted((X.astype(np.float32), y))
+    for same in (X.astype(np.float64), sparse.csr_array(X)):
+        assert next(model.grow(same, y)).pairs == 9
+
+
+def test_parameters_that_were_set_since_the_fit_are_refused(digits):
+    model = fitted(digits).set_params(folds=3)
+    with pytest.raises(ValueError, match="folds and calibration must be those of the fit"):
+        model.grow(*digits)
+
+
+def test_a_model_that_was_changed_between_two_waves_is_not_spoilt(digits):
+    model = fitted(digits)
+    waves = model.grow(*digits, wave=5, plateau="never")
+    next(waves), next(waves)
+    model.remove_class(7)
+    before = model.predict_proba(digits[0][:20])
+    with pytest.raises(RuntimeError, match="the model must stay as it is between two waves"):
+        next(waves)
+    np.testing.assert_array_equal(model.predict_proba(digits[0][:20]), before)
+
+
+def test_a_class_that_comes_after_growth_is_joined_to_the_hub(digits):
+    X, y = digits
+    old = y < 9
+    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten=None)
+    (hub,) = model.fit(X[old], y[old]).graph_.graph["hubs"]
+    list(model.grow(X[old], y[old], wave=3, pairs=len(model.edges_) + 3))
+    model.add_class(9, X[~old], X[old], y[old], neighbours=1)
+    assert model.graph_.has_edge(hub, 9)
+    assert next(model.grow(X, y)).pairs == len(model.edges_)
