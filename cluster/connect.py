@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -67,9 +68,13 @@ def _started_cluster(config: ClusterConfig) -> Any:
         return _slurm_cluster(config.slurm)
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
-        return LocalCluster(1, workers, processes=False, dashboard_address="127.0.0.1:0")
+        return LocalCluster(
+            n_workers=1, threads_per_worker=workers, processes=False, dashboard_address="127.0.0.1:0"
+        )
     with _interrupts_held_back():
-        return LocalCluster(workers, 1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+        return LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        )
 
 
 @contextlib.contextmanager
@@ -82,6 +87,8 @@ def _interrupts_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    # The first process of Python's multiprocessing starts its tracker, which lets Ctrl-C through again.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

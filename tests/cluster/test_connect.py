@@ -48,11 +48,17 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
 
 
 def test_a_cluster_started_here_listens_on_loopback_only():
-    with connected(ClusterConfig(kind="processes", workers=1)) as client:
+    with connected(ClusterConfig(kind="processes", workers=2)) as client:
         info = client.scheduler_info()
+        assert list(client.nthreads().values()) == [1, 1]
         assert info["address"].startswith("tcp://127.0.0.1:")
         assert all(worker.startswith("tcp://127.0.0.1:") for worker in info["workers"])
         assert "127.0.0.1" in client.dashboard_link
+
+
+def test_threads_are_those_of_one_worker():
+    with connected(ClusterConfig(kind="threads", workers=3)) as client:
+        assert list(client.nthreads().values()) == [3]
 
 
 def test_a_slurm_section_becomes_the_arguments_of_dask_jobqueue():
