@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 from pairloom.pipeline.figures import save_figure
 
-#: Wraps the loop of a measurement, as `rich.progress.track` does: a progress bar, or nothing.
-Track = Callable[[Sequence], Iterable]
-
+#: ``each(function, trained, items)`` is ``[function(trained, item) for item in items]``, wherever it is computed.
+#: The function must be one that another process can import; its results do not depend on each other.
+Each = Callable[[Callable[[TrainedTensor, Any], Any], TrainedTensor, Sequence], list]
 
 #: Who says what a finding is about.
 PAPER, OURS = "[S]", "Pairloom"
@@ -46,7 +46,8 @@ class Experiment:
     row : type
         The NamedTuple of a row: its fields are the columns.
     measure : callable
-        ``measure(trained, repetitions, seed, track)`` returns the rows: pure, the same for the same seed.
+        ``measure(trained, repetitions, seed, each)`` returns the rows: pure, the same for the same seed, wherever
+        `each` computes the repetitions.
     findings : callable
         ``findings(rows)``: the paper's claims beside these rows.
     draw : callable
@@ -62,13 +63,23 @@ class Experiment:
     name: str
     shows: str
     row: type[NamedTuple]
-    measure: Callable[[TrainedTensor, int, int, Track], list]
+    measure: Callable[[TrainedTensor, int, int, Each], list]
     findings: Callable[[list], list[Finding]]
     draw: Callable[[TrainedTensor, list, str], Figure]
     digest: Callable[[list], list] = list
     repetitions: int = 1
     full: int = 1
     data: tuple[str, ...] = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether anything is drawn, and so repeated."""
+        return self.full > 1
+
+
+def in_turn(function, trained, items):
+    """The results of a function for each of some items: the plainest `Each`."""
+    return [function(trained, item) for item in items]
 
 
 def mean_and_standard_error(values) -> tuple[np.ndarray, np.ndarray]:

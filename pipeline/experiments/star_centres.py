@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.stats import spearmanr
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding
+from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding, in_turn
 
 
 class Centre(NamedTuple):
@@ -21,20 +21,24 @@ class Centre(NamedTuple):
     accuracy: float
 
 
-def measure(trained, repetitions=1, seed=0, track=iter):
+def measure(trained, repetitions=1, seed=0, each=in_turn):
     """Every class as the centre, the best first. Nothing is drawn: there is nothing to repeat."""
     n = trained.n_classes
     places = classical_scaling(trained.dprime).tolist()
     mean_dprime = (trained.dprime.sum(axis=0) / (n - 1)).tolist()
-    accuracies = star_accuracies(trained, track)
+    accuracies = star_accuracies(trained, each)
     rows = [Centre(trained.classes[c], *places[c], mean_dprime[c], accuracies[c]) for c in range(n)]
     return sorted(rows, key=lambda row: -row.accuracy)
 
 
-def star_accuracies(trained, track=iter) -> list[float]:
+def star_accuracies(trained, each=in_turn) -> list[float]:
     """The accuracy of the star about each class."""
-    n = trained.n_classes
-    return [1 - trained.tree_error(graphs.star(n, centre)) for centre in track(range(n))]
+    return each(star_accuracy, trained, range(trained.n_classes))
+
+
+def star_accuracy(trained, centre) -> float:
+    """The accuracy of the star about one class."""
+    return 1 - trained.tree_error(graphs.star(trained.n_classes, centre))
 
 
 def classical_scaling(distances, dimensions=2):
