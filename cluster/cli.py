@@ -36,7 +36,6 @@ from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import VersionMismatch, machine_settings, say
-from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.config import (
     Config,
     ConfigError,
@@ -47,7 +46,7 @@ from pairloom.pipeline.config import (
 )
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
-from pairloom.pipeline.experiments.results_page import read_records, results_page
+from pairloom.pipeline.experiments.results_page import write_results
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
 from pairloom.pipeline.report import table_rows
@@ -320,13 +319,12 @@ def experiment(
     """
     with _exits(), _ended_by_signals("What is trained is kept. The same command begins the rest anew."):
         if name == "results":
-            write_atomically(page, results_page(read_records(out)).encode())
-            click.echo(str(page))
+            click.echo("\n".join(str(file) for file in write_results(out, page)))
             return
         wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
         with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
             for chosen in wanted:
-                times = repetitions or (chosen.full if full else chosen.repetitions)
+                times = repetitions or (chosen.full if full else None)
                 for data in sets_for(chosen, sets):
                     files = perform(
                         chosen,

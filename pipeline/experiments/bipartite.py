@@ -23,6 +23,7 @@ from pairloom.pipeline.experiments.experiment import (
     Finding,
     in_turn,
     mean_and_standard_error,
+    side_by_side,
 )
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
@@ -178,9 +179,13 @@ def _beats(rows, better, other, source):
     return Finding(
         source,
         f"{better} is more accurate than {other} of the same size",
-        ", ".join(f"{coupling} {gap:+.2%}" for coupling, gap in gaps.items()) + " on average over the sizes",
+        f"{_told(gaps)} on average over the sizes",
         all(gap > 0 for gap in gaps.values()),
     )
+
+
+def _told(gaps):
+    return ", ".join(f"{coupling} {gap:+.2%}" for coupling, gap in gaps.items())
 
 
 def _reaches(rows, d):
@@ -191,17 +196,15 @@ def _reaches(rows, d):
     return Finding(
         PAPER,
         f"K({d}, N-{d}), a fifth of the pairs, reaches the complete model",
-        ", ".join(f"{coupling} {gap:+.2%}" for coupling, gap in gaps.items()) + f", {REACHED:.1%} allowed",
+        f"{_told(gaps)}, {REACHED:.1%} allowed",
         all(gap >= -REACHED for gap in gaps.values()),
     )
 
 
 def digest(rows):
     """A few sizes of every family, the couplings side by side."""
-    accuracy = {(row.graph, row.d, row.coupling): row.accuracy for row in rows}
     few = [row for row in rows if row.d in (2, 5, 10, 20) or row.graph == COMPLETE]
-    places = dict.fromkeys((row.graph, row.d, row.pairs, row.share_of_pairs) for row in few)
-    return [GraphDigest(*place, *(accuracy[*place[:2], c] for c in COUPLINGS)) for place in places]
+    return side_by_side(few, GraphDigest)
 
 
 def draw(trained, rows, title):
@@ -236,5 +239,6 @@ EXPERIMENT = Experiment(
     digest=digest,
     repetitions=5,
     full=200,
+    of_many_classes=2,
     data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
 )

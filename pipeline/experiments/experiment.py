@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom.pipeline.atomic_file import write_atomically
-from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.figures import save_figure
 
 #: ``each(function, trained, items)`` is ``[function(trained, item) for item in items]``, wherever it is computed.
@@ -56,6 +57,8 @@ class Experiment:
         ``digest(rows)``: the rows worth printing, where all of them are too many.
     repetitions, full : int
         By default, and at the full setting: the paper's number where it gives one.
+    of_many_classes : int, optional
+        Repetitions by default on a hundred classes and more, where one takes minutes.
     data : tuple of str
         The sets it is made for; those that are present are its default.
     """
@@ -69,12 +72,17 @@ class Experiment:
     digest: Callable[[list], list] = list
     repetitions: int = 1
     full: int = 1
+    of_many_classes: int | None = None
     data: tuple[str, ...] = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
 
     @property
     def is_repeated(self) -> bool:
         """Whether anything is drawn, and so repeated."""
         return self.full > 1
+
+    def usual_repetitions(self, n_classes: int) -> int:
+        """By default on a set of so many classes."""
+        return self.repetitions if n_classes < 100 else self.of_many_classes or self.repetitions
 
 
 def in_turn(function, trained, items):
@@ -87,6 +95,16 @@ def mean_and_standard_error(values) -> tuple[np.ndarray, np.ndarray]:
     values = np.asarray(values, np.float64)
     spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
     return values.mean(axis=0), spread / np.sqrt(len(values))
+
+
+def side_by_side(rows: Sequence, kind: type[NamedTuple]) -> list:
+    """The accuracies by each coupling, a row each, as rows of `kind`: fields that say of what, then the couplings."""
+    of_what = attrgetter(*kind._fields[: -len(COUPLINGS)])
+    accuracy = {(of_what(row), row.coupling): row.accuracy for row in rows}
+    return [
+        kind(*key, *(accuracy[key, coupling] for coupling in COUPLINGS))
+        for key in dict.fromkeys(of_what(row) for row in rows)
+    ]
 
 
 def cells(rows: Sequence[NamedTuple]) -> list[list[str]]:

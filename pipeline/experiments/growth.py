@@ -17,6 +17,7 @@ from pairloom.pipeline.experiments.experiment import (
     Finding,
     in_turn,
     mean_and_standard_error,
+    side_by_side,
 )
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 from pairloom.pipeline.growth import GrowingTensor
@@ -134,9 +135,7 @@ def _soon(rows, curve):
 
 def digest(rows):
     """Start, a fifth, half and end of every curve, the couplings side by side."""
-    accuracy = {(row.curve, row.share, row.coupling): row.accuracy for row in rows}
-    places = dict.fromkeys((row.curve, row.share, row.pairs) for row in rows if row.share in (0, 0.2, 0.5, 1))
-    return [GrowthDigest(*place, *(accuracy[*place[:2], c] for c in COUPLINGS)) for place in places]
+    return side_by_side([row for row in rows if row.share in (0, 0.2, 0.5, 1)], GrowthDigest)
 
 
 def draw(trained, rows, title):
@@ -180,5 +179,6 @@ EXPERIMENT = Experiment(
     digest=digest,
     repetitions=10,
     full=200,
+    of_many_classes=5,
     data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
 )

@@ -39,7 +39,7 @@ def perform(
     data: str,
     out: Path,
     *,
-    repetitions: int,
+    repetitions: int | None = None,
     seed: int = 0,
     console: Console | None = None,
     elsewhere: Elsewhere | None = None,
@@ -52,8 +52,8 @@ def perform(
     data : str
         The name of a set, or the path of its features.
     out : Path
-    repetitions : int
-        At most: a draw of classes is not repeated where all can be had.
+    repetitions : int, optional
+        At most: a draw of classes is not repeated where all can be had. By default the experiment's own number.
     seed : int
         Of the draws. The folds of the machines keep theirs, so that one tensor serves every seed.
     console : rich.console.Console, optional
@@ -82,7 +82,8 @@ def perform(
     began = time.perf_counter()
     # With more threads BLAS splits a product, and rounds, as the number of cores has it.
     with threadpool_limits(1):
-        rows = experiment.measure(trained, repetitions, seed, each)
+        times = repetitions or experiment.usual_repetitions(trained.n_classes)
+        rows = experiment.measure(trained, times, seed, each)
     facts = {
         "data": folder.name,
         # Three of ten classes can be drawn in 120 ways only; and an experiment may have nothing to draw.

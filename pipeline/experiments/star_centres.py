@@ -81,28 +81,32 @@ def draw(trained, rows, title):
     axes = figure.subplots()
     x, y = [row.x for row in rows], [row.y for row in rows]
     dots = axes.scatter(x, y, c=[100 * row.accuracy for row in rows], cmap="viridis", s=45)
-    for row in _legible(rows):
-        axes.annotate(row.centre, (row.x, row.y), xytext=(4, 3), textcoords="offset points", fontsize=6.5)
     figure.colorbar(dots, ax=axes, label="accuracy of the star about this class, %")
     axes.set(xlabel="first coordinate of d'", ylabel="second coordinate of d'", title=title)
-    axes.margins(x=0.2)  # names stand to the right of their dots
+    axes.margins(x=0.25)  # names stand to the right of their dots
     axes.set_aspect("equal", adjustable="datalim")
+    _write_names(axes, rows)
     return figure
 
 
-def _legible(rows, width=0.12, height=0.025):
-    """The classes to name: best and worst first, then inwards, if no name that is there would be written over.
-
-    A name takes about this width and height, as shares of the map's.
-    """
-    places = np.array([[row.x, row.y] for row in rows])
-    room = np.ptp(places, axis=0) * [width, height]
+def _write_names(axes, rows):
+    """Name the classes, best and worst first, then inwards, where a name covers neither a dot nor another name."""
     inwards = sorted(range(len(rows)), key=lambda c: min(c, len(rows) - 1 - c))
-    named = []
-    for c in inwards:
-        if not any((np.abs(places[c] - places[other]) < room).all() for other in named):
-            named.append(c)
-    return [rows[c] for c in named]
+    names = [
+        axes.annotate(
+            rows[c].centre, (rows[c].x, rows[c].y), xytext=(5, 3), textcoords="offset points", fontsize=6.5
+        )
+        for c in inwards
+    ]
+    axes.figure.draw_without_rendering()  # settles where everything is
+    dots = axes.transData.transform([(row.x, row.y) for row in rows])
+    taken = []
+    for name in names:
+        box = name.get_window_extent()
+        if any(box.padded(3).contains(*dot) for dot in dots) or any(box.overlaps(other) for other in taken):
+            name.remove()
+        else:
+            taken.append(box)
 
 
 EXPERIMENT = Experiment(

@@ -75,6 +75,20 @@ def test_hub_neighbours_beats_graphs_of_the_same_size(hub_rows, other):
         assert bipartite.mean_gap(hub_rows, bipartite.HUBS_BY_DPRIME, other, coupling) > 0.005
 
 
+def test_hub_neighbours_keeps_up_with_graphs_grown_by_confusion(hub_rows):
+    # Not more: the synthetic features are normal about their means, which the nearest class mean knows best.
+    for coupling in COUPLINGS:
+        for hubs in (bipartite.HUBS, bipartite.HUBS_BY_DPRIME):
+            assert bipartite.mean_gap(hub_rows, hubs, bipartite.CONFUSED, coupling) > -0.01
+
+
+@pytest.mark.parametrize("other", [bipartite.BIPARTITE, bipartite.GROWN, bipartite.CONFUSED])
+def test_hub_neighbours_beats_all_others_on_digits(digits, other):
+    rows = bipartite.measure(digits, 5)
+    for coupling in COUPLINGS:
+        assert bipartite.mean_gap(rows, bipartite.HUBS, other, coupling) > 0.02
+
+
 def test_bipartite_beats_grown(hub_rows):
     for coupling in COUPLINGS:
         assert bipartite.mean_gap(hub_rows, bipartite.BIPARTITE, bipartite.GROWN, coupling) > 0
