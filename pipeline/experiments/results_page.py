@@ -20,9 +20,9 @@ How to read them:
 
 - The data and features are not the paper's: an ordering can be compared, a number cannot.
 - Whether a claim holds is the sign of a difference of means, not a test: where a difference is small, look at its
-  standard error in the CSV files. "Almost all" of a gain is 80% of it, a model "reaches" another within 0.5%, wins are
-  "about equal" within a quarter: limits of ours.
-  Nor does it say what other test samples would give: of 2500 samples, a few tenths of a percent are a handful.
+  standard error in the CSV files. "Almost all" of a gain is 80% of it, a model "reaches" another within 0.5%, wins
+  are "about equal" within a quarter: limits of ours. Nor does the sign say what other test samples would give: of
+  2500 samples, a few tenths of a percent are a handful.
 - Our own claims were formed while looking at some of these sets. How many hubs `hub_neighbours` has at a size was
   settled after comparing test accuracies on imagenet50-synthetic and tinyimagenet50; that wlw2 follows the critical
   machine was noticed on every set but clinc150. Hubs of `hub_neighbours` are chosen by distance, those of K(d, N-d)
@@ -31,8 +31,10 @@ How to read them:
   same number of neighbours; what is left is filled with the nearest pairs. By distances between class means it knows
   as much before training as graphs grown by confusion do (of the nearest class mean). By d' it knows more, but d'
   takes the machines of all pairs: that curve says what better distances are worth, not how to save training. Both
-  were settled on held-out training samples of imagenet50-synthetic, digits, tinyimagenet50 and imagenette, where
-  neither another number of hubs nor neighbours by confusion were better throughout.
+  were added when it had been seen to lose to those on test samples, and settled on held-out training samples of
+  imagenet50-synthetic, digits, tinyimagenet50 and imagenette, where neither another number of hubs nor neighbours by
+  confusion were better throughout.
+- Times are what the measurement took, in one process or on a cluster: they are no benchmark.
 """
 
 #: The set whose figures the page shows, where it is there; else the one with the most classes.
