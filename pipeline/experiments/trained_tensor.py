@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -181,11 +181,11 @@ class TensorFile(NamedTuple):
         with np.load(self.path, allow_pickle=False) as archive:
             if str(archive["recipe"]) != self.recipe:
                 raise ValueError(f"{self.path} is of other data or settings.")
-            stored = TrainedTensor(**{name: archive[name] for name in _STORED})
-        classes = tuple(stored.classes.tolist())
-        return stored._replace(
-            logits=_as_tensor(stored.logits, len(classes)), classes=classes, synthetic=bool(stored.synthetic)
-        )
+            stored: dict[str, Any] = {name: archive[name] for name in _STORED}
+        stored["classes"] = tuple(stored["classes"].tolist())
+        stored["logits"] = _as_tensor(stored["logits"], len(stored["classes"]))
+        stored["synthetic"] = bool(stored["synthetic"])
+        return TrainedTensor(**stored)
 
 
 _STORED = [name for name in TrainedTensor._fields if name != "n_jobs"]
