@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
+    LARGE_SETS_TOO,
     OURS,
     PAPER,
     Experiment,
@@ -240,5 +241,5 @@ EXPERIMENT = Experiment(
     repetitions=5,
     full=200,
     of_many_classes=2,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    data=LARGE_SETS_TOO,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
 #: Odds of the predicted class at which another one is no longer near.
@@ -103,5 +103,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     digest=digest,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    data=LARGE_SETS_TOO,
 )

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pairloom import graphs
 from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.experiments.experiment import OURS, PAPER, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, PAPER, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.growth import COLOURS
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
@@ -169,5 +169,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     digest=digest,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    data=LARGE_SETS_TOO,
 )

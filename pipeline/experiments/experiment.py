@@ -25,6 +25,11 @@ Each = Callable[[Callable[[TrainedTensor, Any], Any], TrainedTensor, Sequence], 
 PAPER, OURS = "[S]", "Pairloom"
 
 
+#: The sets that most experiments are made for, and with them the one of 150 classes.
+SETS = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
+LARGE_SETS_TOO = (*SETS, "clinc150")
+
+
 class Finding(NamedTuple):
     """Something the paper says, or we do, what came out here, and whether it holds."""
 
@@ -73,7 +78,7 @@ class Experiment:
     repetitions: int = 1
     full: int = 1
     of_many_classes: int | None = None
-    data: tuple[str, ...] = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
+    data: tuple[str, ...] = SETS
 
     @property
     def is_repeated(self) -> bool:

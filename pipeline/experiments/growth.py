@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
+    LARGE_SETS_TOO,
     PAPER,
     Experiment,
     Finding,
@@ -180,5 +181,5 @@ EXPERIMENT = Experiment(
     repetitions=10,
     full=200,
     of_many_classes=5,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    data=LARGE_SETS_TOO,
 )
