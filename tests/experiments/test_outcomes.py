@@ -76,7 +76,7 @@ def test_hub_neighbours_beats_graphs_of_the_same_size(hub_rows, other):
 
 
 def test_hub_neighbours_keeps_up_with_graphs_grown_by_confusion(hub_rows):
-    # Not more: the synthetic features are normal about their means, which the nearest class mean knows best.
+    # Not more: on these features the two differ by less than other test samples would change.
     for coupling in COUPLINGS:
         for hubs in (bipartite.HUBS, bipartite.HUBS_BY_DPRIME):
             assert bipartite.mean_gap(hub_rows, hubs, bipartite.CONFUSED, coupling) > -0.01
