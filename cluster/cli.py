@@ -27,6 +27,7 @@ import pairloom
 from pairloom.cluster.connect import Insecure, Unreachable, connected
 from pairloom.cluster.driver import drive, load_data, look_at, settle, unfinished_units
 from pairloom.cluster.estimate import seconds_per_pair
+from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import SUBMITTED, Locked, RunLock, request_cancel
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
@@ -35,11 +36,17 @@ from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import VersionMismatch, machine_settings, say
-from pairloom.pipeline.atomic_file import write_atomically
-from pairloom.pipeline.config import Config, ConfigError, load_config, with_overrides, with_section
+from pairloom.pipeline.config import (
+    Config,
+    ConfigError,
+    DataConfig,
+    load_config,
+    with_overrides,
+    with_section,
+)
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
-from pairloom.pipeline.experiments.perform import perform, sets_for
-from pairloom.pipeline.experiments.results_page import read_records, results_page
+from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
+from pairloom.pipeline.experiments.results_page import write_results
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
 from pairloom.pipeline.report import table_rows
@@ -291,24 +298,58 @@ def report(directory: Path, as_json: bool) -> None:
 @click.option("--full", is_flag=True, help="The full setting: for growth the paper's 200 repetitions.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Of the draws. Default: 0.")
 @click.option("--page", type=_path, default=Path("docs/results.md"), help="What `results` writes.")
+@_cluster
 def experiment(
-    name: str, sets: tuple[str, ...], out: Path, repetitions: int | None, full: bool, seed: int, page: Path
+    name: str,
+    sets: tuple[str, ...],
+    out: Path,
+    repetitions: int | None,
+    full: bool,
+    seed: int,
+    page: Path,
+    **options: Any,
 ) -> None:
     """Repeat an experiment of the paper: a table, a figure, and the paper's findings beside one's own.
 
     NAME is triplets, quintets, ten-class, star-centres, growth, centres, bipartite, disagreements or
     boundaries; `all` of them; or `results`, which gathers what they wrote into one page.
+
+    It runs in this process, or its repetitions on the cluster that the options name, to the same result. The
+    workers must find the folder of --out under the same path.
     """
-    with _exits():
+    with _exits(), _ended_by_signals("What is trained is kept. The same command begins the rest anew."):
         if name == "results":
-            write_atomically(page, results_page(read_records(out)).encode())
-            click.echo(str(page))
+            click.echo("\n".join(str(file) for file in write_results(out, page)))
             return
-        for chosen in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
-            times = repetitions or (chosen.full if full else chosen.repetitions)
-            for data in sets_for(chosen, sets):
-                files = perform(chosen, data, out, repetitions=times, seed=seed, console=Console())
-                click.echo("\n".join(str(file) for file in files))
+        wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
+        with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
+            for chosen in wanted:
+                times = repetitions or (chosen.full if full else None)
+                for data in sets_for(chosen, sets):
+                    files = perform(
+                        chosen,
+                        data,
+                        out,
+                        repetitions=times,
+                        seed=seed,
+                        console=Console(),
+                        elsewhere=elsewhere,
+                    )
+                    click.echo("\n".join(str(file) for file in files))
+
+
+@contextlib.contextmanager
+def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
+    """Who computes repetitions: the cluster that the options name, or nobody but this process."""
+    if not any(options.values()):
+        yield None
+        return
+    # A configuration wants data, and an experiment has its own: this one's cluster is all that is used.
+    cluster = _with_cluster(Config(data=DataConfig(features="digits")), options).cluster
+    with connected(cluster) as client:
+        if not client.nthreads():
+            _complain("The cluster has no workers: waiting for some to come.")
+        yield functools.partial(repeat_on_cluster, client)
 
 
 def _no_cluster() -> contextlib.AbstractContextManager[Client]:
@@ -352,7 +393,19 @@ def _connect(settings: Config, report_file: Path | None, note: Callable[[str], N
 
 @contextlib.contextmanager
 def _resumable(directory: Path) -> Iterator[None]:
-    """Turn signals into a clean end that says how to go on."""
+    """Turn signals, and what ends a run early, into a clean end that says how to go on."""
+    hint = f"What is done is kept. Resume with: pairloom resume {directory}"
+    with _ended_by_signals(hint):
+        try:
+            yield
+        except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
+            _complain(f"Stopped: {error}\n{hint}")
+            sys.exit(_exit_code(error))
+
+
+@contextlib.contextmanager
+def _ended_by_signals(hint: str) -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a clean end."""
 
     def terminate(number: int, frame: object) -> None:
         raise Terminated
@@ -360,12 +413,9 @@ def _resumable(directory: Path) -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
-    except (KeyboardInterrupt, Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
-        word = "Stopped" if isinstance(error, KeyboardInterrupt) else f"Stopped: {error}"
-        _complain(f"{word}\nWhat is done is kept. Resume with: pairloom resume {directory}")
-        if isinstance(error, KeyboardInterrupt):
-            sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
-        sys.exit(_exit_code(error))
+    except KeyboardInterrupt as error:
+        _complain(f"Stopped\n{hint}")
+        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding
+from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
 #: Odds of the predicted class at which another one is no longer near.
@@ -28,7 +28,7 @@ class Nearness(NamedTuple):
     couplings_differ: int
 
 
-def measure(trained, repetitions=1, seed=0, track=iter):
+def measure(trained, repetitions=1, seed=0, each=in_turn):
     """How many samples lie near 1, 2, ... classes. Nothing is drawn: there is nothing to repeat."""
     coupled = trained.probabilities(graphs.complete(trained.n_classes))
     predicted = np.array([coupled[method].argmax(axis=1) for method in COUPLINGS])
@@ -37,7 +37,7 @@ def measure(trained, repetitions=1, seed=0, track=iter):
     right = chosen == trained.labels
     differ = (predicted != chosen).any(axis=0)
     counts = [np.bincount(near[kind], minlength=near.max() + 1).tolist() for kind in (right, ~right, differ)]
-    return [Nearness(m, *(count[m] for count in counts)) for m in track(range(1, near.max() + 1))]
+    return [Nearness(m, *(count[m] for count in counts)) for m in range(1, near.max() + 1)]
 
 
 def classes_near(logits, predicted, odds=NEAR):
@@ -103,5 +103,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     digest=digest,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    data=LARGE_SETS_TOO,
 )

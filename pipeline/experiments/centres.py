@@ -1,10 +1,12 @@
 """How long the centre of the first star matters: growing from the best and from the worst [S Figure 5]."""
 
+from functools import partial
+
 import numpy as np
 
 from pairloom import graphs
 from pairloom.pipeline.experiments import growth
-from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding
+from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.star_centres import star_accuracies
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
@@ -13,17 +15,22 @@ BEST, WORST = "best centre", "worst centre"
 CLOSE = 0.005
 
 
-def measure(trained, repetitions, seed=0, track=iter):
+def measure(trained, repetitions, seed=0, each=in_turn):
     """The mean curves, in random orders of the pairs, from the two stars whose accuracies are furthest apart."""
-    n, accuracies = trained.n_classes, star_accuracies(trained)
-    starts = {BEST: graphs.star(n, np.argmax(accuracies)), WORST: graphs.star(n, np.argmin(accuracies))}
-    curves = {name: [] for name in starts}
-    for repetition in track(range(repetitions)):
-        order_seed = int(np.random.default_rng([seed, repetition]).integers(2**31))
-        for name, start in starts.items():
-            order = list(graphs.grow(start, "uniform", seed=order_seed))
-            curves[name].append(growth.growth_curve(trained, start, order))
-    return [point for name in starts for point in growth.mean_curve(name, n, curves[name])]
+    accuracies = star_accuracies(trained)
+    centres = {BEST: int(np.argmax(accuracies)), WORST: int(np.argmin(accuracies))}
+    drawn = each(partial(curves_from, centres=centres, seed=seed), trained, range(repetitions))
+    return growth.mean_curves(trained.n_classes, drawn)
+
+
+def curves_from(trained, repetition, centres, seed):
+    """The curve from the star about each of some centres, all in one random order of the pairs."""
+    order_seed = int(np.random.default_rng([seed, repetition]).integers(2**31))
+    starts = {name: graphs.star(trained.n_classes, centre) for name, centre in centres.items()}
+    return {
+        name: growth.growth_curve(trained, start, list(graphs.grow(start, "uniform", seed=order_seed)))
+        for name, start in starts.items()
+    }
 
 
 def gap(rows, coupling, share):

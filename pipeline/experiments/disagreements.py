@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pairloom import graphs
 from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.experiments.experiment import OURS, PAPER, Experiment, Finding
+from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, PAPER, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.growth import COLOURS
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
@@ -50,12 +50,12 @@ class Count(NamedTuple):
     paper: int | str
 
 
-def measure(trained, repetitions=1, seed=0, track=iter):
+def measure(trained, repetitions=1, seed=0, each=in_turn):
     """Every disagreement of two couplings of the complete graph. Nothing is drawn: there is nothing to repeat."""
     coupled = trained.probabilities(graphs.complete(trained.n_classes))
     return [
         _disagreement(trained, coupled, wrong, right, r)
-        for wrong, right in track(list(permutations(COUPLINGS, 2)))
+        for wrong, right in permutations(COUPLINGS, 2)
         for r in _only_second_right(trained.labels, coupled[wrong], coupled[right])
     ]
 
@@ -169,5 +169,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     digest=digest,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    data=LARGE_SETS_TOO,
 )

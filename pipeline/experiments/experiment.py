@@ -4,8 +4,9 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,15 +14,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom.pipeline.atomic_file import write_atomically
-from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.figures import save_figure
 
-#: Wraps the loop of a measurement, as `rich.progress.track` does: a progress bar, or nothing.
-Track = Callable[[Sequence], Iterable]
-
+#: ``each(function, trained, items)`` is ``[function(trained, item) for item in items]``, wherever it is computed.
+#: The function must be one that another process can import; its results do not depend on each other.
+Each = Callable[[Callable[[TrainedTensor, Any], Any], TrainedTensor, Sequence], list]
 
 #: Who says what a finding is about.
 PAPER, OURS = "[S]", "Pairloom"
+
+
+#: The sets that most experiments are made for, and with them the one of 150 classes.
+SETS = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
+LARGE_SETS_TOO = (*SETS, "clinc150")
 
 
 class Finding(NamedTuple):
@@ -46,7 +52,8 @@ class Experiment:
     row : type
         The NamedTuple of a row: its fields are the columns.
     measure : callable
-        ``measure(trained, repetitions, seed, track)`` returns the rows: pure, the same for the same seed.
+        ``measure(trained, repetitions, seed, each)`` returns the rows: pure, the same for the same seed, wherever
+        `each` computes the repetitions.
     findings : callable
         ``findings(rows)``: the paper's claims beside these rows.
     draw : callable
@@ -55,6 +62,8 @@ class Experiment:
         ``digest(rows)``: the rows worth printing, where all of them are too many.
     repetitions, full : int
         By default, and at the full setting: the paper's number where it gives one.
+    of_many_classes : int, optional
+        Repetitions by default on a hundred classes and more, where one takes minutes.
     data : tuple of str
         The sets it is made for; those that are present are its default.
     """
@@ -62,13 +71,28 @@ class Experiment:
     name: str
     shows: str
     row: type[NamedTuple]
-    measure: Callable[[TrainedTensor, int, int, Track], list]
+    measure: Callable[[TrainedTensor, int, int, Each], list]
     findings: Callable[[list], list[Finding]]
     draw: Callable[[TrainedTensor, list, str], Figure]
     digest: Callable[[list], list] = list
     repetitions: int = 1
     full: int = 1
-    data: tuple[str, ...] = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
+    of_many_classes: int | None = None
+    data: tuple[str, ...] = SETS
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether anything is drawn, and so repeated."""
+        return self.full > 1
+
+    def usual_repetitions(self, n_classes: int) -> int:
+        """By default on a set of so many classes."""
+        return self.repetitions if n_classes < 100 else self.of_many_classes or self.repetitions
+
+
+def in_turn(function, trained, items):
+    """The results of a function for each of some items: the plainest `Each`."""
+    return [function(trained, item) for item in items]
 
 
 def mean_and_standard_error(values) -> tuple[np.ndarray, np.ndarray]:
@@ -76,6 +100,16 @@ def mean_and_standard_error(values) -> tuple[np.ndarray, np.ndarray]:
     values = np.asarray(values, np.float64)
     spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
     return values.mean(axis=0), spread / np.sqrt(len(values))
+
+
+def side_by_side(rows: Sequence, kind: type[NamedTuple]) -> list:
+    """The accuracies by each coupling, a row each, as rows of `kind`: fields that say of what, then the couplings."""
+    of_what = attrgetter(*kind._fields[: -len(COUPLINGS)])
+    accuracy = {(of_what(row), row.coupling): row.accuracy for row in rows}
+    return [
+        kind(*key, *(accuracy[key, coupling] for coupling in COUPLINGS))
+        for key in dict.fromkeys(of_what(row) for row in rows)
+    ]
 
 
 def cells(rows: Sequence[NamedTuple]) -> list[list[str]]:

@@ -4,13 +4,22 @@ Pairs are added in random order (`uniform`) or the most confused first (`confusi
 training samples), and the model is coupled three ways on the way.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding, mean_and_standard_error
+from pairloom.pipeline.experiments.experiment import (
+    LARGE_SETS_TOO,
+    PAPER,
+    Experiment,
+    Finding,
+    in_turn,
+    mean_and_standard_error,
+    side_by_side,
+)
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 from pairloom.pipeline.growth.growing_tensor import GrowingTensor
 
@@ -45,42 +54,56 @@ class GrowthDigest(NamedTuple):
     normal: float
 
 
-def measure(trained, repetitions, seed=0, track=iter):
+def measure(trained, repetitions, seed=0, each=in_turn):
     """The mean curves from stars with random centres."""
-    n = trained.n_classes
-    curves = {cost: [] for cost in COSTS}
-    for repetition in track(range(repetitions)):
-        rng = np.random.default_rng([seed, repetition])
-        start, order_seed = graphs.star(n, rng.integers(n)), int(rng.integers(2**31))
-        for cost in COSTS:
-            matrix = trained.confusion if cost == "confusion" else None
-            order = list(graphs.grow(start, cost, matrix=matrix, seed=order_seed))
-            curves[cost].append(growth_curve(trained, start, order))
-    return [point for cost in COSTS for point in mean_curve(cost, n, curves[cost])]
+    drawn = each(partial(curves_by_cost, seed=seed), trained, range(repetitions))
+    return mean_curves(trained.n_classes, drawn)
 
 
-def growth_curve(trained, start, order, shares=SHARES, couplings=COUPLINGS):
+def curves_by_cost(trained, repetition, seed):
+    """The curve for each cost, from one random star."""
+    rng = np.random.default_rng([seed, repetition])
+    start, order_seed = (
+        graphs.star(trained.n_classes, rng.integers(trained.n_classes)),
+        int(rng.integers(2**31)),
+    )
+    orders = {
+        "uniform": graphs.grow(start, "uniform", seed=order_seed),
+        "confusion": graphs.grow(start, "confusion", matrix=trained.confusion),
+    }
+    return {cost: growth_curve(trained, start, list(order)) for cost, order in orders.items()}
+
+
+def growth_curve(trained, start, order):
     """(couplings, shares) accuracies of a model that grows from `start` by the pairs of `order`."""
     model = GrowingTensor(start, trained.of_edges(start))
-    accuracies, added = np.empty((len(couplings), len(shares))), 0
-    for place, share in enumerate(shares):
+    accuracies, added = np.empty((len(COUPLINGS), len(SHARES))), 0
+    for place, share in enumerate(SHARES):
         upto = round(share * len(order))
         for i, j in order[added:upto]:
             model.add(i, j, trained.logits[i, j])
         added = upto
-        accuracies[:, place] = [1 - trained.error_of(model.probabilities(c)) for c in couplings]
+        accuracies[:, place] = [1 - trained.error_of(model.probabilities(c)) for c in COUPLINGS]
     return accuracies
 
 
-def mean_curve(name, n_classes, curves, shares=SHARES, couplings=COUPLINGS):
-    """The points of the mean of some curves from stars."""
+def mean_curves(n_classes, drawn):
+    """The points of the mean curves from stars. A draw is {name: curve}."""
+    return [
+        point
+        for name in drawn[0]
+        for point in _mean_curve(name, n_classes, [curves[name] for curves in drawn])
+    ]
+
+
+def _mean_curve(name, n_classes, curves):
     mean, spread = (values.tolist() for values in mean_and_standard_error(curves))
     missing = (n_classes - 1) * (n_classes - 2) // 2
-    pairs = [n_classes - 1 + round(share * missing) for share in shares]
+    pairs = [n_classes - 1 + round(share * missing) for share in SHARES]
     return [
         GrowthPoint(name, coupling, share, pairs[s], mean[c][s], spread[c][s])
-        for c, coupling in enumerate(couplings)
-        for s, share in enumerate(shares)
+        for c, coupling in enumerate(COUPLINGS)
+        for s, share in enumerate(SHARES)
     ]
 
 
@@ -113,9 +136,7 @@ def _soon(rows, curve):
 
 def digest(rows):
     """Start, a fifth, half and end of every curve, the couplings side by side."""
-    accuracy = {(row.curve, row.share, row.coupling): row.accuracy for row in rows}
-    places = dict.fromkeys((row.curve, row.share, row.pairs) for row in rows if row.share in (0, 0.2, 0.5, 1))
-    return [GrowthDigest(*place, *(accuracy[*place[:2], c] for c in COUPLINGS)) for place in places]
+    return side_by_side([row for row in rows if row.share in (0, 0.2, 0.5, 1)], GrowthDigest)
 
 
 def draw(trained, rows, title):
@@ -159,5 +180,6 @@ EXPERIMENT = Experiment(
     digest=digest,
     repetitions=10,
     full=200,
-    data=("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50", "clinc150"),
+    of_many_classes=5,
+    data=LARGE_SETS_TOO,
 )

@@ -1,16 +1,17 @@
 """Errors of models that are compared on the same draws of classes: their means, a figure, and their order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
 from math import comb
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import PAPER, Finding, mean_and_standard_error
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
+from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 
 class ModelError(NamedTuple):
@@ -34,10 +35,14 @@ def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[
     return [rng.choice(n_classes, size, replace=False) for _ in range(repetitions)]
 
 
-def maximal_errors(trained: TrainedTensor) -> dict[tuple[str, str], float]:
-    """Of the complete graph, for each coupling."""
-    errors = trained.errors(graphs.complete(trained.n_classes), COUPLINGS)
-    return {("maximal", coupling): error for coupling, error in errors.items()}
+def errors_on(
+    trained: TrainedTensor, chosen: Sequence[int], trees: Callable[[np.ndarray], Mapping[str, nx.Graph]]
+) -> dict[tuple[str, str], float]:
+    """The errors on some classes of the trees that ``trees(dprime)`` names, and of the complete graph."""
+    part = trained.of_classes(chosen)
+    minimal = {(name, "any"): part.tree_error(tree) for name, tree in trees(part.dprime).items()}
+    maximal = part.errors(graphs.complete(part.n_classes))
+    return minimal | {("maximal", coupling): error for coupling, error in maximal.items()}
 
 
 def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelError]:

@@ -3,21 +3,30 @@
 import os
 import platform
 import time
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 from pairloom.pipeline.experiments.experiment import Experiment, cells, heading, write_files
 from pairloom.pipeline.experiments.trained_tensor import (
+    TensorFile,
     cached_tensor,
     is_present,
     load_set,
     paper_settings,
+    tensor_file,
 )
+
+#: ``elsewhere(function, file, items)`` yields ``function(trained, item)`` for each item, in order, computed by
+#: processes that read the trained tensor from its file.
+Elsewhere = Callable[[Callable, TensorFile, Sequence], Iterable[Any]]
 
 
 def sets_for(experiment: Experiment, named=()) -> list[str]:
@@ -30,9 +39,10 @@ def perform(
     data: str,
     out: Path,
     *,
-    repetitions: int,
+    repetitions: int | None = None,
     seed: int = 0,
     console: Console | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> list[Path]:
     """Perform an experiment on a set and return the files that were written, in a folder of the set's name.
 
@@ -42,31 +52,42 @@ def perform(
     data : str
         The name of a set, or the path of its features.
     out : Path
-    repetitions : int
-        At most: a draw of classes is not repeated where all can be had.
+    repetitions : int, optional
+        At most: a draw of classes is not repeated where all can be had. By default the experiment's own number.
     seed : int
         Of the draws. The folds of the machines keep theirs, so that one tensor serves every seed.
     console : rich.console.Console, optional
         Where the table is printed; without it nothing is.
+    elsewhere : callable, optional
+        Who computes the repetitions, if not this process. What comes out is the same.
     """
     printed = console or Console(quiet=True)
     messages = Console(stderr=True, quiet=console is None)
     features = load_set(data)
     settings = paper_settings(features.X_train)
     folder = out / Path(data).stem
-    trained = _trained(features, settings, folder / "tensor.npz", messages)
+    path = (folder / "tensor.npz").absolute()
+    trained = _trained(features, settings, path, messages)
     steps_taken = []
 
-    def bar(steps):
-        steps_taken.append(len(steps))
-        return track(steps, f"{experiment.name}, {folder.name}", console=messages, transient=True)
+    def each(function, trained, items):
+        steps_taken.append(len(items))
+        if elsewhere is None or not experiment.is_repeated:
+            results = (function(trained, item) for item in items)
+        else:
+            results = elsewhere(function, tensor_file(path, features, settings), items)
+        name = f"{experiment.name}, {folder.name}"
+        return list(track(results, name, len(items), console=messages, transient=True))
 
     began = time.perf_counter()
-    rows = experiment.measure(trained, repetitions, seed, bar)
+    # With more threads BLAS splits a product, and rounds, as the number of cores has it.
+    with threadpool_limits(1):
+        times = repetitions or experiment.usual_repetitions(trained.n_classes)
+        rows = experiment.measure(trained, times, seed, each)
     facts = {
         "data": folder.name,
         # Three of ten classes can be drawn in 120 ways only; and an experiment may have nothing to draw.
-        "repetitions": steps_taken[0] if experiment.full > 1 else 1,
+        "repetitions": steps_taken[0] if experiment.is_repeated else 1,
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
         **_circumstances(features, settings),

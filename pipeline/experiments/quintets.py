@@ -3,13 +3,17 @@
 The topological finding: of all trees on five classes the star, with the smallest diameter, errs least.
 """
 
+from functools import partial
+
+import networkx as nx
+
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Experiment
+from pairloom.pipeline.experiments.experiment import Experiment, in_turn
 from pairloom.pipeline.experiments.model_errors import (
     ModelError,
     class_draws,
     draw_errors,
-    maximal_errors,
+    errors_on,
     mean_errors,
     ordering,
 )
@@ -18,17 +22,16 @@ from pairloom.pipeline.experiments.model_errors import (
 SHAPES = {"G4": "path (G4)", "G3": "fork (G3)", "G2": "star (G2)"}
 
 
-def measure(trained, repetitions, seed=0, track=iter):
+def measure(trained, repetitions, seed=0, each=in_turn):
     """The mean errors of the three trees and of the maximal model, on random classes in random places."""
     draws = class_draws(trained.n_classes, 5, repetitions, seed)
-    return mean_errors([quintet_errors(trained.of_classes(quintet)) for quintet in track(draws)])
+    return mean_errors(each(partial(errors_on, trees=trees_by_shape), trained, draws))
 
 
-def quintet_errors(trained):
-    """The errors of the trees on five classes, class c at vertex c, and of the complete graph."""
+def trees_by_shape(dprime) -> dict[str, nx.Graph]:
+    """The trees on five classes, class c at vertex c, whatever their d'."""
     trees = graphs.five_vertex_trees()
-    minimal = {(shape, "any"): trained.tree_error(trees[name]) for name, shape in SHAPES.items()}
-    return minimal | maximal_errors(trained)
+    return {shape: trees[name] for name, shape in SHAPES.items()}
 
 
 def findings(rows):

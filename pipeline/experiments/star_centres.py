@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from scipy.stats import spearmanr
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding
+from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding, in_turn
 
 
 class Centre(NamedTuple):
@@ -21,20 +21,24 @@ class Centre(NamedTuple):
     accuracy: float
 
 
-def measure(trained, repetitions=1, seed=0, track=iter):
+def measure(trained, repetitions=1, seed=0, each=in_turn):
     """Every class as the centre, the best first. Nothing is drawn: there is nothing to repeat."""
     n = trained.n_classes
     places = classical_scaling(trained.dprime).tolist()
     mean_dprime = (trained.dprime.sum(axis=0) / (n - 1)).tolist()
-    accuracies = star_accuracies(trained, track)
+    accuracies = star_accuracies(trained, each)
     rows = [Centre(trained.classes[c], *places[c], mean_dprime[c], accuracies[c]) for c in range(n)]
     return sorted(rows, key=lambda row: -row.accuracy)
 
 
-def star_accuracies(trained, track=iter) -> list[float]:
+def star_accuracies(trained, each=in_turn) -> list[float]:
     """The accuracy of the star about each class."""
-    n = trained.n_classes
-    return [1 - trained.tree_error(graphs.star(n, centre)) for centre in track(range(n))]
+    return each(star_accuracy, trained, range(trained.n_classes))
+
+
+def star_accuracy(trained, centre) -> float:
+    """The accuracy of the star about one class."""
+    return 1 - trained.tree_error(graphs.star(trained.n_classes, centre))
 
 
 def classical_scaling(distances, dimensions=2):
@@ -77,28 +81,32 @@ def draw(trained, rows, title):
     axes = figure.subplots()
     x, y = [row.x for row in rows], [row.y for row in rows]
     dots = axes.scatter(x, y, c=[100 * row.accuracy for row in rows], cmap="viridis", s=45)
-    for row in _legible(rows):
-        axes.annotate(row.centre, (row.x, row.y), xytext=(4, 3), textcoords="offset points", fontsize=6.5)
     figure.colorbar(dots, ax=axes, label="accuracy of the star about this class, %")
     axes.set(xlabel="first coordinate of d'", ylabel="second coordinate of d'", title=title)
-    axes.margins(x=0.2)  # names stand to the right of their dots
+    axes.margins(x=0.25)  # names stand to the right of their dots
     axes.set_aspect("equal", adjustable="datalim")
+    _write_names(axes, rows)
     return figure
 
 
-def _legible(rows, width=0.12, height=0.025):
-    """The classes to name: best and worst first, then inwards, if no name that is there would be written over.
-
-    A name takes about this width and height, as shares of the map's.
-    """
-    places = np.array([[row.x, row.y] for row in rows])
-    room = np.ptp(places, axis=0) * [width, height]
+def _write_names(axes, rows):
+    """Name the classes, best and worst first, then inwards, where a name covers neither a dot nor another name."""
     inwards = sorted(range(len(rows)), key=lambda c: min(c, len(rows) - 1 - c))
-    named = []
-    for c in inwards:
-        if not any((np.abs(places[c] - places[other]) < room).all() for other in named):
-            named.append(c)
-    return [rows[c] for c in named]
+    names = [
+        axes.annotate(
+            rows[c].centre, (rows[c].x, rows[c].y), xytext=(5, 3), textcoords="offset points", fontsize=6.5
+        )
+        for c in inwards
+    ]
+    axes.figure.draw_without_rendering()  # settles where everything is
+    dots = axes.transData.transform([(row.x, row.y) for row in rows])
+    taken = []
+    for name in names:
+        box = name.get_window_extent()
+        if any(box.padded(3).contains(*dot) for dot in dots) or any(box.overlaps(other) for other in taken):
+            name.remove()
+        else:
+            taken.append(box)
 
 
 EXPERIMENT = Experiment(

@@ -1,10 +1,13 @@
 """Ten classes: the best star, the minimum spanning tree, and the complete graph by three couplings [S Table 5]."""
 
+from functools import partial
 from typing import NamedTuple
 
+import networkx as nx
+
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding
-from pairloom.pipeline.experiments.model_errors import class_draws, draw_errors, maximal_errors, mean_errors
+from pairloom.pipeline.experiments.experiment import PAPER, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.model_errors import class_draws, draw_errors, errors_on, mean_errors
 
 #: Errors in [S Table 5], features of a ResNet-18: imagenette ("whole") and CIFAR-10.
 PUBLISHED = {
@@ -28,20 +31,16 @@ class TenClassError(NamedTuple):
     paper_cifar10: float
 
 
-def measure(trained, repetitions, seed=0, track=iter):
+def measure(trained, repetitions, seed=0, each=in_turn):
     """The mean errors on ten classes: all of a set that has ten, random ones of a larger set."""
     draws = class_draws(trained.n_classes, min(10, trained.n_classes), repetitions, seed)
-    means = mean_errors([ten_class_errors(trained.of_classes(chosen)) for chosen in track(draws)])
+    means = mean_errors(each(partial(errors_on, trees=trees_by_dprime), trained, draws))
     return [TenClassError(*row, *PUBLISHED[row.model, row.coupling]) for row in means]
 
 
-def ten_class_errors(trained):
-    """The errors of the two trees that are chosen by d', and of the complete graph."""
-    trees = {
-        ("star", "any"): graphs.star_of_least_distance(trained.dprime),
-        ("MST", "any"): graphs.spanning_tree(trained.dprime),
-    }
-    return {key: trained.tree_error(graph) for key, graph in trees.items()} | maximal_errors(trained)
+def trees_by_dprime(dprime) -> dict[str, nx.Graph]:
+    """The best star and the minimum spanning tree."""
+    return {"star": graphs.star_of_least_distance(dprime), "MST": graphs.spanning_tree(dprime)}
 
 
 def findings(rows):

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -50,6 +50,8 @@ class TrainedTensor(NamedTuple):
         Of the nearest class mean on the training samples: the "other model" of the cost `confusion` [S 5].
     synthetic : bool
         Whether the features were drawn rather than measured.
+    n_jobs : int
+        Threads of its couplings: how fast they are, never what they give.
     """
 
     logits: np.ndarray
@@ -59,6 +61,7 @@ class TrainedTensor(NamedTuple):
     distances: np.ndarray
     confusion: np.ndarray
     synthetic: bool = False
+    n_jobs: int = -1
 
     @property
     def n_classes(self):
@@ -71,14 +74,13 @@ class TrainedTensor(NamedTuple):
         place = np.full(self.n_classes, -1)
         place[kept] = np.arange(len(kept))
         samples = np.flatnonzero(place[self.labels] >= 0)
-        return TrainedTensor(
+        return self._replace(
             logits=self.logits[np.ix_(kept, kept, samples)],
             labels=place[self.labels[samples]],
             classes=tuple(self.classes[c] for c in kept),
             dprime=self.dprime[among],
             distances=self.distances[among],
             confusion=self.confusion[among],
-            synthetic=self.synthetic,
         )
 
     def of_edges(self, graph: nx.Graph) -> np.ndarray:
@@ -88,7 +90,7 @@ class TrainedTensor(NamedTuple):
 
     def probabilities(self, graph: nx.Graph, methods: Sequence[str] = COUPLINGS) -> dict[str, np.ndarray]:
         """(R, N) probabilities of the model over a graph, for each of some couplings."""
-        return couple_slab(self.of_edges(graph), plan_completion(graph), list(methods), n_jobs=-1)
+        return couple_slab(self.of_edges(graph), plan_completion(graph), list(methods), n_jobs=self.n_jobs)
 
     def errors(self, graph: nx.Graph, methods: Sequence[str] = COUPLINGS) -> dict[str, float]:
         """The share of samples that the model over a graph gets wrong, for each of some couplings."""
@@ -152,32 +154,47 @@ def cached_tensor(
     data: FeatureSet, settings: MachineSettings, path: Path, progress: Callable | None = None
 ) -> TrainedTensor:
     """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
-    recipe = json.dumps([version("pairloom"), data.fingerprints, settings.__dict__], sort_keys=True)
+    file = tensor_file(path, data, settings)
     try:
-        return _read(path, recipe)
+        return file.read()
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
         trained = train_tensor(data, settings, progress)
-        _write(path, recipe, trained)
+        file.write(trained)
         return trained
 
 
-def _write(path, recipe, trained):
-    """Half of an antisymmetric tensor is enough."""
-    halved = trained._replace(logits=trained.of_edges(graphs.complete(trained.n_classes)))
-    archive = io.BytesIO()
-    np.savez(archive, recipe=recipe, **halved._asdict())
-    write_atomically(path, archive.getvalue())
+class TensorFile(NamedTuple):
+    """Where a trained tensor is kept, and of which version, data and settings it must be."""
+
+    path: Path
+    recipe: str
+
+    def write(self, trained: TrainedTensor) -> None:
+        """Write the tensor. Half of it is enough, as it is antisymmetric."""
+        halved = trained._replace(logits=trained.of_edges(graphs.complete(trained.n_classes)))
+        archive = io.BytesIO()
+        np.savez(archive, recipe=self.recipe, **{name: getattr(halved, name) for name in _STORED})
+        write_atomically(self.path, archive.getvalue())
+
+    def read(self) -> TrainedTensor:
+        """Read the tensor; a ValueError if it is another one."""
+        with np.load(self.path, allow_pickle=False) as archive:
+            if str(archive["recipe"]) != self.recipe:
+                raise ValueError(f"{self.path} is of other data or settings.")
+            stored: dict[str, Any] = {name: archive[name] for name in _STORED}
+        stored["classes"] = tuple(stored["classes"].tolist())
+        stored["logits"] = _as_tensor(stored["logits"], len(stored["classes"]))
+        stored["synthetic"] = bool(stored["synthetic"])
+        return TrainedTensor(**stored)
 
 
-def _read(path, recipe):
-    with np.load(path, allow_pickle=False) as archive:
-        if str(archive["recipe"]) != recipe:
-            raise ValueError(f"{path} is of other data or settings.")
-        stored = TrainedTensor(**{name: archive[name] for name in TrainedTensor._fields})
-    classes = tuple(stored.classes.tolist())
-    return stored._replace(
-        logits=_as_tensor(stored.logits, len(classes)), classes=classes, synthetic=bool(stored.synthetic)
-    )
+_STORED = [name for name in TrainedTensor._fields if name != "n_jobs"]
+
+
+def tensor_file(path: Path, data: FeatureSet, settings: MachineSettings) -> TensorFile:
+    """The file of the tensor of these data and settings."""
+    recipe = json.dumps([version("pairloom"), data.fingerprints, settings.__dict__], sort_keys=True)
+    return TensorFile(path, recipe)
 
 
 def source_named(name: str) -> str:

@@ -4,33 +4,27 @@ The metrical finding: keep the pairs with small d', the confusable ones. MIN1 le
 MIN2 the middle one, MIN3 the smallest.
 """
 
+from functools import partial
+
 import networkx as nx
 import numpy as np
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Experiment
+from pairloom.pipeline.experiments.experiment import Experiment, in_turn
 from pairloom.pipeline.experiments.model_errors import (
     ModelError,
     class_draws,
     draw_errors,
-    maximal_errors,
+    errors_on,
     mean_errors,
     ordering,
 )
 
 
-def measure(trained, repetitions, seed=0, track=iter):
+def measure(trained, repetitions, seed=0, each=in_turn):
     """The mean errors of the minimal and maximal models of random triplets of classes."""
     draws = class_draws(trained.n_classes, 3, repetitions, seed)
-    return mean_errors([triplet_errors(trained.of_classes(triplet)) for triplet in track(draws)])
-
-
-def triplet_errors(trained):
-    """The errors of the four models of three classes."""
-    minimal = {
-        (name, "any"): trained.tree_error(graph) for name, graph in minimal_models(trained.dprime).items()
-    }
-    return minimal | maximal_errors(trained)
+    return mean_errors(each(partial(errors_on, trees=minimal_models), trained, draws))
 
 
 def minimal_models(dprime) -> dict[str, nx.Graph]:

@@ -49,6 +49,11 @@ def test_results_gathers_the_records(out, tmp_path):
     assert text.index("## Where the outcome differs") < text.index("## triplets") < text.index("## quintets")
     assert "4 folds, fit_on = 'fold'" in text
     assert str(out) not in text
+    for name in ("quintets", "triplets"):
+        assert f"![{name} on digits](results/{name}-digits.svg)" in text
+        figure = page.parent / "results" / f"{name}-digits.svg"
+        assert figure.read_bytes() == (out / "digits" / f"{name}.svg").read_bytes()
+        assert str(figure) in done.stdout
 
 
 def test_results_needs_an_experiment(tmp_path):

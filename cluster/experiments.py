@@ -1,0 +1,73 @@
+"""The repetitions of an experiment as tasks on a cluster, whose workers read the trained tensor from its file."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+from distributed import Client, KilledWorker
+from distributed.comm.core import CommClosedError
+from threadpoolctl import threadpool_limits
+
+import pairloom
+from pairloom.cluster.schedule import ClusterLost, UnitFailed
+from pairloom.cluster.units import VersionMismatch
+from pairloom.pipeline.experiments.trained_tensor import TensorFile, TrainedTensor
+
+__all__ = ["repeat_on_cluster"]
+
+# A repetition takes from 20 ms to a minute. So many tasks a thread are long enough that their overhead (about a
+# millisecond) is nothing, and short enough that the threads end at about the same time.
+TASKS_PER_THREAD = 16
+
+Repetition = Callable[[TrainedTensor, Any], Any]
+
+_reading = threading.Lock()
+
+
+def repeat_on_cluster(
+    client: Client, function: Repetition, file: TensorFile, items: Sequence[Any]
+) -> Iterator[Any]:
+    """Yield ``function(trained, item)`` for each item, in the order of the items."""
+    client.wait_for_workers(1)
+    size = max(1, len(items) // (TASKS_PER_THREAD * sum(client.nthreads().values())))
+    batches = [list(items[low : low + size]) for low in range(0, len(items), size)]
+    futures = deque(
+        client.submit(_repeat, function, file, batch, pairloom.__version__, pure=False) for batch in batches
+    )
+    try:
+        while futures:
+            yield from futures[0].result()
+            futures.popleft()
+    except KilledWorker as error:
+        raise UnitFailed(f"a repetition lost its worker again and again: {error}") from error
+    except (CommClosedError, CancelledError, TimeoutError) as error:
+        raise ClusterLost(f"the connection to the Dask scheduler was lost ({error!r})") from error
+    finally:
+        # The scheduler may be what went away.
+        with contextlib.suppress(CommClosedError, CancelledError, TimeoutError, RuntimeError):
+            client.cancel(list(futures), force=True)
+
+
+def _repeat(function: Repetition, file: TensorFile, items: Sequence[Any], version: str) -> list[Any]:
+    """What a worker does with a task."""
+    if version != pairloom.__version__:
+        raise VersionMismatch(f"the driver has pairloom {version}, a worker has {pairloom.__version__}")
+    with _reading:  # the threads of a worker share one tensor
+        trained = _tensor(file)
+    return [function(trained, item) for item in items]
+
+
+@functools.lru_cache(maxsize=1)
+def _tensor(file: TensorFile) -> TrainedTensor:
+    """The trained tensor, read once by a process. Tasks are what runs in parallel: it couples in one thread."""
+    threadpool_limits(1)  # of BLAS, for the rest of this process
+    try:
+        return file.read()._replace(n_jobs=1)
+    except OSError as error:
+        raise OSError(f"a worker cannot read the trained tensor {file.path}: {error}") from error
