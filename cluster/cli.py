@@ -265,7 +265,7 @@ def predict(directory: Path, features: str, out: Path, method: str | None) -> No
         if chosen not in stored.shape.methods:
             raise ValueError(f"--method must be one of {', '.join(stored.shape.methods)}, got {chosen}")
         X = load_samples(features, stored.shape.features)
-        p = predict_samples(directory, stored.shape, machine_settings(stored), X, chosen)
+        p = predict_samples(directory, stored.shape, stored.feature_keys, machine_settings(stored), X, chosen)
         write_probabilities(out, p, stored.shape.classes)
         click.echo(f"{len(X)} samples, {chosen}: {out}")
 

@@ -28,6 +28,7 @@ from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.class_distances import mean_distances
 from pairloom.pipeline.config import Config, differing_keys, digest_of
 from pairloom.pipeline.drawn_samples import draws_by_class
+from pairloom.pipeline.feature_store import FeatureKeys
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.folds import fold_scheme
 from pairloom.pipeline.growth.wave import usual_wave
@@ -171,6 +172,13 @@ class Plan:
             "report": (digest_of([coupled, self.waves if self.config.growth else None]),),
         }
 
+    @property
+    def feature_keys(self) -> FeatureKeys:
+        """Keys of what the feature store holds. Without samples to calibrate by there is no key of those."""
+        return FeatureKeys(
+            *(self.keys[stage][0] if self.keys[stage] else "" for stage in FeatureKeys._fields)
+        )
+
     def _growth_keys(self, drawn: str) -> tuple[str, ...]:
         """Keys of the judgements, each of which knows the ones before and the edges of its own wave.
 
@@ -296,7 +304,8 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     rows = np.bincount(data.y_train, minlength=N)
     _check_folds(config.machine.folds, rows, data.classes)
     pair_rows, edges = 2 * float(rows.mean()), _edges(config, data)
-    T = config.run.edges_per_tile or default_edges_per_tile(pair_rows, D, config.machine.folds)
+    growing = config.growth is not None
+    T = config.run.edges_per_tile or default_edges_per_tile(pair_rows, D, config.machine.folds, growing)
     # Chunks of a graph that grows must not.
     T = min(T, len(edges))
     r = config.run.samples_per_slab or default_samples_per_slab(N)

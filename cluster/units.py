@@ -95,15 +95,17 @@ def say(directory: Path, line: str) -> None:
 
 def _work(directory: Path, plan: Plan, stage: str) -> Callable[[int], list[Path]]:
     """What a stage does with a unit."""
-    shape, settings = plan.shape, machine_settings(plan)
+    shape, keys, settings = plan.shape, plan.feature_keys, machine_settings(plan)
     works: dict[str, Callable[[int], list[Path]]] = {
-        "machines": lambda unit: stages.train_tile(
-            directory, shape, plan.keys["whitening"][0], settings, plan.tiles[unit]
+        "machines": lambda unit: stages.train_tile(directory, shape, keys, settings, plan.tiles[unit]),
+        "draw_logits": lambda unit: stages.apply_tile_to_draws(
+            directory, shape, keys, settings, plan.tiles[unit]
         ),
-        "draw_logits": lambda unit: stages.apply_tile_to_draws(directory, shape, settings, plan.tiles[unit]),
         "growth": lambda unit: _judge_wave(directory, plan, unit),
         "calibration": lambda unit: stages.choose_method_scale(directory, shape, unit),
-        "logits": lambda unit: stages.apply_tile(directory, shape, settings, plan.tiles[unit], plan.slabs),
+        "logits": lambda unit: stages.apply_tile(
+            directory, shape, keys, settings, plan.tiles[unit], plan.slabs
+        ),
         "probabilities": lambda unit: stages.couple_samples(directory, shape, plan.slabs[unit]),
     }
     return works[stage]

@@ -10,7 +10,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from pairloom.pipeline.feature_store import read_whitening
+from pairloom.pipeline.feature_store import FeatureKeys, read_whitening
 from pairloom.pipeline.logits import collapse
 from pairloom.pipeline.machines import MachineSettings
 from pairloom.pipeline.run_directory import RunShape, open_group
@@ -23,10 +23,16 @@ FORMATS = (".npz", ".csv", ".zarr")
 
 
 def predict_samples(
-    directory: Path, shape: RunShape, settings: MachineSettings, X: NDArray[np.float32], method: str
+    directory: Path,
+    shape: RunShape,
+    keys: FeatureKeys,
+    settings: MachineSettings,
+    X: NDArray[np.float32],
+    method: str,
 ) -> NDArray[np.float32]:
     """Probabilities (sample, class) by one coupling method of the run."""
-    logits = collapse(read_machines(directory), settings.scheme.shares, read_whitening(directory, shape))
+    whitening = read_whitening(directory, shape, keys)
+    logits = collapse(read_machines(directory), settings.scheme.shares, whitening)
     scales = read_whole(open_group(directory, "probabilities.zarr")["scale"])
     scale = float(scales[shape.methods.index(method)])
     slabs = [X[start : start + shape.samples_per_slab] for start in range(0, len(X), shape.samples_per_slab)]

@@ -22,7 +22,13 @@ from pairloom.pipeline.calibration import choose_scale
 from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.drawn_samples import DrawnSamples
-from pairloom.pipeline.feature_store import read_classes, read_whitening
+from pairloom.pipeline.feature_store import (
+    FeatureKeys,
+    read_classes,
+    read_draws,
+    read_samples,
+    read_whitening,
+)
 from pairloom.pipeline.features import FeatureSet
 from pairloom.pipeline.growth.wave import GrowthCost, Wave, judge_wave
 from pairloom.pipeline.linear_model import LinearModel
@@ -102,11 +108,11 @@ def store_whitening(
 
 
 def train_tile(
-    directory: Path, shape: RunShape, content: str, settings: MachineSettings, tile: slice
+    directory: Path, shape: RunShape, keys: FeatureKeys, settings: MachineSettings, tile: slice
 ) -> list[Path]:
-    """Train the machines of a tile of edges. ``content`` is the key of the features and their whitening."""
+    """Train the machines of a tile of edges."""
     edges = shape.edges[tile]
-    rows = read_classes(directory, shape, content, np.unique(edges))
+    rows = read_classes(directory, shape, keys, np.unique(edges))
     machines = train_edges(rows, edges, settings)
     group = open_group(directory, "machines.zarr", write=True)
     return [
@@ -123,32 +129,37 @@ def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
 
 
 def apply_tile(
-    directory: Path, shape: RunShape, settings: MachineSettings, tile: slice, slabs: list[slice]
+    directory: Path,
+    shape: RunShape,
+    keys: FeatureKeys,
+    settings: MachineSettings,
+    tile: slice,
+    slabs: list[slice],
 ) -> list[Path]:
     """Write what the machines of a tile say of every test sample, a slab at a time."""
-    machines, whitening = read_machines(directory, tile), read_whitening(directory, shape)
+    machines, whitening = read_machines(directory, tile), read_whitening(directory, shape, keys)
     logits = collapse(machines, settings.scheme.shares, whitening)
-    test = open_group(directory, "features.zarr")["test"]
     edges = open_group(directory, "logits.zarr", write=True)["edges"]
     return [
         path
         for slab in slabs
-        for path in write_whole(edges, (tile.start, slab.start), logits(read_whole(test, slab)))
+        for path in write_whole(edges, (tile.start, slab.start), logits(read_samples(directory, keys, slab)))
     ]
 
 
 def apply_tile_to_draws(
-    directory: Path, shape: RunShape, settings: MachineSettings, tile: slice
+    directory: Path, shape: RunShape, keys: FeatureKeys, settings: MachineSettings, tile: slice
 ) -> list[Path]:
     """Write what the machines of a tile say of the drawn samples, each by machines that have not seen it."""
     edges, machines = shape.edges[tile], read_machines(directory, tile)
     # As many rows as a whole tile has: a growing run fills its last tile up later, and a product of another shape
     # would round the logits of these edges another way, and the judgement of a wave with them.
     filled = np.arange(shape.edges_per_tile) % len(edges)
-    model = LinearModel(Machines(*(values[filled] for values in machines)), read_whitening(directory, shape))
-    group = open_group(directory, "features.zarr")
-    X, classes, folds = (read_whole(group[name]) for name in ("drawn", "drawn_class", "drawn_fold"))
-    logits = out_of_fold_edge_logits(model.logits, edges[filled], settings.scheme, X, classes, folds)
+    whitening = read_whitening(directory, shape, keys)
+    model = LinearModel(Machines(*(values[filled] for values in machines)), whitening)
+    logits = out_of_fold_edge_logits(
+        model.logits, edges[filled], settings.scheme, *read_draws(directory, keys)
+    )
     drawn = open_group(directory, "logits.zarr", write=True)["drawn"]
     return write_whole(drawn, (tile.start, 0), logits[: len(edges)])
 

@@ -38,6 +38,8 @@ def test_tiles_shrink_as_pairs_grow():
     assert default_edges_per_tile(400, 512, 4) == 64
     assert default_edges_per_tile(40, 16, 4) == 256
     assert default_edges_per_tile(1e6, 2048, 4) == 1
+    assert default_edges_per_tile(400, 512, 4, growing=True) == 32
+    assert default_edges_per_tile(1e6, 2048, 4, growing=True) == 1
 
 
 def test_slabs_shrink_as_classes_grow():
