@@ -41,6 +41,15 @@ def grow_classifier(model, X, y, cost, wave, budget: GrowthBudget):
     Wave
         Pairs by the indices of their classes. Between two of them the model can be used, and saved.
     """
+    _check(model, cost, wave)
+    rows = rows_by_class(model, X, y, "grow")
+    labels = model.classes_.tolist()
+    by_index = (lambda i, j: cost(labels[i], labels[j])) if callable(cost) else cost
+    return _waves(model, rows, by_index, wave, budget)
+
+
+def _check(model, cost, wave):
+    """Raise unless the model can grow so."""
     check_linear(model, "grow")
     if wave is not None and not (isinstance(wave, (int, np.integer)) and wave >= 1):
         raise ValueError(f"grow: wave must be a positive integer, or None, got {wave!r}.")
@@ -61,10 +70,6 @@ def grow_classifier(model, X, y, cost, wave, budget: GrowthBudget):
             f"grow: the graph must have diameter at most 2 (a star, hubs), got one where {i!r} and {j!r} are further"
             " apart."
         )
-    rows = rows_by_class(model, X, y, "grow")
-    labels = model.classes_.tolist()
-    by_index = (lambda i, j: cost(labels[i], labels[j])) if callable(cost) else cost
-    return _waves(model, rows, by_index, wave, budget)
 
 
 def _waves(model, rows, cost, wave, budget):
