@@ -155,6 +155,8 @@ def drive(
         if plan.config.growth is not None and "growth" in which:
             plan = _grow(session, plan, which[: which.index("growth") + 1])
         session.run(plan, which)
+        if "growth" in which:
+            stages.remove_waves(directory, plan.units("growth"))
 
 
 def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
@@ -192,10 +194,15 @@ class _Session:
         self._proved: dict[str, set[tuple[int, str]]] = {stage: set() for stage in STAGES}
 
     def run(self, plan: Plan, which: tuple[str, ...], *, growing: bool = False) -> None:
-        """Do the units of some stages that the ledger does not prove."""
+        """Do the units of some stages that the ledger does not prove.
+
+        While a run is growing, what lies beyond the end of its plan is kept: it may come to that again.
+        """
         for path in stamp_groups(self.directory, plan.shape, growing=growing):
             say(self.directory, f"stamped {path}")
         for stage in which:
+            if not growing:
+                Ledger(self.directory).forget_beyond(stage, plan.units(stage))
             units = self._unproved(plan, stage)
             self.progress.begin(stage, plan.units(stage) - len(units), plan.units(stage))
             for receipt in self._receipts(plan, stage, units) if units else ():

@@ -102,6 +102,12 @@ class Ledger:
         """Remove an entry, so that its unit is computed again."""
         self._path(stage, unit).unlink(missing_ok=True)
 
+    def forget_beyond(self, stage: str, units: int) -> None:
+        """Remove entries of units that a stage no longer has."""
+        for path in (self.directory / "ledger" / stage).glob("*.json"):
+            if path.stem.isdecimal() and int(path.stem) >= units:
+                path.unlink(missing_ok=True)
+
     def _digest(self, path: str) -> str | None:
         try:
             return digest(self.directory / path)

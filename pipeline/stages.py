@@ -48,6 +48,7 @@ __all__ = [
     "model_graph",
     "read_machines",
     "read_wave",
+    "remove_waves",
     "store_classes",
     "store_draws",
     "store_samples",
@@ -196,6 +197,13 @@ def read_wave(directory: Path, wave: int) -> Wave:
     """What `judge_model` found."""
     content = json.loads(wave_file(directory, wave).read_bytes())
     return Wave(**content | {"proposed": [(i, j) for i, j in content["proposed"]]})
+
+
+def remove_waves(directory: Path, first: int) -> None:
+    """Remove the judgements of waves that a run no longer has."""
+    for path in (directory / "growth").glob("*.json"):
+        if path.stem.isdecimal() and int(path.stem) >= first:
+            path.unlink(missing_ok=True)
 
 
 def wave_file(directory: Path, wave: int) -> Path:

@@ -245,6 +245,18 @@ def test_a_plan_that_gets_shorter_grows_again(what, cost, growing_config, client
         assert again <= {3, 7}, "the order is the same whatever the model, and so are the machines"
 
 
+def test_what_the_run_no_longer_has_is_removed_without_a_word(copied_run, growing_config, client):
+    run_here(growing_config, copied_run, client, "graph.family=star", METHODS, update=True)
+    assert not list((copied_run / "growth").iterdir())
+    assert sorted(path.stem for path in (copied_run / "ledger" / "machines").iterdir()) == [
+        f"{unit:06d}" for unit in range(4)
+    ]
+    notes = Notes()
+    settings = (*GROWING, "growth.pairs=15")
+    run_here(growing_config, copied_run, client, *settings, update=True, progress=notes)
+    assert not [line for line in notes.lines if "damaged" in line]
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, client):
     if lost:
