@@ -111,6 +111,12 @@ class Plan:
         growth, E = self.config.growth, len(self.shape.edges)
         return E if growth is None else max(E, growth.budget.most_pairs(len(self.shape.classes)))
 
+    @property
+    def judging_method(self) -> str:
+        """The coupling by which the waves of a run that grows are judged."""
+        assert self.config.growth is not None
+        return self.config.growth.method or self.shape.methods[0]
+
     def pairs_to_propose(self, wave: int) -> int:
         """How many edges the wave after this one has: enough to end with a whole tile.
 
@@ -187,7 +193,7 @@ class Plan:
         """
         if self.config.growth is None:
             return ()
-        facts = [self.shape.methods[0], self.config.growth.cost]
+        facts = [self.judging_method, self.config.growth.cost]
         keys, begin = [drawn], 0
         for wave, end in enumerate(self.waves):
             edges = self.shape.edges[begin:end].tolist()

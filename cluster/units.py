@@ -114,8 +114,16 @@ def _work(directory: Path, plan: Plan, stage: str) -> Callable[[int], list[Path]
 def _judge_wave(directory: Path, plan: Plan, wave: int) -> list[Path]:
     growth = plan.config.growth
     assert growth is not None
-    pairs, most = plan.waves[wave], plan.pairs_to_propose(wave)
-    return stages.judge_model(directory, plan.shape, wave, pairs, growth.cost, most, plan.config.run.seed)
+    return stages.judge_model(
+        directory,
+        plan.shape,
+        wave,
+        pairs=plan.waves[wave],
+        method=plan.judging_method,
+        cost=growth.cost,
+        most=plan.pairs_to_propose(wave),
+        seed=plan.config.run.seed,
+    )
 
 
 def machine_settings(plan: Plan) -> MachineSettings:

@@ -130,10 +130,13 @@ class CalibrationConfig(_Section):
 class GrowthConfig(_Section):
     """How the graph grows, wave by wave, from the one that `graph` names. Whatever is reached first ends it.
 
-    Nothing here but `cost` and `wave` changes a result, only how far it goes: the others may be raised later.
+    Nothing here but `cost`, `method` and `wave` changes a result, only how far it goes: the others may be raised later.
     """
 
     cost: GrowthCost = "confusion"
+    method: Method | None = Field(
+        None, description="what judges a wave; default: the first of coupling.methods"
+    )
     wave: int | None = Field(
         None, ge=1, description="pairs added at a time; default: a fifth more, at least one for each class"
     )

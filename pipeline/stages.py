@@ -179,7 +179,15 @@ def _likeliest_scale(directory: Path, shape: RunShape, method: str) -> float:
 
 
 def judge_model(
-    directory: Path, shape: RunShape, wave: int, pairs: int, cost: GrowthCost, most: int, seed: int
+    directory: Path,
+    shape: RunShape,
+    wave: int,
+    *,
+    pairs: int,
+    method: str,
+    cost: GrowthCost,
+    most: int,
+    seed: int,
 ) -> list[Path]:
     """Judge the model of the first ``pairs`` edges after a wave, and propose ``most`` more."""
     edges = shape.edges[:pairs]
@@ -187,7 +195,7 @@ def judge_model(
     logits = read_whole(open_group(directory, "logits.zarr")["drawn"], slice(pairs))[_sorted_order(edges)]
     graph = _graph(edges, len(shape.classes))
     near = read_wave(directory, wave - 1).scale if wave else None
-    found = judge_wave(logits, classes, graph, shape.methods[0], cost, most, seed=seed, near=near)
+    found = judge_wave(logits, classes, graph, method, cost, most, seed=seed, near=near)
     path = wave_file(directory, wave)
     write_atomically(path, (json.dumps(found._asdict()) + "\n").encode())
     return [path]

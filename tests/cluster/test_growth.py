@@ -266,6 +266,26 @@ def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, cli
     assert Plan.read(copied_run).waves == (7, 10, 12, 14, 15)
 
 
+def test_another_coupling_judges(growing_config, client, tmp_path):
+    """Then the first method of the run may change without another growth."""
+    settings = (*GROWING, "growth.pairs=12", "growth.method=normal")
+    run_here(growing_config, tmp_path / "run", client, *settings)
+    by_normal = judged_waves(tmp_path / "run", Plan.read(tmp_path / "run"))
+    run_here(
+        growing_config,
+        tmp_path / "other",
+        client,
+        *GROWING[:-1],
+        "growth.pairs=12",
+        "coupling.methods=['normal']",
+    )
+    assert by_normal == judged_waves(tmp_path / "other", Plan.read(tmp_path / "other"))
+    begun = times_begun(tmp_path / "run", "growth")
+    methods = "coupling.methods=['wlw2']"
+    run_here(growing_config, tmp_path / "run", client, *settings, methods, update=True)
+    assert times_begun(tmp_path / "run", "growth") == begun
+
+
 def test_status_and_report_tell_the_waves(grown_run):
     waves = run_status(grown_run, verify=True).waves
     assert [wave["pairs"] for wave in waves] == [7, 10, 12, 14, 15]
