@@ -468,7 +468,7 @@ def _print_result(directory: Path, as_json: bool) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    spent = metrics["seconds_of_work"].items()
+    spent = [(stage, seconds) for stage, seconds in metrics["seconds_of_work"].items() if seconds]
     console.print("work: " + ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent))
     console.print(f"report: {directory / 'report' / 'index.html'}", soft_wrap=True)
 
