@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import json
 import logging
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,24 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import click
-from dask.utils import format_bytes, format_time
 from distributed import Client, fire_and_forget, performance_report
 from rich.console import Console
-from rich.table import Table
 
 import pairloom
-from pairloom.cluster.connect import Insecure, Unreachable, connected
+from pairloom.cluster.connect import Unreachable, connected
 from pairloom.cluster.driver import drive, load_data, look_at, settle, unfinished_units
 from pairloom.cluster.estimate import seconds_per_pair
+from pairloom.cluster.exits import RESUMABLE, complain, ended_by_signals, errors, exits, resumable
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.lock import SUBMITTED, Locked, RunLock, request_cancel
-from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.cluster.lock import SUBMITTED, RunLock, request_cancel
+from pairloom.cluster.plan import STAGES, Plan, make_plan
+from pairloom.cluster.printing import plan_facts, print_facts, print_result, print_status
 from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
-from pairloom.cluster.schedule import ClusterLost, DiskFull, Stop, Stopped, UnitFailed
-from pairloom.cluster.status import RunStatus, run_status
-from pairloom.cluster.units import VersionMismatch, machine_settings, say
+from pairloom.cluster.schedule import Stop
+from pairloom.cluster.status import run_status
+from pairloom.cluster.units import machine_settings, say
 from pairloom.pipeline.config import (
     Config,
     ConfigError,
@@ -49,36 +48,10 @@ from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
 from pairloom.pipeline.features import load_samples
 from pairloom.pipeline.prediction import predict_samples, write_probabilities
-from pairloom.pipeline.report import table_rows
 
 __all__ = ["main"]
 
-# What an exit code tells a script.
-FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
-
-_EXIT_CODES: dict[type[BaseException], int] = {
-    ConfigError: WRONG,
-    Locked: REFUSED,
-    Mismatch: REFUSED,
-    Insecure: REFUSED,
-    VersionMismatch: REFUSED,
-    Unreachable: RESUMABLE,
-    ClusterLost: RESUMABLE,
-    DiskFull: RESUMABLE,
-    Stopped: RESUMABLE,
-    DamagedPlan: FAILED,
-    UnitFailed: FAILED,
-    ValueError: FAILED,
-    OSError: FAILED,
-}
-
 _INSTALL_BOKEH = 'pip install "pairloom[dashboard]"'
-
-_errors = Console(stderr=True)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: what a batch system sends before it kills."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -137,7 +110,7 @@ def run(
 
     A directory that holds the same run is resumed.
     """
-    with _exits():
+    with exits():
         settings = _with_cluster(load_config(config, overrides), options)
         _run(settings, directory or Path("runs") / settings.run.name, update, options)
 
@@ -151,7 +124,7 @@ def run(
 @_as_json
 def resume(directory: Path, overrides: tuple[str, ...], update: bool, **options: Any) -> None:
     """Finish the run in DIRECTORY, on the same or on another cluster."""
-    with _exits():
+    with exits():
         stored = Plan.read(directory).config
         _run(_with_cluster(with_overrides(stored, overrides), options), directory, update, options)
 
@@ -162,15 +135,15 @@ def resume(directory: Path, overrides: tuple[str, ...], update: bool, **options:
 @_as_json
 def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say what a run of CONFIG would do: pairs, tiles, memory, disk, and an estimate of the time."""
-    with _exits():
+    with exits():
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
-        facts = _facts(planned, seconds_per_pair(planned, data))
+        facts = plan_facts(planned, seconds_per_pair(planned, data))
         if as_json:
             click.echo(json.dumps(facts, indent=1))
         else:
-            _print_facts(facts)
+            print_facts(facts)
 
 
 @main.command()
@@ -186,7 +159,7 @@ def submit(
 
     The run directory and the data must be found under the same paths here and there.
     """
-    with _exits():
+    with exits():
         settings = _with_cluster(load_config(config, overrides), options)
         if settings.cluster.kind != "scheduler":
             raise ConfigError("submit needs a cluster that stays: give --scheduler or --scheduler-file")
@@ -209,27 +182,27 @@ def submit(
 @click.option("--verify", is_flag=True, help="Also compare every file with its recorded checksum.")
 def status(directory: Path, as_json: bool, verify: bool) -> None:
     """Say how far the run in DIRECTORY is. Reads the ledger: no scheduler is needed."""
-    with _exits():
+    with exits():
         found = run_status(directory, verify=verify)
         if as_json:
             click.echo(json.dumps(found._asdict(), indent=1))
         else:
-            _print_status(found)
+            print_status(found)
 
 
 @main.command()
 @_run_directory
 def attach(directory: Path) -> None:
     """Follow the run in DIRECTORY until its driver ends."""
-    with _exits():
-        with progress_for(_errors) as progress:
+    with exits():
+        with progress_for(errors) as progress:
             found = run_status(directory)
             while found.state in ("submitted", "running"):
                 stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
                 progress.begin(stage, *found.stages[stage])
                 time.sleep(1.0)
                 found = run_status(directory)
-        _print_status(found)
+        print_status(found)
         if found.state != "finished":
             sys.exit(RESUMABLE)
 
@@ -239,7 +212,7 @@ def attach(directory: Path) -> None:
 @click.option("--wait/--no-wait", default=True, help="Wait until the driver has ended.")
 def cancel(directory: Path, wait: bool) -> None:
     """Ask the driver of the run in DIRECTORY to stop. What is done stays, and can be resumed."""
-    with _exits():
+    with exits():
         driver = request_cancel(directory)
         if driver is None:
             click.echo(f"No driver is at work on {directory}.")
@@ -256,7 +229,7 @@ def cancel(directory: Path, wait: bool) -> None:
 @click.option("--method", help="Coupling method. Default: the first of the run.")
 def predict(directory: Path, features: str, out: Path, method: str | None) -> None:
     """Write the probabilities of new samples, by the machines of the run in DIRECTORY."""
-    with _exits():
+    with exits():
         stored = Plan.read(directory)
         missing = unfinished_units(directory, stored, ("machines", "calibration"))
         if any(missing.values()):
@@ -275,17 +248,17 @@ def predict(directory: Path, features: str, out: Path, method: str | None) -> No
 @_as_json
 def report(directory: Path, as_json: bool) -> None:
     """Write the report of a finished run again, and print its table."""
-    with _exits():
+    with exits():
         stored = Plan.read(directory)
         missing = unfinished_units(directory, stored, STAGES[:-1])
         if any(missing.values()):
             raise ValueError(f"{directory}: not finished: pairloom resume {directory}")
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
-            with progress_for(_errors) as progress:
+            with progress_for(errors) as progress:
                 drive(directory, stored, None, _no_cluster, Stop(), progress, STAGES[-1:])
             lock.end_as("finished")
-        _print_result(directory, as_json)
+        print_result(directory, as_json)
 
 
 @main.command()
@@ -317,7 +290,7 @@ def experiment(
     It runs in this process, or its repetitions on the cluster that the options name, to the same result. The
     workers must find the folder of --out under the same path.
     """
-    with _exits(), _ended_by_signals("What is trained is kept. The same command begins the rest anew."):
+    with exits(), ended_by_signals("What is trained is kept. The same command begins the rest anew."):
         if name == "results":
             click.echo("\n".join(str(file) for file in write_results(out, page)))
             return
@@ -348,7 +321,7 @@ def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
     cluster = _with_cluster(Config(data=DataConfig(features="digits")), options).cluster
     with connected(cluster) as client:
         if not client.nthreads():
-            _complain("The cluster has no workers: waiting for some to come.")
+            complain("The cluster has no workers: waiting for some to come.")
         yield functools.partial(repeat_on_cluster, client)
 
 
@@ -363,7 +336,7 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     fresh, data = look_at(settings, directory)
     directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
-    with _resumable(directory), RunLock(directory, stop.request) as lock, progress_for(_errors) as progress:
+    with resumable(directory), RunLock(directory, stop.request) as lock, progress_for(errors) as progress:
         if lock.taken_over:
             progress.note(f"Taking over from a driver that died ({lock.taken_over}).")
         try:
@@ -375,7 +348,7 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
             lock.end_as(f"{type(error).__name__}: {error}")
             say(directory, f"ended by {error!r}")
             raise
-    _print_result(directory, options["as_json"])
+    print_result(directory, options["as_json"])
 
 
 def _has_bokeh() -> bool:
@@ -391,59 +364,6 @@ def _connect(settings: Config, report_file: Path | None, note: Callable[[str], N
         yield client
 
 
-@contextlib.contextmanager
-def _resumable(directory: Path) -> Iterator[None]:
-    """Turn signals, and what ends a run early, into a clean end that says how to go on."""
-    hint = f"What is done is kept. Resume with: pairloom resume {directory}"
-    with _ended_by_signals(hint):
-        try:
-            yield
-        except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
-            _complain(f"Stopped: {error}\n{hint}")
-            sys.exit(_exit_code(error))
-
-
-@contextlib.contextmanager
-def _ended_by_signals(hint: str) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean end."""
-
-    def terminate(number: int, frame: object) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        _complain(f"Stopped\n{hint}")
-        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def _exits() -> Iterator[None]:
-    """Every expected error is one message and an exit code; every other one is a bug and shows its
-    traceback."""
-    try:
-        yield
-    except tuple(_EXIT_CODES) as error:
-        hint = ""
-        if isinstance(error, DamagedPlan):
-            hint = (
-                "\n`pairloom run CONFIG --directory DIRECTORY` plans it again, and keeps what can be proved."
-            )
-        _complain(f"Error: {error}{hint}")
-        sys.exit(_exit_code(error))
-
-
-def _exit_code(error: BaseException) -> int:
-    return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
-
-
-def _complain(message: str) -> None:
-    _errors.print(message, highlight=False, markup=False, soft_wrap=True)
-
-
 def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
     """The configuration with the cluster that the options name."""
     names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
@@ -455,81 +375,3 @@ def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
     elif given.keys() & {"scheduler", "scheduler_file"}:
         given = {"kind": "scheduler", **elsewhere, **given}
     return with_section(settings, "cluster", given)
-
-
-def _print_result(directory: Path, as_json: bool) -> None:
-    metrics = json.loads((directory / "report" / "metrics.json").read_text())
-    if as_json:
-        click.echo(json.dumps({"directory": str(directory), **metrics}, indent=1))
-        return
-    console = Console()
-    heading, *rows = table_rows(metrics)
-    table = Table(*heading, title="synthetic features" if metrics["synthetic"] else None)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    spent = [(stage, seconds) for stage, seconds in metrics["seconds_of_work"].items() if seconds]
-    console.print("work: " + ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent))
-    console.print(f"report: {directory / 'report' / 'index.html'}", soft_wrap=True)
-
-
-def _facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
-    shape = planned.shape
-    N, E = len(shape.classes), len(shape.edges)
-    workers = planned.config.cluster.workers
-    return {
-        "classes": N,
-        "features": shape.features,
-        "training_samples": sum(shape.rows),
-        "test_samples": shape.samples,
-        "edges": E,
-        "share_of_pairs": E / (N * (N - 1) / 2),
-        "most_pairs": planned.most_pairs,
-        "edges_per_tile": shape.edges_per_tile,
-        "tiles": planned.units("machines"),
-        "samples_per_slab": shape.samples_per_slab,
-        "slabs": planned.units("probabilities"),
-        "tensor": "stored" if shape.tensor_stored else "virtual",
-        "bytes_per_worker": planned.worker_bytes(),
-        "disk_bytes": planned.disk_bytes(),
-        "seconds_per_pair": pair_seconds,
-        "seconds_of_training": planned.most_pairs * pair_seconds,
-        "workers": workers,
-        "synthetic": shape.synthetic,
-    }
-
-
-def _print_facts(facts: dict[str, Any]) -> None:
-    disk = facts["disk_bytes"]
-    lines = [
-        f"{facts['classes']} classes, {facts['features']} features"
-        + (" (synthetic)" if facts["synthetic"] else ""),
-        f"{facts['training_samples']} training samples, {facts['test_samples']} test samples",
-        f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
-        + (f", growing to at most {facts['most_pairs']}" if facts["most_pairs"] > facts["edges"] else ""),
-        f"{facts['tiles']} tiles of {facts['edges_per_tile']} pairs",
-        f"{facts['slabs']} slabs of {facts['samples_per_slab']} samples, tensor {facts['tensor']}",
-        f"memory of one task: {format_bytes(facts['bytes_per_worker'])}",
-        f"disk: at most {format_bytes(sum(disk.values()))} "
-        f"({', '.join(f'{name} {format_bytes(n)}' for name, n in disk.items())})",
-        f"training: {'at most ' if facts['most_pairs'] > facts['edges'] else ''}"
-        f"{format_time(facts['seconds_of_training'])} on one worker "
-        f"({format_time(facts['seconds_per_pair'])} a pair, measured here)",
-    ]
-    click.echo("\n".join(lines))
-
-
-def _print_status(found: RunStatus) -> None:
-    click.echo(f"{found.directory}: {found.state}")
-    for stage, (done, total) in found.stages.items():
-        if total:
-            click.echo(f"  {stage:>13}  {done} of {total}")
-    for number, wave in enumerate(found.waves):
-        click.echo(
-            f"wave {number}: {wave['pairs']} pairs, out-of-fold log loss {wave['log_loss']:.4f}, "
-            f"accuracy {wave['accuracy']:.4f}"
-        )
-    if found.driver:
-        click.echo(f"driver: {found.driver}")
-    for path in found.damaged:
-        click.echo(f"damaged: {path}")

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from fitted_models import blobs
+from sklearn.datasets import load_digits
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +16,15 @@ def noisy_logits():
         return (upper - upper.transpose(1, 0, 2)).astype(dtype)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def data():
+    X, y = blobs()
+    return X[:80], y[:80], X[80:], y[80:]
+
+
+@pytest.fixture(scope="session")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:700], y[:700], X[700:1200], y[700:1200]
