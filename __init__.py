@@ -3,9 +3,9 @@
 from importlib.metadata import version
 
 from pairloom import graphs
-from pairloom.pipeline.completion import complete_logits
+from pairloom.pipeline.completion.complete import complete_logits
 from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.pairwise_svc import PairwiseSVC
+from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 
 __version__ = version("pairloom")
 __all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "graphs"]

@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from pairloom import couple, graphs
 from pairloom.pipeline.accelerate import simd_kernel
-from pairloom.pipeline.completion import plan_completion
-from pairloom.pipeline.slab import couple_slab
+from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.completion.slab import couple_slab
 
 THREADS = 2
 #: The logits are u_i - u_j plus antisymmetric noise: normal, with these standard deviations.

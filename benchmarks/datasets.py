@@ -19,7 +19,7 @@ def path_of(name):
     return path
 
 
-def load_features(name):
+def training_rows(name):
     """Training rows as float32, and their class numbers."""
     with np.load(path_of(f"{name}.npz")) as data:
         return data["X_train"].astype(np.float32), data["y_train"]

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from pairloom import PairwiseSVC
 from pairloom.benchmarks.datasets import DataNotFound, path_of
-from pairloom.pipeline.evaluation import scores
+from pairloom.pipeline.report.evaluation import scores
 
 DATA = ("clinc150-minilm", "tinyimagenet50-efficientnet", "imagenette-efficientnet")
 OURS = ("hub_neighbours", "complete")

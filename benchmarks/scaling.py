@@ -18,12 +18,12 @@ from pathlib import Path
 
 from distributed import Client
 
+from pairloom.cluster.config import ClusterConfig, load_config
 from pairloom.cluster.connect import connected
-from pairloom.cluster.driver import drive, look_at, settle
+from pairloom.cluster.driver import adopt_plan, drive, prepare_run
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
-from pairloom.pipeline.config import ClusterConfig, load_config
-from pairloom.pipeline.experiments.perform import machine
+from pairloom.pipeline.experiments.perform import computer
 
 #: In the order of a run; the driver does the others itself.
 STAGES = ("machines", "draw_logits", "growth", "calibration", "logits", "probabilities")
@@ -46,9 +46,9 @@ class Stopwatch(Quiet):
 
 def run(config, directory: Path, client: Client) -> dict[str, float]:
     """Do a whole run on a cluster and return the seconds of its stages."""
-    fresh, data = look_at(config, directory)
+    fresh, data = prepare_run(config, directory)
     directory.mkdir()
-    plan, watch = settle(directory, config, fresh), Stopwatch()
+    plan, watch = adopt_plan(directory, config, fresh), Stopwatch()
     drive(directory, plan, data, functools.partial(_Given, client), Stop(), watch)
     return {stage: watch.seconds.get(stage, 0.0) for stage in STAGES}
 
@@ -94,7 +94,7 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="digits in place of ImageNet-50")
     chosen = parser.parse_args(arguments)
     config = load_config("digits" if chosen.quick else chosen.config, chosen.overrides)
-    print(machine())
+    print(computer())
     print(f"{config.run.name}: {config.graph.family}\n")
     print(
         f"{'workers':>7s} {'':1s}"

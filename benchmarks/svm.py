@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from pairloom.benchmarks.datasets import DataNotFound, load_features
-from pairloom.pipeline.svm import fit_linear_svm, solve_rows
+from pairloom.benchmarks.datasets import DataNotFound, training_rows
+from pairloom.pipeline.machines.svm import fit_linear_svm, solve_rows
 
 FEATURES = {
     "imagenette-efficientnet": (0.001, 0.01, 0.1, 1.0),
@@ -154,7 +154,7 @@ def main():
     pairs, text = [], []
     for name, Cs in FEATURES.items():
         try:
-            X, labels = load_features(name)
+            X, labels = training_rows(name)
         except DataNotFound as reason:
             print(f"{name}: skipped, {reason}")
             continue

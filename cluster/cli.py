@@ -21,10 +21,18 @@ from distributed import Client, fire_and_forget, performance_report
 from rich.console import Console
 
 import pairloom
+from pairloom.cluster.config import (
+    Config,
+    ConfigError,
+    DataConfig,
+    load_config,
+    with_overrides,
+    with_section,
+)
 from pairloom.cluster.connect import Unreachable, connected
-from pairloom.cluster.driver import drive, load_data, look_at, settle, unfinished_units
+from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
 from pairloom.cluster.estimate import seconds_per_pair
-from pairloom.cluster.exits import RESUMABLE, complain, ended_by_signals, errors, exits, resumable
+from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import SUBMITTED, RunLock, request_cancel
@@ -34,20 +42,12 @@ from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.status import run_status
-from pairloom.cluster.units import machine_settings, say
-from pairloom.pipeline.config import (
-    Config,
-    ConfigError,
-    DataConfig,
-    load_config,
-    with_overrides,
-    with_section,
-)
+from pairloom.cluster.units import log_line, machine_settings
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
-from pairloom.pipeline.features import load_samples
-from pairloom.pipeline.prediction import predict_samples, write_probabilities
+from pairloom.pipeline.features.feature_set import load_samples
+from pairloom.pipeline.run.prediction import predict_samples, write_probabilities
 
 __all__ = ["main"]
 
@@ -164,11 +164,11 @@ def submit(
         if settings.cluster.kind != "scheduler":
             raise ConfigError("submit needs a cluster that stays: give --scheduler or --scheduler-file")
         where = (directory or Path("runs") / settings.run.name).absolute()
-        fresh, _ = look_at(settings, where)
+        fresh, _ = prepare_run(settings, where)
         with connected(settings.cluster) as client:
             where.mkdir(parents=True, exist_ok=True)
             with RunLock(where) as lock:
-                settle(where, settings, fresh, update=update)
+                adopt_plan(where, settings, fresh, update=update)
                 lock.end_as(SUBMITTED)
             fire_and_forget(
                 client.submit(drive_on_worker, str(where), key=f"pairloom-driver-{time.time_ns()}")
@@ -195,7 +195,7 @@ def status(directory: Path, as_json: bool, verify: bool) -> None:
 def attach(directory: Path) -> None:
     """Follow the run in DIRECTORY until its driver ends."""
     with exits():
-        with progress_for(errors) as progress:
+        with progress_for(stderr) as progress:
             found = run_status(directory)
             while found.state in ("submitted", "running"):
                 stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
@@ -255,7 +255,7 @@ def report(directory: Path, as_json: bool) -> None:
             raise ValueError(f"{directory}: not finished: pairloom resume {directory}")
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
-            with progress_for(errors) as progress:
+            with progress_for(stderr) as progress:
                 drive(directory, stored, None, _no_cluster, Stop(), progress, STAGES[-1:])
             lock.end_as("finished")
         print_result(directory, as_json)
@@ -321,7 +321,7 @@ def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
     cluster = _with_cluster(Config(data=DataConfig(features="digits")), options).cluster
     with connected(cluster) as client:
         if not client.nthreads():
-            complain("The cluster has no workers: waiting for some to come.")
+            print_error("The cluster has no workers: waiting for some to come.")
         yield functools.partial(repeat_on_cluster, client)
 
 
@@ -333,20 +333,20 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     """Hold the lock, do what is missing, print the result."""
     if options["performance_report"] and not _has_bokeh():
         raise ConfigError(f"--performance-report needs bokeh: {_INSTALL_BOKEH}")
-    fresh, data = look_at(settings, directory)
+    fresh, data = prepare_run(settings, directory)
     directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
-    with resumable(directory), RunLock(directory, stop.request) as lock, progress_for(errors) as progress:
+    with resumable(directory), RunLock(directory, stop.request) as lock, progress_for(stderr) as progress:
         if lock.taken_over:
             progress.note(f"Taking over from a driver that died ({lock.taken_over}).")
         try:
-            planned = settle(directory, settings, fresh, update=update)
+            planned = adopt_plan(directory, settings, fresh, update=update)
             connect = functools.partial(_connect, settings, options["performance_report"], progress.note)
             drive(directory, planned, data, connect, stop, progress)
             lock.end_as("finished")
         except BaseException as error:
             lock.end_as(f"{type(error).__name__}: {error}")
-            say(directory, f"ended by {error!r}")
+            log_line(directory, f"ended by {error!r}")
             raise
     print_result(directory, options["as_json"])
 

@@ -17,8 +17,8 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 
 import pairloom
+from pairloom.cluster.config import ClusterConfig, SlurmConfig
 from pairloom.cluster.units import VersionMismatch
-from pairloom.pipeline.config import ClusterConfig, SlurmConfig
 
 __all__ = ["Insecure", "Unreachable", "check_worker_versions", "connected", "slurm_arguments"]
 

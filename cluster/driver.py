@@ -18,21 +18,21 @@ from typing import Protocol
 
 from distributed import Client
 
-from pairloom.cluster.growth import judged_waves, next_plan, reason_to_stop, regrown
+from pairloom.cluster.config import Config
+from pairloom.cluster.growing_run import judged_waves, next_plan, reason_to_stop, regrown
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import StageTasks, Stop
-from pairloom.cluster.units import Receipt, run_unit, say
-from pairloom.pipeline import stages
-from pairloom.pipeline.atomic_file import PARTIAL_SUFFIX
-from pairloom.pipeline.config import Config
-from pairloom.pipeline.drawn_samples import DrawnSamples, draw_samples
-from pairloom.pipeline.features import FeatureSet, load_features
+from pairloom.cluster.units import Receipt, log_line, run_unit
+from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples
+from pairloom.pipeline.features.feature_set import FeatureSet, load_features
 from pairloom.pipeline.growth.wave import Wave
-from pairloom.pipeline.report import write_report
-from pairloom.pipeline.run_directory import stamp_groups
+from pairloom.pipeline.report.report import write_report
+from pairloom.pipeline.run import stages
+from pairloom.pipeline.run.run_directory import stamp_groups
+from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX
 
-__all__ = ["Progress", "drive", "load_data", "look_at", "settle", "unfinished_units"]
+__all__ = ["Progress", "adopt_plan", "drive", "load_data", "prepare_run", "unfinished_units"]
 
 Connect = Callable[[], AbstractContextManager[Client]]
 
@@ -61,7 +61,7 @@ def load_data(config: Config) -> FeatureSet:
     )
 
 
-def look_at(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | None]:
+def prepare_run(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | None]:
     """Load the data and plan the run, writing nothing: whatever is wrong is said before anything is made.
 
     Both are None where the data are gone but the directory's store has them, sound.
@@ -88,7 +88,7 @@ def _plan_in(directory: Path) -> Plan | None:
         return None
 
 
-def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
+def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
     """Make a new plan the plan of the directory, or find that the directory's own is the one asked for.
 
     The caller holds the lock.
@@ -96,7 +96,7 @@ def settle(directory: Path, config: Config, fresh: Plan | None, *, update: bool 
     Parameters
     ----------
     fresh
-        The plan that the configuration and the data lead to, from `look_at`.
+        The plan that the configuration and the data lead to, from `prepare_run`.
     update
         Take a directory whose configuration or data differ, and compute again the stages that differ.
 
@@ -199,7 +199,7 @@ class _Session:
         While a run is growing, what lies beyond the end of its plan is kept: it may come to that again.
         """
         for path in stamp_groups(self.directory, plan.shape, growing=growing):
-            say(self.directory, f"stamped {path}")
+            log_line(self.directory, f"stamped {path}")
         for stage in which:
             if not growing:
                 Ledger(self.directory).forget_beyond(stage, plan.units(stage))
@@ -218,7 +218,7 @@ class _Session:
         for entry, damage in ledger.damages(unseen):
             listed = ", ".join(damage)
             self.progress.note(f"{stage} {entry.unit} is computed again: {listed} damaged or missing")
-            say(self.directory, f"damaged {listed}")
+            log_line(self.directory, f"damaged {listed}")
             ledger.forget(stage, entry.unit)
             del claimed[entry.unit]
         return [unit for unit in range(len(keys)) if unit not in claimed]
@@ -239,7 +239,7 @@ class _Session:
         last = waves[-1]
         line = f"{last.pairs} pairs: out-of-fold log loss {last.log_loss:.4f}, accuracy {last.accuracy:.4f}"
         self.progress.note(line)
-        say(self.directory, f"wave {len(waves) - 1}: {line}")
+        log_line(self.directory, f"wave {len(waves) - 1}: {line}")
 
 
 def _run_here(

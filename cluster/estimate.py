@@ -8,9 +8,9 @@ import numpy as np
 
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.units import machine_settings
-from pairloom.pipeline.features import FeatureSet
-from pairloom.pipeline.machines import train_edges
-from pairloom.pipeline.whitening import centring
+from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.machines.linear_machines import train_edges
+from pairloom.pipeline.machines.whitening import centring
 
 __all__ = ["seconds_per_pair"]
 

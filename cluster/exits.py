@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import Insecure, Unreachable
 from pairloom.cluster.lock import Locked
 from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
-from pairloom.pipeline.config import ConfigError
 
-__all__ = ["RESUMABLE", "complain", "ended_by_signals", "errors", "exits", "resumable"]
+__all__ = ["RESUMABLE", "ended_by_signals", "exits", "print_error", "resumable", "stderr"]
 
 # What an exit code tells a script.
 FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
@@ -38,7 +38,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     OSError: FAILED,
 }
 
-errors = Console(stderr=True)
+stderr = Console(stderr=True)
 
 
 class Terminated(KeyboardInterrupt):
@@ -53,7 +53,7 @@ def resumable(directory: Path) -> Iterator[None]:
         try:
             yield
         except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
-            complain(f"Stopped: {error}\n{hint}")
+            print_error(f"Stopped: {error}\n{hint}")
             sys.exit(_exit_code(error))
 
 
@@ -68,7 +68,7 @@ def ended_by_signals(hint: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        complain(f"Stopped\n{hint}")
+        print_error(f"Stopped\n{hint}")
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -86,7 +86,7 @@ def exits() -> Iterator[None]:
             hint = (
                 "\n`pairloom run CONFIG --directory DIRECTORY` plans it again, and keeps what can be proved."
             )
-        complain(f"Error: {error}{hint}")
+        print_error(f"Error: {error}{hint}")
         sys.exit(_exit_code(error))
 
 
@@ -94,5 +94,5 @@ def _exit_code(error: BaseException) -> int:
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
 
 
-def complain(message: str) -> None:
-    errors.print(message, highlight=False, markup=False, soft_wrap=True)
+def print_error(message: str) -> None:
+    stderr.print(message, highlight=False, markup=False, soft_wrap=True)

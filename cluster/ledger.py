@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pairloom.pipeline.atomic_file import digest, write_atomically
-from pairloom.pipeline.config import digest_of
+from pairloom.cluster.config import digest_of
+from pairloom.pipeline.storage.atomic_file import digest, write_atomically
 
 __all__ = ["Entry", "Ledger"]
 

@@ -24,7 +24,7 @@ from typing import Self
 
 import psutil
 
-from pairloom.pipeline.atomic_file import create_exclusively, write_atomically
+from pairloom.pipeline.storage.atomic_file import create_exclusively, write_atomically
 
 __all__ = ["SUBMITTED", "Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]
 

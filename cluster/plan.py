@@ -18,22 +18,22 @@ from numpy.typing import NDArray
 
 import pairloom
 from pairloom import graphs
+from pairloom.cluster.config import Config, differing_keys, digest_of
 from pairloom.cluster.tiles import (
     default_edges_per_tile,
     default_samples_per_slab,
     order_by_blocks,
     pieces,
 )
-from pairloom.pipeline.atomic_file import write_atomically
-from pairloom.pipeline.class_distances import mean_distances
-from pairloom.pipeline.config import Config, differing_keys, digest_of
-from pairloom.pipeline.drawn_samples import draws_by_class
-from pairloom.pipeline.feature_store import FeatureKeys
-from pairloom.pipeline.features import FeatureSet
-from pairloom.pipeline.folds import fold_scheme
+from pairloom.pipeline.calibration.drawn_samples import draws_by_class
+from pairloom.pipeline.features.class_distances import mean_distances
+from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.growth.wave import usual_wave
-from pairloom.pipeline.machines import scaled_cost
-from pairloom.pipeline.run_directory import RunShape
+from pairloom.pipeline.machines.folds import fold_scheme
+from pairloom.pipeline.machines.linear_machines import scaled_C
+from pairloom.pipeline.run.feature_store import FeatureKeys
+from pairloom.pipeline.run.run_directory import RunShape
+from pairloom.pipeline.storage.atomic_file import write_atomically
 
 __all__ = ["STAGES", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
 
@@ -333,7 +333,7 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         synthetic=data.synthetic,
     )
     spread = float(data.X_train.var(axis=0, dtype=np.float64).sum())
-    cost = scaled_cost(spread) if machine.C == "scale" else machine.C
+    cost = scaled_C(spread) if machine.C == "scale" else machine.C
     plan = Plan(config, data.fingerprints, shape, cost, (len(edges),), _versions())
     _check_budget(plan)
     plan.check_memory()

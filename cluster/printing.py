@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.status import RunStatus
-from pairloom.pipeline.report import table_rows
+from pairloom.pipeline.report.report import table_rows
 
 __all__ = ["plan_facts", "print_facts", "print_result", "print_status"]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from distributed import worker_client
 
 from pairloom.cluster.connect import check_worker_versions
-from pairloom.cluster.driver import drive, look_at, settle
+from pairloom.cluster.driver import adopt_plan, drive, prepare_run
 from pairloom.cluster.lock import STALE_SECONDS, Locked, RunLock
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
-from pairloom.cluster.units import say
+from pairloom.cluster.units import log_line
 
 __all__ = ["drive_on_worker"]
 
@@ -31,15 +31,15 @@ def drive_on_worker(directory: str) -> str:
         try:
             check_worker_versions(client)
             config = Plan.read(where).config
-            fresh, data = look_at(config, where)
-            plan = settle(where, config, fresh)
+            fresh, data = prepare_run(config, where)
+            plan = adopt_plan(where, config, fresh)
             drive(where, plan, data, lambda: contextlib.nullcontext(client), stop, Quiet())
             outcome = "finished"
         except Exception as error:
             # Nobody waits for this task: the record of the driver and the log are where its end is read.
             outcome = f"{type(error).__name__}: {error}"
         lock.end_as(outcome)
-        say(where, f"driver ended: {outcome}")
+        log_line(where, f"driver ended: {outcome}")
     return outcome
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from pairloom.cluster.growth import judged_waves
+from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import SUBMITTED, Driver, newest_driver
 from pairloom.cluster.plan import STAGES, Plan
-from pairloom.pipeline.report import judgement
-from pairloom.pipeline.run_directory import run_groups
-from pairloom.pipeline.zarr_layout import differing_files
+from pairloom.pipeline.report.report import judgement
+from pairloom.pipeline.run.run_directory import run_groups
+from pairloom.pipeline.storage.zarr_layout import differing_files
 
 __all__ = ["RunStatus", "run_status"]
 

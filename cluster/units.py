@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_limits
 import pairloom
 from pairloom.cluster.ledger import Entry, Ledger
 from pairloom.cluster.plan import Plan
-from pairloom.pipeline import stages
-from pairloom.pipeline.machines import MachineSettings
+from pairloom.pipeline.machines.linear_machines import MachineSettings
+from pairloom.pipeline.run import stages
 
-__all__ = ["Receipt", "StaleTask", "Task", "VersionMismatch", "run_task", "run_unit", "say"]
+__all__ = ["Receipt", "StaleTask", "Task", "VersionMismatch", "log_line", "run_task", "run_unit"]
 
 
 class Task(NamedTuple):
@@ -78,7 +78,7 @@ def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[i
     if done is not None and done.key == key:
         return Receipt(stage, unit, done.seconds, computed=False)
     _one_blas_thread()
-    say(directory, f"begin {stage} {unit}")
+    log_line(directory, f"begin {stage} {unit}")
     started = time.perf_counter()
     files = ledger.seal_files(work(unit))
     seconds = time.perf_counter() - started
@@ -86,7 +86,7 @@ def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[i
     return Receipt(stage, unit, seconds, computed=True)
 
 
-def say(directory: Path, line: str) -> None:
+def log_line(directory: Path, line: str) -> None:
     """Add a line to the log of the run. One write in append mode: lines of several processes do not mix."""
     stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     with (directory / "log.txt").open("ab", buffering=0) as log:
@@ -135,7 +135,7 @@ def machine_settings(plan: Plan) -> MachineSettings:
         fit_on=machine.fit_on,
         calibration=machine.calibration,
         thresholds=machine.thresholds,
-        tolerance=machine.tolerance,
+        tol=machine.tol,
         seed=plan.config.run.seed,
     )
 
@@ -163,7 +163,7 @@ def _one_blas_thread() -> threadpool_limits:
 
 def _log_warning(directory: Path, message: Warning | str, category: type[Warning], *where: object) -> None:
     """Put a warning into the log of the run: a worker has no terminal, or one that shows a progress bar."""
-    say(directory, f"warning {category.__name__}: {message}")
+    log_line(directory, f"warning {category.__name__}: {message}")
 
 
 def _here() -> str:

@@ -10,7 +10,7 @@ from .bipartite import bipartite
 from .complete import complete
 from .coverage import Coverage, coverage
 from .families import FAMILIES, build, needs_distances
-from .growth import grow, grown
+from .growth_order import grow, grown
 from .hub_neighbours import hub_neighbours
 from .model_graph import check_model_graph, edge_array, relabel_to_indices
 from .pair_matrix import check_distances

@@ -53,10 +53,10 @@ def check_class(owner: str, name: str, value: SupportsIndex, n: int) -> int:
 
     Examples
     --------
-    >>> check_class("star", "center", 5, n=5)
+    >>> check_class("star", "centre", 5, n=5)
     Traceback (most recent call last):
         ...
-    ValueError: star: center must be at least 0 and at most n - 1 = 4, got 5.
+    ValueError: star: centre must be at least 0 and at most n - 1 = 4, got 5.
     """
     return check_count(owner, name, value, 0, n - 1, "n - 1")
 

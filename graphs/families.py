@@ -10,7 +10,7 @@ import networkx as nx
 from .bipartite import bipartite
 from .classes import check_count
 from .complete import complete
-from .growth import grown
+from .growth_order import grown
 from .hub_neighbours import hub_neighbours
 from .labels import did_you_mean, listed, quoted
 from .trees import path, spanning_tree, star, star_of_least_distance, tree

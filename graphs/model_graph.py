@@ -25,9 +25,9 @@ def model_graph(n: int, pairs: Iterable[Sequence[int]], family: str, /, **parame
 
     Examples
     --------
-    >>> graph = model_graph(3, [(0, 1), (0, 2)], "star", center=0)
+    >>> graph = model_graph(3, [(0, 1), (0, 2)], "star", centre=0)
     >>> graph.graph
-    {'family': 'star', 'n': 3, 'center': 0}
+    {'family': 'star', 'n': 3, 'centre': 0}
     """
     graph = nx.Graph(family=family, n=n, **parameters)
     graph.add_nodes_from(range(n))

@@ -21,14 +21,14 @@ from .pair_matrix import check_distances
 __all__ = ["five_vertex_trees", "path", "spanning_tree", "star", "star_of_least_distance", "tree"]
 
 
-def star(n: SupportsIndex, center: SupportsIndex = 0) -> nx.Graph:
+def star(n: SupportsIndex, centre: SupportsIndex = 0) -> nx.Graph:
     """Return the star K(1, n - 1): one class joined to every other.
 
     Parameters
     ----------
     n : int
         Number of classes, at least 1.
-    center : int
+    centre : int
         The class in the middle.
 
     Returns
@@ -37,12 +37,12 @@ def star(n: SupportsIndex, center: SupportsIndex = 0) -> nx.Graph:
 
     Examples
     --------
-    >>> star(4, center=2).edges
+    >>> star(4, centre=2).edges
     EdgeView([(0, 2), (1, 2), (2, 3)])
     """
     n = check_count("star", "n", n, 1)
-    center = check_class("star", "center", center, n)
-    return model_graph(n, _spokes(n, center), "star", center=center)
+    centre = check_class("star", "centre", centre, n)
+    return model_graph(n, _spokes(n, centre), "star", centre=centre)
 
 
 def path(n: SupportsIndex) -> nx.Graph:
@@ -153,7 +153,7 @@ def spanning_tree(distances: ArrayLike) -> nx.Graph:
 def star_of_least_distance(distances: ArrayLike) -> nx.Graph:
     """Return the star with the least sum of distances over its pairs [S 3, 4].
 
-    Its center is the class with the least sum of distances to the others, the first of those where several
+    Its centre is the class with the least sum of distances to the others, the first of those where several
     have it. Of all trees of diameter two this one follows the metrical finding best.
 
     Parameters
@@ -171,9 +171,9 @@ def star_of_least_distance(distances: ArrayLike) -> nx.Graph:
     EdgeView([(0, 1), (1, 2)])
     """
     d = check_distances(distances, owner="star_of_least_distance")
-    center = int(d.sum(axis=0).argmin())
-    return model_graph(len(d), _spokes(len(d), center), "star_of_least_distance")
+    centre = int(d.sum(axis=0).argmin())
+    return model_graph(len(d), _spokes(len(d), centre), "star_of_least_distance")
 
 
-def _spokes(n: int, center: int) -> list[tuple[int, int]]:
-    return [(center, i) for i in range(n) if i != center]
+def _spokes(n: int, centre: int) -> list[tuple[int, int]]:
+    return [(centre, i) for i in range(n) if i != centre]

@@ -88,7 +88,7 @@ def test_what_is_installed_works(installed):
     code = (
         "import numpy as np; from pairloom import complete_logits, couple, graphs\n"
         "L = np.zeros((3, 3, 1)); L[0, 1], L[1, 0], L[0, 2], L[2, 0] = 1, -1, 3, -3\n"
-        "print(couple(complete_logits(L, graphs.star(3, center=0)), 'normal').round(3).tolist())"
+        "print(couple(complete_logits(L, graphs.star(3, centre=0)), 'normal').round(3).tolist())"
     )
     assert run(python, ALONE, code, cwd=packages.anchor).strip() == "[[0.705, 0.259, 0.035]]"
 

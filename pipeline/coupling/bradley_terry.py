@@ -8,7 +8,7 @@ from pairloom.pipeline.coupling.sweeps import padded
 LIMIT = 100
 
 
-def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residual):
+def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
     r"""Write the `bradley_terry` probabilities of the samples in [start, stop).
 
     Minimise over p, for the pairwise probabilities r_ij = 1 / (1 + exp(-L_ij)) held to [1e-7, 1 - 1e-7]:
@@ -26,4 +26,4 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     n_ij = np.ones((n, n)) if weights is None else weights.copy()
     np.fill_diagonal(n_ij, 0)
     width = padded(n)
-    couple_bradley_terry(L, start, stop, n_ij, potentials, width, tolerance, LIMIT, p, iterations, residual)
+    couple_bradley_terry(L, start, stop, n_ij, potentials, width, tol, LIMIT, p, iterations, residual)

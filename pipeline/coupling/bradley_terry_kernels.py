@@ -220,9 +220,7 @@ def rest_of_step(step, share, p, odds):
 
 
 @simd_kernel()
-def couple_bradley_terry(
-    L, start, stop, weights, potentials, width, tolerance, limit, p, iterations, residual
-):
+def couple_bradley_terry(L, start, stop, weights, potentials, width, tol, limit, p, iterations, residual):
     """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from potentials[r].
 
     Rows are padded to width; `weights` is float64 with a zero diagonal.
@@ -240,7 +238,7 @@ def couple_bradley_terry(
             step[:] = _ZERO
             take_step(step, u, x, odds)
             change, left, newton = 1.0, 1.0, 0
-            while left > tolerance and newton < limit:
+            while left > tol and newton < limit:
                 newton += 1
                 forcing = min(max(change, _TIGHT), _LOOSE)
                 score_and_curvature(wins, weights, x, score, H, diagonal)
@@ -248,7 +246,7 @@ def couple_bradley_terry(
                 change, share = take_step(step, u, x, odds)
                 # What is still to come: the rest of the step, what it left unsolved, and its second order.
                 left = change * ((1 - share) / share + forcing + change)
-                if left <= tolerance:
+                if left <= tol:
                     left = max(left, rest_of_step(step, share, x, odds))
             iterations[r], residual[r] = newton, left
             p[r] = x

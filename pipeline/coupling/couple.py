@@ -13,7 +13,7 @@ from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.coupling import bradley_terry, normal, stratified, vote, wlw2
 from pairloom.pipeline.coupling.normal import normalise
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, row_sums
-from pairloom.pipeline.threads import thread_count
+from pairloom.pipeline.pieces import thread_count
 
 METHODS = {
     "normal": normal.solve,
@@ -51,7 +51,7 @@ def couple(
     weights=None,
     *,
     start=None,
-    tolerance=1e-6,
+    tol=1e-6,
     n_jobs=None,
     return_diagnostics=False,
 ):
@@ -68,7 +68,7 @@ def couple(
         A positive weight for each pair, symmetric; for `normal` and `bradley_terry`.
     start : (R, N) array, optional
         Probabilities to start from, of a model much like this one: methods that iterate need fewer steps.
-    tolerance : float
+    tol : float
         How far from its limit a probability may be left.
     n_jobs : int, optional
         Threads; None is one, -1 as many as there are cores. The result does not depend on it.
@@ -88,7 +88,7 @@ def couple(
     """
     solve = method_named(method)
     L = check_tensor(logits)
-    tolerance = check_tolerance(tolerance)
+    tol = check_tolerance(tol)
     n_threads = thread_count(n_jobs, "couple")
     weights = check_weights(weights, method, len(L))
     n_classes, _, n_samples = L.shape
@@ -103,13 +103,13 @@ def couple(
             guess = potentials if start is None or method == "normal" else _log_odds(start, p)
 
             def work(samples):
-                solve(L, *samples, guess, weights, tolerance, p, iterations, residual)
+                solve(L, *samples, guess, weights, tol, p, iterations, residual)
 
             # More stretches than threads: samples differ in how long they take.
             list(pool.map(work, _stretches(n_samples, 4 * n_threads)))
     if method != "vote":
         normalise(p)
-    diagnostics = Diagnostics(iterations, residual, residual <= tolerance)
+    diagnostics = Diagnostics(iterations, residual, residual <= tol)
     _warn_unconverged(diagnostics, method)
     return (p, diagnostics) if return_diagnostics else p
 
@@ -157,11 +157,11 @@ def check_weights(weights, method, n_classes):
     return weights
 
 
-def check_tolerance(tolerance):
+def check_tolerance(tol):
     """The tolerance as a float."""
-    if not (isinstance(tolerance, numbers.Real) and 0 <= tolerance < np.inf):
-        raise ValueError(f"couple: tolerance must be a number of at least 0, got {tolerance!r}.")
-    return float(tolerance)
+    if not (isinstance(tol, numbers.Real) and 0 <= tol < np.inf):
+        raise ValueError(f"couple: tol must be a number of at least 0, got {tol!r}.")
+    return float(tol)
 
 
 def _stretches(n_samples, pieces):
@@ -183,8 +183,8 @@ def _checked_potentials(L, pool):
     """(R, N) array of (1/N) sum_j L_ij, with an error where L is not antisymmetric and finite."""
     bands = _bands(len(L))
     parts = np.zeros((len(bands), *L.shape[1:]), L.dtype)
-    tolerance = L.dtype.type(ANTISYMMETRY)
-    offences = pool.map(lambda band, part: row_sums(L, *band, tolerance, part), bands, parts)
+    tol = L.dtype.type(ANTISYMMETRY)
+    offences = pool.map(lambda band, part: row_sums(L, *band, tol, part), bands, parts)
     if sum(offences) > 0:
         raise ValueError(_first_offence(L))
     sums = parts.sum(axis=0)

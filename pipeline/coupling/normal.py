@@ -24,7 +24,7 @@ def laplacian_inverse(weights):
     return np.linalg.inv(np.diag(weights.sum(axis=1)) - weights + constants) - constants
 
 
-def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residual):
+def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
     r"""Write the `normal` (Bayes covariant) probabilities of the samples in [start, stop).
 
     Minimise over u, then normalise:

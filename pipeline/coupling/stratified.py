@@ -6,7 +6,7 @@ from pairloom.pipeline.coupling.stratified_kernels import couple_stratified
 from pairloom.pipeline.coupling.sweeps import padded
 
 
-def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residual):
+def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
     r"""Write the `stratified` probabilities of the samples in [start, stop).
 
     If the true class were j, only the machines of j would have seen its like: they say softmax_i(L_ij). So, by the law
@@ -23,6 +23,4 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     """
     n = len(L)
     # An elimination costs about as much as n sweeps.
-    couple_stratified(
-        L, start, stop, potentials, padded(n), np.float32(tolerance), n, p, iterations, residual
-    )
+    couple_stratified(L, start, stop, potentials, padded(n), np.float32(tol), n, p, iterations, residual)

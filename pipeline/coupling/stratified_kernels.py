@@ -67,7 +67,7 @@ def mixing(F, a, total, high):
 
 
 @simd_kernel()
-def gauss_seidel(F, gain, total, x, tolerance, limit):
+def gauss_seidel(F, gain, total, x, tol, limit):
     """Sweep x_i <- gain_i sum_j F_ij x_j until p_i = x_i total_i is within the tolerance of its limit.
 
     Returns sweeps and the estimated error that is left.
@@ -97,7 +97,7 @@ def gauss_seidel(F, gain, total, x, tolerance, limit):
         rate = np.float32(rate_of(change, previous, rate))
         left = error_left(change, rate)
         previous = change
-        if left <= tolerance:
+        if left <= tol:
             return sweep + 1, left
     return limit, left
 
@@ -150,7 +150,7 @@ def stationary_gth(chain, p):
 
 
 @simd_kernel()
-def sweep_sample(matrix, u, tolerance, limit, F, x, vectors, p):
+def sweep_sample(matrix, u, tol, limit, F, x, vectors, p):
     """Write p of one sample by sweeps, from the potentials u. Returns sweeps and the error left (inf: unknown)."""
     n = u.shape[0]
     a, s, gain, total, high = vectors
@@ -162,27 +162,27 @@ def sweep_sample(matrix, u, tolerance, limit, F, x, vectors, p):
         gain[i] = a[i] / s[i]
         total[i] = s[i] + a[i]
         x[i] = a[i] / total[i]
-    sweeps, left = gauss_seidel(F, gain, total, x, tolerance, limit)
+    sweeps, left = gauss_seidel(F, gain, total, x, tol, limit)
     for i in range(n):
         p[i] = x[i] * total[i]
-    if left <= tolerance and mixing(F, a, total, high) < _MIXING:
+    if left <= tol and mixing(F, a, total, high) < _MIXING:
         for i in range(n):
             x[i] = _ONE / (n * total[i])
-        more, again = gauss_seidel(F, gain, total, x, tolerance, limit)
+        more, again = gauss_seidel(F, gain, total, x, tol, limit)
         apart = _ZERO
         for i in range(n):
             apart = max(apart, abs(p[i] - x[i] * total[i]))
-        if not (again <= tolerance and apart <= 10 * tolerance):
+        if not (again <= tol and apart <= 10 * tol):
             return sweeps + more, np.inf
         return sweeps + more, left
     return sweeps, left
 
 
 @kernel()
-def couple_stratified(L, start, stop, potentials, width, tolerance, limit, p, iterations, residual):
+def couple_stratified(L, start, stop, potentials, width, tol, limit, p, iterations, residual):
     """Write p[r], iterations[r] and residual[r] of the samples in [start, stop); rows padded to width.
 
-    A sample that `limit` sweeps do not settle, or whose residuals leave float32, is solved directly: iterations 0.
+    A sample that `limit` sweeps do not adopt_plan, or whose residuals leave float32, is solved directly: iterations 0.
     """
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
@@ -197,9 +197,9 @@ def couple_stratified(L, start, stop, potentials, width, tolerance, limit, p, it
             iterations[r], residual[r] = 0, np.inf
             if n > SMALL:
                 u[:] = potentials[r] - potentials[r].max()
-                iterations[r], residual[r] = sweep_sample(matrix, u, tolerance, limit, F, x, vectors, swept)
+                iterations[r], residual[r] = sweep_sample(matrix, u, tol, limit, F, x, vectors, swept)
                 p[r] = swept
-            if not residual[r] <= tolerance:
+            if not residual[r] <= tol:
                 chain_of(matrix, chain)
                 stationary_gth(chain, direct)
                 iterations[r], residual[r] = 0, 0.0

@@ -12,7 +12,7 @@ BLOCK = 16
 
 
 @simd_kernel()
-def row_sums(L, first, last, tolerance, sums):
+def row_sums(L, first, last, tol, sums):
     """Add the pairs of classes [first, last) with later ones to the row sums, and count what is not antisymmetric.
 
     Every method needs both, so one pass over memory does both: `normal` is these sums, the iterating methods start
@@ -23,7 +23,7 @@ def row_sums(L, first, last, tolerance, sums):
     ----------
     L : (N, N, R) array
     first, last : a band of classes. Threads share the work by bands, since half of the samples would be short runs.
-    tolerance : allowed |L_ij + L_ji| / (1 + |L_ij|)
+    tol : allowed |L_ij + L_ji| / (1 + |L_ij|)
     sums : (N, R) array, where L_ij is added at i and L_ji at j
 
     Returns
@@ -38,14 +38,14 @@ def row_sums(L, first, last, tolerance, sums):
             own, diagonal = sums[i, low:high], L[i, i, low:high]
             for r in range(own.shape[0]):
                 own[r] += diagonal[r]
-                offences += np.float32(not (abs(diagonal[r]) <= tolerance))
+                offences += np.float32(not (abs(diagonal[r]) <= tol))
             for j in range(i + 1, n):
                 other, forward, backward = sums[j, low:high], L[i, j, low:high], L[j, i, low:high]
                 for r in range(own.shape[0]):
                     a, b = forward[r], backward[r]
                     own[r] += a
                     other[r] += b
-                    offences += np.float32(not (abs(a + b) - tolerance * abs(a) <= tolerance))
+                    offences += np.float32(not (abs(a + b) - tol * abs(a) <= tol))
     return offences
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from pairloom.pipeline.coupling.tensor_kernels import count_wins
 
 
-def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residual):
+def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
     r"""Write the share of pairs that each class wins, for the samples in [start, stop).
 
     .. math:: p_i = \frac{2}{N (N - 1)} \#\{j : L_{ij} > 0\}

@@ -8,7 +8,7 @@ from pairloom.pipeline.coupling.wlw2_kernels import couple_wlw2
 LIMIT = 200
 
 
-def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residual):
+def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
     r"""Write the `wlw2` probabilities of the samples in [start, stop).
 
     Minimise over p, for the pairwise probabilities r_ij = 1 / (1 + exp(-L_ij)) held to [1e-7, 1 - 1e-7]:
@@ -21,4 +21,4 @@ def solve(L, start, stop, potentials, weights, tolerance, p, iterations, residua
     Choose it to agree with LIBSVM, or as a fast and even-tempered default where the machines are noisy.
     """
     guess = softmax(potentials)
-    couple_wlw2(L, start, stop, guess, padded(len(L)), tolerance, LIMIT, p, iterations, residual)
+    couple_wlw2(L, start, stop, guess, padded(len(L)), tol, LIMIT, p, iterations, residual)

@@ -35,7 +35,7 @@ def quadratic_form(matrix, Q, diagonal):
 
 
 @simd_kernel()
-def fixed_point(Q, diagonal, p, tolerance, limit):
+def fixed_point(Q, diagonal, p, tol, limit):
     """[LW] p_t <- (sum_{j != t} Q_tj p_j + p'Qp) / Q_tt, normalised: a sum of non-negative terms stays positive.
 
     Within a sweep p is not normalised: with mass = sum p the last term is p'Qp / mass. p'Qp follows each change
@@ -80,13 +80,13 @@ def fixed_point(Q, diagonal, p, tolerance, limit):
         rate = rate_of(change, previous, rate)
         left = error_left(change, rate)
         previous = change
-        if left <= tolerance:
+        if left <= tol:
             return sweep + 1, left
     return limit, left
 
 
 @simd_kernel()
-def couple_wlw2(L, start, stop, guess, width, tolerance, limit, p, iterations, residual):
+def couple_wlw2(L, start, stop, guess, width, tol, limit, p, iterations, residual):
     """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from guess[r]; rows padded."""
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
@@ -97,5 +97,5 @@ def couple_wlw2(L, start, stop, guess, width, tolerance, limit, p, iterations, r
         for r in range(low, min(low + BLOCK, stop)):
             quadratic_form(matrices[r - low], Q, diagonal)
             x[:n] = guess[r]
-            iterations[r], residual[r] = fixed_point(Q, diagonal, x, tolerance, limit)
+            iterations[r], residual[r] = fixed_point(Q, diagonal, x, tol, limit)
             p[r] = x[:n]

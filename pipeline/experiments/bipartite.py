@@ -112,11 +112,11 @@ def hub_accuracies(trained, d):
 def random_graphs(trained, d, seed) -> dict[str, nx.Graph]:
     """K(d, N - d) on random hubs, and stars with a random centre grown to as many pairs."""
     n, rng = trained.n_classes, np.random.default_rng(seed)
-    budget, center = d * (n - d), int(rng.integers(n))
+    budget, centre = d * (n - d), int(rng.integers(n))
     return {
         BIPARTITE: graphs.bipartite(n, rng.choice(n, d, replace=False)),
-        GROWN: graphs.grown(n, budget, center=center, seed=int(rng.integers(2**31))),
-        CONFUSED: graphs.grown(n, budget, "confusion", center=center, matrix=trained.confusion),
+        GROWN: graphs.grown(n, budget, centre=centre, seed=int(rng.integers(2**31))),
+        CONFUSED: graphs.grown(n, budget, "confusion", centre=centre, matrix=trained.confusion),
     }
 
 
@@ -202,7 +202,7 @@ def _reaches(rows, d):
     )
 
 
-def digest(rows):
+def summary(rows):
     """A few sizes of every family, the couplings side by side."""
     few = [row for row in rows if row.d in (2, 5, 10, 20) or row.graph == COMPLETE]
     return side_by_side(few, GraphDigest)
@@ -225,7 +225,7 @@ def draw(trained, rows, title):
         axes.set(xlabel="trained pairs, % of all", title=coupling)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("accuracy, %")
-    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside right center")
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside right centre")
     figure.suptitle(title)
     return figure
 
@@ -237,7 +237,7 @@ EXPERIMENT = Experiment(
     measure=measure,
     findings=findings,
     draw=draw,
-    digest=digest,
+    summary=summary,
     repetitions=5,
     full=200,
     of_many_classes=2,

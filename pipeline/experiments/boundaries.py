@@ -66,7 +66,7 @@ def findings(rows):
     ]
 
 
-def digest(rows):
+def summary(rows):
     """As far as nearly all samples, then the rest in one row."""
     if len(rows) <= 10:
         return rows
@@ -102,6 +102,6 @@ EXPERIMENT = Experiment(
     measure=measure,
     findings=findings,
     draw=draw,
-    digest=digest,
+    summary=summary,
     data=LARGE_SETS_TOO,
 )

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from pairloom import graphs
-from pairloom.pipeline.experiments import growth
+from pairloom.pipeline.experiments import growth_curves
 from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.star_centres import star_accuracies
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
@@ -20,7 +20,7 @@ def measure(trained, repetitions, seed=0, each=in_turn):
     accuracies = star_accuracies(trained)
     centres = {BEST: int(np.argmax(accuracies)), WORST: int(np.argmin(accuracies))}
     drawn = each(partial(curves_from, centres=centres, seed=seed), trained, range(repetitions))
-    return growth.mean_curves(trained.n_classes, drawn)
+    return growth_curves.mean_curves(trained.n_classes, drawn)
 
 
 def curves_from(trained, repetition, centres, seed):
@@ -28,14 +28,14 @@ def curves_from(trained, repetition, centres, seed):
     order_seed = int(np.random.default_rng([seed, repetition]).integers(2**31))
     starts = {name: graphs.star(trained.n_classes, centre) for name, centre in centres.items()}
     return {
-        name: growth.growth_curve(trained, start, list(graphs.grow(start, "uniform", seed=order_seed)))
+        name: growth_curves.growth_curve(trained, start, list(graphs.grow(start, "uniform", seed=order_seed)))
         for name, start in starts.items()
     }
 
 
 def gap(rows, coupling, share):
     """How much more accurate the model from the best centre is."""
-    best, worst = (growth.accuracy_at(rows, name, coupling)[share] for name in (BEST, WORST))
+    best, worst = (growth_curves.accuracy_at(rows, name, coupling)[share] for name in (BEST, WORST))
     return best - worst
 
 
@@ -57,11 +57,11 @@ def findings(rows):
 EXPERIMENT = Experiment(
     name="centres",
     shows="Figure 5: growing from the best and from the worst centre",
-    row=growth.GrowthPoint,
+    row=growth_curves.GrowthPoint,
     measure=measure,
     findings=findings,
-    draw=growth.draw,
-    digest=growth.digest,
+    draw=growth_curves.draw,
+    summary=growth_curves.summary,
     repetitions=10,
     full=200,
 )

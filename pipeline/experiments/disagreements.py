@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pairloom import graphs
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, PAPER, Experiment, Finding, in_turn
-from pairloom.pipeline.experiments.growth import COLOURS
+from pairloom.pipeline.experiments.growth_curves import COLOURS
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
 #: Samples of 2500 in [S Table 6]: the first coupling wrong, the second right.
@@ -73,7 +73,7 @@ def _disagreement(trained, coupled, wrong, right, r):
     return Disagreement(r, wrong, right, trained.classes[truth], trained.classes[other], machine, *log_odds)
 
 
-def digest(rows):
+def summary(rows):
     """Table 6: the counts, for all couplings both ways."""
     return [_count(rows, wrong, right) for wrong, right in permutations(COUPLINGS, 2)]
 
@@ -86,7 +86,7 @@ def _count(rows, wrong, right):
 
 def findings(rows):
     """wlw2 and stratified differ seldom; wlw2 and normal often, and as often one way as the other."""
-    counts = {(row.wrong, row.right): row for row in digest(rows)}
+    counts = {(row.wrong, row.right): row for row in summary(rows)}
     count = {kind: row.samples for kind, row in counts.items()}
     near = count["wlw2", "stratified"] + count["stratified", "wlw2"]
     far = count["wlw2", "normal"] + count["normal", "wlw2"]
@@ -168,6 +168,6 @@ EXPERIMENT = Experiment(
     measure=measure,
     findings=findings,
     draw=draw,
-    digest=digest,
+    summary=summary,
     data=LARGE_SETS_TOO,
 )

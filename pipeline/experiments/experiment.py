@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
-from pairloom.pipeline.figures import save_figure
+from pairloom.pipeline.report.figures import save_figure
+from pairloom.pipeline.storage.atomic_file import write_atomically
 
 #: ``each(function, trained, items)`` is ``[function(trained, item) for item in items]``, wherever it is computed.
 #: The function must be one that another process can import; its results do not depend on each other.
@@ -58,8 +58,8 @@ class Experiment:
         ``findings(rows)``: the paper's claims beside these rows.
     draw : callable
         ``draw(trained, rows, title)``: the figure.
-    digest : callable
-        ``digest(rows)``: the rows worth printing, where all of them are too many.
+    summary : callable
+        ``summary(rows)``: the rows worth printing, where all of them are too many.
     repetitions, full : int
         By default, and at the full setting: the paper's number where it gives one.
     of_many_classes : int, optional
@@ -74,7 +74,7 @@ class Experiment:
     measure: Callable[[TrainedTensor, int, int, Each], list]
     findings: Callable[[list], list[Finding]]
     draw: Callable[[TrainedTensor, list, str], Figure]
-    digest: Callable[[list], list] = list
+    summary: Callable[[list], list] = list
     repetitions: int = 1
     full: int = 1
     of_many_classes: int | None = None
@@ -140,13 +140,13 @@ def write_files(
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / experiment.name
-    digest = experiment.digest(rows)
+    summary = experiment.summary(rows)
     title = f"{experiment.name}: {facts['data']}" + (" (synthetic features)" if trained.synthetic else "")
     record = {
         **facts,
         "experiment": experiment.name,
         "shows": experiment.shows,
-        "table": [heading(type(digest[0]) if digest else experiment.row), *cells(digest)],
+        "table": [heading(type(summary[0]) if summary else experiment.row), *cells(summary)],
         "findings": [finding._asdict() for finding in experiment.findings(rows)],
     }
     write_atomically(stem.with_suffix(".csv"), _csv(experiment.row, rows).encode())

@@ -107,7 +107,7 @@ def _circumstances(features, settings):
         "features": features.X_train.shape[1],
         "settings": {"C": f"{settings.C:.3g}", "folds": settings.folds, "fit_on": settings.fit_on},
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
+        "computer": computer(),
     }
 
 
@@ -119,13 +119,13 @@ def _trained(features, settings, path, console):
 
 
 def _print(experiment, rows, data, console):
-    digest = experiment.digest(rows)
+    summary = experiment.summary(rows)
     table = Table(
-        *heading(type(digest[0]) if digest else experiment.row),
+        *heading(type(summary[0]) if summary else experiment.row),
         title=f"{experiment.name}, {data}",
         title_justify="left",
     )
-    for row in cells(digest):
+    for row in cells(summary):
         table.add_row(*row)
     console.print(table)
     for finding in experiment.findings(rows):
@@ -138,7 +138,7 @@ def _print(experiment, rows, data, console):
         )
 
 
-def machine() -> str:
+def computer() -> str:
     """The processor, how many cores, and the versions that matter."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
     return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pairloom.pipeline.atomic_file import write_atomically
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.experiment import PAPER
+from pairloom.pipeline.storage.atomic_file import write_atomically
 
 _PREFACE = """\
 # Results
@@ -127,7 +127,7 @@ def _circumstances(records):
             "",
             *_markdown(("set", *shown, "C"), rows),
             "",
-            *(f"- {machine}" for machine in dict.fromkeys(record["machine"] for record in records)),
+            *(f"- {computer}" for computer in dict.fromkeys(record["computer"] for record in records)),
             "",
         ]
     )

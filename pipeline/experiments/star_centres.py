@@ -70,7 +70,7 @@ def findings(rows):
     ]
 
 
-def digest(rows):
+def summary(rows):
     """The best and the worst centres."""
     return rows if len(rows) <= 10 else [*rows[:4], *rows[-4:]]
 
@@ -116,5 +116,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     findings=findings,
     draw=draw,
-    digest=digest,
+    summary=summary,
 )

@@ -19,16 +19,16 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
-from pairloom.pipeline.atomic_file import write_atomically
-from pairloom.pipeline.class_distances import class_means, mean_distances
-from pairloom.pipeline.completion import plan_completion
-from pairloom.pipeline.completion_kernels import scatter
-from pairloom.pipeline.evaluation import confusion_counts
-from pairloom.pipeline.features import DATA_FOLDER, EMBEDDED, FeatureSet, load_features
-from pairloom.pipeline.linear_model import train_linear_model
-from pairloom.pipeline.machines import MachineSettings, scaled_cost
-from pairloom.pipeline.slab import couple_slab
-from pairloom.pipeline.whitening import centring
+from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.completion.completion_kernels import scatter
+from pairloom.pipeline.completion.slab import couple_slab
+from pairloom.pipeline.features.class_distances import class_means, mean_distances
+from pairloom.pipeline.features.feature_set import DATA_FOLDER, EMBEDDED, FeatureSet, load_features
+from pairloom.pipeline.machines.linear_machines import MachineSettings, scaled_C
+from pairloom.pipeline.machines.linear_model import train_linear_model
+from pairloom.pipeline.machines.whitening import centring
+from pairloom.pipeline.report.evaluation import confusion_counts
+from pairloom.pipeline.storage.atomic_file import write_atomically
 
 #: The couplings that the paper compares.
 COUPLINGS = ("wlw2", "stratified", "normal")
@@ -109,7 +109,7 @@ class TrainedTensor(NamedTuple):
 def paper_settings(X, seed=0) -> MachineSettings:
     """Machines as the paper trains them [S 2.3]: fitted on one fold of four, calibrated on the others."""
     spread = X.var(axis=0, dtype=np.float64).sum()
-    return MachineSettings(C=scaled_cost(float(spread)), folds=4, fit_on="fold", seed=seed)
+    return MachineSettings(C=scaled_C(float(spread)), folds=4, fit_on="fold", seed=seed)
 
 
 def train_tensor(

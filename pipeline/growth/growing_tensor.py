@@ -8,8 +8,8 @@ import networkx as nx
 import numpy as np
 
 from pairloom import graphs
-from pairloom.pipeline.calibration import mean_log_loss
-from pairloom.pipeline.completion import complete_slab, plan_completion
+from pairloom.pipeline.calibration.coupled import mean_log_loss
+from pairloom.pipeline.completion.complete import complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.normal import softmax
 from pairloom.pipeline.growth.budget import NEVER, GrowthBudget

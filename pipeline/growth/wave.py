@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration import choose_scale, mean_log_loss, nearby_scale
-from pairloom.pipeline.completion import Completion, complete_slab, plan_completion
-from pairloom.pipeline.slab import couple_slab, slab_width
+from pairloom.pipeline.calibration.coupled import choose_scale, mean_log_loss, nearby_scale
+from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
+from pairloom.pipeline.completion.slab import couple_slab, slab_width
 
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from distributed import Client
 
-from pairloom.cluster.driver import drive, look_at, settle
+from pairloom.cluster.config import load_config
+from pairloom.cluster.driver import adopt_plan, drive, prepare_run
 from pairloom.cluster.plan import STAGES, Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
-from pairloom.pipeline.config import load_config
 
 GROUPS = ("features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr")
 
@@ -76,9 +76,9 @@ def run_here(
 ) -> Plan:
     """Begin or resume a run on a client that is there; by default without its report."""
     settings = load_config(config, overrides)
-    fresh, data = look_at(settings, directory)
+    fresh, data = prepare_run(settings, directory)
     directory.mkdir(exist_ok=True)
-    plan = settle(directory, settings, fresh, update=update)
+    plan = adopt_plan(directory, settings, fresh, update=update)
     drive(
         directory,
         plan,

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from dask_processes import DaskProcesses
 
+from pairloom.cluster.config import ClusterConfig, SlurmConfig
 from pairloom.cluster.connect import Insecure, Unreachable, connected, slurm_arguments
-from pairloom.pipeline.config import ClusterConfig, SlurmConfig
 
 
 def refused(config):

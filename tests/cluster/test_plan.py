@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from pairloom.cluster.config import load_config
 from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
-from pairloom.pipeline.config import load_config
-from pairloom.pipeline.features import load_features
+from pairloom.pipeline.features.feature_set import load_features
 
 
 @pytest.fixture(scope="module")

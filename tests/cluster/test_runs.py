@@ -14,11 +14,11 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pairloom.cluster import units as cluster_units
-from pairloom.cluster.driver import look_at, settle, unfinished_units
+from pairloom.cluster.config import load_config
+from pairloom.cluster.driver import adopt_plan, prepare_run, unfinished_units
 from pairloom.cluster.plan import STAGES, Mismatch
-from pairloom.pipeline.config import load_config
-from pairloom.pipeline.features import load_features
-from pairloom.pipeline.pairwise_svc import PairwiseSVC
+from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
+from pairloom.pipeline.features.feature_set import load_features
 
 # A run that grows has a file of tests to itself.
 STAGES_HERE = tuple(stage for stage in STAGES if stage != "growth")
@@ -182,15 +182,15 @@ def test_nothing_in_a_run_directory_is_pickled(small_run):
 def test_a_wrong_configuration_makes_nothing(small_config, tmp_path):
     directory = tmp_path / "run"
     with pytest.raises(ValueError, match="folds"):
-        look_at(load_config(small_config, ["machine.folds=500"]), directory)
+        prepare_run(load_config(small_config, ["machine.folds=500"]), directory)
     assert not directory.exists()
 
 
 def test_an_unchanged_run_keeps_its_own_edges(copied_run, small_config):
     config = load_config(small_config)
-    fresh, _ = look_at(config, copied_run)
+    fresh, _ = prepare_run(config, copied_run)
     other = fresh.shape._replace(edges=fresh.shape.edges[::-1])
-    kept = settle(copied_run, config, replace(fresh, shape=other))
+    kept = adopt_plan(copied_run, config, replace(fresh, shape=other))
     np.testing.assert_array_equal(kept.shape.edges, fresh.shape.edges)
 
 

@@ -10,7 +10,7 @@ N = 7
 POINTS = np.random.default_rng(0).normal(size=(N, 2))
 DISTANCES = np.linalg.norm(POINTS[:, None] - POINTS, axis=-1)
 PARAMETERS = {
-    "star": {"center": np.int64(3)},
+    "star": {"centre": np.int64(3)},
     "path": {},
     "tree": {"parents": np.array([3, 3, 3, -1, 0, 0, 5])},
     "spanning_tree": {},
@@ -50,7 +50,7 @@ def test_every_family_builds_model_graphs_of_plain_ints(family):
 
 
 def test_build_is_the_function_of_that_name():
-    assert nx.utils.edges_equal(graphs.build("star", 5, center=2).edges, graphs.star(5, 2).edges)
+    assert nx.utils.edges_equal(graphs.build("star", 5, centre=2).edges, graphs.star(5, 2).edges)
     built = graphs.build("hub_neighbours", N, distances=DISTANCES)
     assert nx.utils.edges_equal(built.edges, graphs.hub_neighbours(DISTANCES).edges)
 
@@ -79,10 +79,10 @@ def test_families_cannot_be_changed():
             "'star_of_least_distance', 'bipartite', 'complete', 'hub_neighbours', 'grown'.",
         ),
         (
-            lambda: graphs.build("star", 5, centre=2),
-            "family 'star' has no parameter 'centre', it has 'center'. Did you mean 'center'?",
+            lambda: graphs.build("star", 5, center=2),
+            "family 'star' has no parameter 'center', it has 'centre'. Did you mean 'centre'?",
         ),
-        (lambda: graphs.build("path", 5, center=2), "family 'path' has no parameter 'center', it has none."),
+        (lambda: graphs.build("path", 5, centre=2), "family 'path' has no parameter 'centre', it has none."),
         (lambda: graphs.build("bipartite", 5), "family 'bipartite' needs hubs."),
         (lambda: graphs.build("hub_neighbours", 5, hubs=2), "family 'hub_neighbours' needs distances."),
         (lambda: graphs.build("star", 0), "n must be at least 1, got 0."),

@@ -28,10 +28,10 @@ def test_star_is_the_star_of_networkx(n):
 
 
 def test_star_is_k1_4_around_any_center():
-    for center in range(5):
-        star = graphs.star(5, center)
+    for centre in range(5):
+        star = graphs.star(5, centre)
         assert nx.is_isomorphic(star, nx.complete_bipartite_graph(1, 4))
-        assert star.degree[center] == 4
+        assert star.degree[centre] == 4
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
@@ -41,7 +41,7 @@ def test_path_is_the_path_of_networkx(n):
 
 
 def test_star_and_path_of_two_are_one_pair():
-    assert list(graphs.star(2, center=1).edges) == list(graphs.path(2).edges) == [(0, 1)]
+    assert list(graphs.star(2, centre=1).edges) == list(graphs.path(2).edges) == [(0, 1)]
 
 
 def test_tree_says_stars_and_paths():
@@ -105,7 +105,7 @@ def test_star_of_least_distance_is_the_lightest_star(distances):
         return sum(distances[i, j] for i, j in graph.edges)
 
     n = len(distances)
-    stars = [graphs.star(n, center) for center in range(n)]
+    stars = [graphs.star(n, centre) for centre in range(n)]
     lightest = graphs.star_of_least_distance(distances)
     first = min(stars, key=weight)
     assert nx.utils.edges_equal(lightest.edges, first.edges)
@@ -119,7 +119,7 @@ def test_star_of_least_distance_is_the_lightest_star(distances):
         (
             lambda: graphs.star(5, 5),
             ValueError,
-            "star: center must be at least 0 and at most n - 1 = 4, got 5.",
+            "star: centre must be at least 0 and at most n - 1 = 4, got 5.",
         ),
         (lambda: graphs.path(-2), ValueError, "path: n must be at least 1, got -2."),
         (lambda: graphs.tree([]), ValueError, "tree: the number of parents must be at least 1, got 0."),

@@ -65,7 +65,7 @@ def model_graphs(draw, n):
     elif family == "path":
         graph = graphs.path(n)
     elif family == "star":
-        graph = graphs.star(n, center=draw(st.integers(0, n - 1)))
+        graph = graphs.star(n, centre=draw(st.integers(0, n - 1)))
     elif family == "bipartite":
         graph = graphs.bipartite(n, draw(st.integers(1, n - 1)))
     elif family == "hub_neighbours":
@@ -244,7 +244,7 @@ class TestDiagnostics:
         """Nothing that rounds comes to rest exactly, so no sweep meets a tolerance that is next to nothing."""
         logits = noisy_logits(60, 25)
         with pytest.warns(ConvergenceWarning) as caught:
-            p, diagnostics = couple(logits, method, tolerance=1e-40, return_diagnostics=True)
+            p, diagnostics = couple(logits, method, tol=1e-40, return_diagnostics=True)
         left = (~diagnostics.converged).sum()
         assert left > 0
         assert f"method '{method}' did not converge for {left} of 25 samples" in str(caught[0].message)
@@ -258,7 +258,7 @@ class TestDiagnostics:
         logits = noisy_logits(20, 25)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            p, diagnostics = couple(logits, "stratified", tolerance=0, return_diagnostics=True)
+            p, diagnostics = couple(logits, "stratified", tol=0, return_diagnostics=True)
         assert diagnostics.converged.all()
         assert (diagnostics.iterations == 0).any()
         assert p == pytest.approx(couple(logits, "stratified"), abs=CLOSE)
@@ -266,9 +266,7 @@ class TestDiagnostics:
     @every_method
     def test_a_looser_tolerance_costs_no_more(self, method, noisy_logits):
         logits = noisy_logits(40, 10)
-        loose, tight = (
-            couple(logits, method, tolerance=tolerance, return_diagnostics=True) for tolerance in (1e-3, 1e-6)
-        )
+        loose, tight = (couple(logits, method, tol=tol, return_diagnostics=True) for tol in (1e-3, 1e-6))
         assert (loose[1].iterations <= tight[1].iterations).all()
         assert loose[0] == pytest.approx(tight[0], abs=5e-3)
 
@@ -348,10 +346,10 @@ class TestChecks:
         with pytest.raises(ValueError, match="couple: method must be one of normal, wlw2"):
             couple(np.zeros((2, 2, 1)), method)
 
-    @pytest.mark.parametrize("tolerance", [-1e-6, np.nan, np.inf, "tight", None])
-    def test_tolerance(self, tolerance):
-        with pytest.raises(ValueError, match="tolerance must be a number of at least 0, got"):
-            couple(np.zeros((2, 2, 1)), tolerance=tolerance)
+    @pytest.mark.parametrize("tol", [-1e-6, np.nan, np.inf, "tight", None])
+    def test_tolerance(self, tol):
+        with pytest.raises(ValueError, match="tol must be a number of at least 0, got"):
+            couple(np.zeros((2, 2, 1)), tol=tol)
 
     @pytest.mark.parametrize("n_jobs", [0, 1.5, "2"])
     def test_n_jobs(self, n_jobs):

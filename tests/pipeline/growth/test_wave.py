@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pairloom import complete_logits, graphs
-from pairloom.pipeline.completion import plan_completion
+from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.growth.wave import completed_dprime, judge_wave, mean_probabilities, usual_wave
 
 N, EACH = 7, 12

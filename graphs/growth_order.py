@@ -1,0 +1,147 @@
+"""Growing a model: in which order the missing pairs are added to a start graph [S Algorithm 1]."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Literal, SupportsIndex, get_args
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .classes import check_class, check_count
+from .labels import did_you_mean, listed, quoted
+from .model_graph import check_model_graph, edge_array, model_graph
+from .pair_matrix import check_distances, check_pair_matrix
+from .trees import star
+
+__all__ = ["grow", "grown"]
+
+NamedCost = Literal["uniform", "confusion", "dprime"]
+PairCost = Callable[[int, int], float]
+
+
+def grow(
+    start: nx.Graph,
+    cost: NamedCost | PairCost = "uniform",
+    *,
+    matrix: ArrayLike | None = None,
+    seed: int = 0,
+) -> Iterator[tuple[int, int]]:
+    """Return the pairs missing in `start`, the cheapest first; of equal costs the first (i, j), i < j.
+
+    The order is settled before the first pair is returned, so `start` may be grown on the way. A pair has one
+    cost whatever the start is: growing from a larger start gives the same order with fewer pairs.
+
+    Parameters
+    ----------
+    start : networkx.Graph
+        A model graph: connected, on 0..n-1.
+    cost : {"uniform", "confusion", "dprime"} or callable
+        - "uniform": random, every order equally likely;
+        - "confusion": the most confused first, by the mean of the two entries of a confusion matrix;
+        - "dprime": the least d' first;
+        - a function of (i, j), i < j, called once for each missing pair: its least value first.
+    matrix : array-like of shape (n, n), optional
+        The confusion matrix (counts or rates, of another model) or the d' of the pairs, for those two costs.
+    seed : int
+        For "uniform".
+
+    Returns
+    -------
+    iterator of (int, int)
+
+    Examples
+    --------
+    >>> from pairloom.graphs import star
+    >>> confused = [[9, 0, 0, 0], [0, 7, 2, 0], [0, 1, 6, 3], [0, 1, 4, 5]]
+    >>> list(grow(star(4), "confusion", matrix=confused))
+    [(2, 3), (1, 2), (1, 3)]
+    >>> list(grow(star(4), lambda i, j: i + j))
+    [(1, 2), (1, 3), (2, 3)]
+    """
+    check_model_graph(start)
+    missing = _missing_pairs(start)
+    if callable(cost):
+        costs = np.array([cost(i, j) for i, j in missing.tolist()], dtype=np.float64)
+        if (unordered := np.isnan(costs)).any():
+            i, j = missing[unordered.argmax()]
+            raise ValueError(f"grow: cost must be a number for every pair, got cost({i}, {j}) = nan.")
+    else:
+        _check_name(cost, "grow", " or a function of (i, j)")
+        costs = _cost_matrix(cost, len(start), matrix, seed)[missing[:, 0], missing[:, 1]]
+    firsts, seconds = missing[np.argsort(costs, kind="stable")].T.tolist()
+    return zip(firsts, seconds, strict=True)
+
+
+def grown(
+    n: SupportsIndex,
+    edges: SupportsIndex,
+    cost: NamedCost = "uniform",
+    *,
+    centre: SupportsIndex = 0,
+    matrix: ArrayLike | None = None,
+    seed: int = 0,
+) -> nx.Graph:
+    """Return a star grown to a number of pairs.
+
+    Parameters
+    ----------
+    n : int
+        Number of classes, at least 2.
+    edges : int
+        Number of pairs in the end: at least n - 1, which is the star, at most n (n - 1) / 2.
+    cost, matrix, seed
+        The order in which pairs are added, as in `grow`.
+    centre : int
+        The class in the middle of the star.
+
+    Returns
+    -------
+    networkx.Graph
+
+    Examples
+    --------
+    >>> dprime = [[0, 9, 9, 9], [9, 0, 3, 2], [9, 3, 0, 5], [9, 2, 5, 0]]
+    >>> grown(4, edges=4, cost="dprime", matrix=dprime).edges
+    EdgeView([(0, 1), (0, 2), (0, 3), (1, 3)])
+    """
+    n = check_count("grown", "n", n, 2)
+    edges = check_count("grown", "edges", edges, n - 1, n * (n - 1) // 2, "n (n - 1) / 2")
+    _check_name(cost, "grown", "")
+    centre = check_class("grown", "centre", centre, n)
+    seed = check_count("grown", "seed", seed, 0)
+    start = star(n, centre)
+    added = islice(grow(start, cost, matrix=matrix, seed=seed), edges - (n - 1))
+    pairs = [*start.edges, *added]
+    return model_graph(n, pairs, "grown", edges=edges, cost=cost, centre=centre, seed=seed)
+
+
+def _missing_pairs(graph: nx.Graph) -> NDArray[np.int64]:
+    """Return the pairs that are not edges, shape (M, 2), sorted."""
+    missing = np.triu(np.ones((len(graph), len(graph)), dtype=bool), 1)
+    missing[tuple(edge_array(graph).T)] = False
+    return np.argwhere(missing)
+
+
+def _check_name(cost: object, owner: str, otherwise: str) -> None:
+    known = get_args(NamedCost)
+    if cost not in known:
+        raise ValueError(
+            f"{owner}: cost must be one of {listed(known)}{otherwise}, got {quoted(cost)}."
+            f"{did_you_mean(cost, known)}"
+        )
+
+
+def _cost_matrix(cost: str, n: int, matrix: ArrayLike | None, seed: int) -> NDArray[np.float64]:
+    """Return what each pair costs, shape (n, n)."""
+    if cost == "uniform":
+        if matrix is not None:
+            raise ValueError("grow: matrix must be None for the cost 'uniform', got a matrix.")
+        return np.random.default_rng(check_count("grow", "seed", seed, 0)).random((n, n))
+    if matrix is None:
+        raise ValueError(f"grow: matrix must be given for the cost {cost!r}, got None.")
+    if cost == "dprime":
+        return check_distances(matrix, n, owner="grow", name="matrix")
+    confusion = check_pair_matrix(matrix, n, owner="grow", name="matrix")
+    negated: NDArray[np.float64] = -(confusion + confusion.T) / 2
+    return negated

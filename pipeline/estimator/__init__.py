@@ -1,0 +1,1 @@
+"""The estimator: PairwiseSVC, the fitted model behind it, its changes and its saved form."""

@@ -1,0 +1,1 @@
+"""Features: reading and checking them, the embedded sets, and the distances between classes."""

@@ -1,0 +1,307 @@
+"""Features and labels: where they come from, what is checked, and the fingerprint that recognises them.
+
+A source is a ``.npz`` file, a zarr group or a folder of ``.npy`` files holding ``X_train, y_train, X_test,
+y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``; or the name of an embedded set.
+Labels may be of any type that sorts. Nothing pickled is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import zarr
+from numpy.typing import ArrayLike, NDArray
+
+from pairloom.pipeline.features import imagenet50
+
+__all__ = [
+    "DATA_FOLDER",
+    "EMBEDDED",
+    "FeatureSet",
+    "expand_data_folder",
+    "load_features",
+    "load_samples",
+]
+
+DATA_FOLDER = "PAIRLOOM_DATA"
+
+_SPLIT = ("X_train", "y_train", "X_test")
+_POOL = ("X", "y")
+
+
+class FeatureSet(NamedTuple):
+    """Training and test samples of one set.
+
+    Parameters
+    ----------
+    X_train, X_test : (n, D) float32 arrays
+        Features, finite.
+    y_train, y_test : (n,) int64 arrays
+        Labels as indices into ``classes``. ``y_test`` is None where the test samples have no labels.
+    classes : tuple of str
+        Names, in the order of the labels.
+    fingerprints : dict
+        ``{"train": ..., "test": ...}``: equal if and only if that part holds the same numbers and names.
+    synthetic : bool
+        Whether the features are drawn rather than measured. A report says so.
+    """
+
+    X_train: NDArray[np.float32]
+    y_train: NDArray[np.int64]
+    X_test: NDArray[np.float32]
+    y_test: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    fingerprints: dict[str, str]
+    synthetic: bool = False
+
+
+def load_features(
+    source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
+) -> FeatureSet:
+    """Load, check and fingerprint a set.
+
+    Parameters
+    ----------
+    source : str
+        A name in `EMBEDDED`, or the path of a ``.npz`` file, a zarr group or a folder of ``.npy`` files.
+    test : str, optional
+        Another such path, whose ``X_test, y_test`` (or ``X, y``) replace the test samples of ``source``.
+    test_fraction : float
+        Share of every class that becomes test samples where ``source`` is one pool ``X, y``.
+    seed : int
+        Seed of that split.
+
+    Examples
+    --------
+    >>> data = load_features("digits")
+    >>> data.X_train.shape, data.X_test.shape, data.classes[:3]
+    ((1347, 64), (450, 64), ('0', '1', '2'))
+    """
+    arrays = EMBEDDED[source]() if source in EMBEDDED else read_arrays(source)
+    arrays = _split_pool(arrays, source, test_fraction, seed)
+    if test is not None:
+        arrays = {**arrays, **_test_part(read_arrays(test), test)}
+    data = _checked(arrays, source, test or source)
+    if source == "imagenet50-synthetic":
+        # Drawn with a matrix product, whose last bits differ between processors: the recipe is its
+        # fingerprint.
+        recipe = f"{source} version {imagenet50.GENERATOR_VERSION}"
+        prints = {"train": recipe, "test": recipe if test is None else data.fingerprints["test"]}
+        data = data._replace(fingerprints=prints, synthetic=True)
+    return data
+
+
+def load_samples(source: str, features: int) -> NDArray[np.float32]:
+    """Load samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns."""
+    arrays = read_arrays(source)
+    for name in ("X", "X_test"):
+        if name in arrays:
+            X = _feature_matrix(arrays[name], name, source)
+            if X.shape[1] != features:
+                raise ValueError(
+                    f"{source}: {name} must have {features} features, as the model has, got {X.shape[1]}"
+                )
+            return X
+    raise ValueError(f"{source}: must hold X (or X_test), got {_listed(arrays)}")
+
+
+def read_arrays(source: str) -> dict[str, NDArray[Any]]:
+    """Read every array of a ``.npz`` file, a zarr group or a folder of ``.npy`` files."""
+    path = expand_data_folder(source)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"data.features: no such file or folder: {path} (embedded sets: {_listed(EMBEDDED)})"
+        )
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
+    if path.is_dir() and ((path / "zarr.json").exists() or (path / ".zgroup").exists()):
+        group = zarr.open_group(path, mode="r")
+        return {name: np.asarray(array[:]) for name, array in group.arrays()}
+    if path.is_dir():
+        files = sorted(path.glob("*.npy"))
+        return {f.stem: _unpickled(lambda name: np.load(path / f"{name}.npy"), f.stem, path) for f in files}
+    raise ValueError(f"data.features must be a .npz file, a zarr group or a folder of .npy files, got {path}")
+
+
+def expand_data_folder(source: str) -> Path:
+    """Put the folder that the environment names in the place of ``$PAIRLOOM_DATA``."""
+    if f"${DATA_FOLDER}" not in source:
+        return Path(source).expanduser()
+    if not os.environ.get(DATA_FOLDER):
+        name = source.replace(f"${DATA_FOLDER}", "").lstrip("/")
+        raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}")
+    return Path(source.replace(f"${DATA_FOLDER}", os.environ[DATA_FOLDER]))
+
+
+def _unpickled(load: Callable[[str], Any], name: str, path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(load(name))
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: {name} cannot be read without unpickling, which could run code. "
+            "Save labels and class names as strings or integers, not as objects."
+        ) from error
+
+
+def _digits() -> dict[str, NDArray[Any]]:
+    from sklearn.datasets import load_digits  # sklearn.datasets takes half a second to import
+
+    X, y = load_digits(return_X_y=True)
+    return {"X": X, "y": y}
+
+
+def _imagenet50_synthetic() -> dict[str, NDArray[Any]]:
+    X_train, y_train = imagenet50.synthetic_split(200)
+    X_test, y_test = imagenet50.synthetic_split(50, test=True)
+    names = np.array([row.name for row in imagenet50.CLASSES])
+    return {"X_train": X_train, "y_train": y_train, "X_test": X_test, "y_test": y_test, "classes": names}
+
+
+EMBEDDED: dict[str, Callable[[], dict[str, NDArray[Any]]]] = {
+    "digits": _digits,
+    "imagenet50-synthetic": _imagenet50_synthetic,
+}
+
+
+def _split_pool(
+    arrays: Mapping[str, NDArray[Any]], source: str, fraction: float, seed: int
+) -> dict[str, NDArray[Any]]:
+    """``X, y`` become training and test samples, the same share of every class."""
+    if set(_SPLIT) <= set(arrays):
+        return dict(arrays)
+    if not set(_POOL) <= set(arrays):
+        raise ValueError(
+            f"{source}: must hold {_listed(_SPLIT)} (and y_test), or X and y; got {_listed(arrays)}"
+        )
+    y = np.asarray(arrays["y"])
+    testing = np.zeros(len(y), dtype=bool)
+    for index, label in enumerate(np.unique(y)):
+        rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
+        testing[rows[: round(fraction * len(rows))]] = True
+    rest = {name: values for name, values in arrays.items() if name not in _POOL}
+    X = arrays["X"]
+    return {
+        **rest,
+        "X_train": X[~testing],
+        "y_train": y[~testing],
+        "X_test": X[testing],
+        "y_test": y[testing],
+    }
+
+
+def _test_part(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDArray[Any]]:
+    for X, y in (("X_test", "y_test"), _POOL):
+        if X in arrays:
+            return {"X_test": arrays[X]} | ({"y_test": arrays[y]} if y in arrays else {})
+    raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}")
+
+
+def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) -> FeatureSet:
+    X_train = _feature_matrix(arrays["X_train"], "X_train", source)
+    X_test = _feature_matrix(arrays["X_test"], "X_test", test_source)
+    D = X_train.shape[1]
+    if X_test.shape[1] != D:
+        raise ValueError(
+            f"{test_source}: X_test must have {D} features as X_train has, got {X_test.shape[1]}"
+        )
+    values, names = _label_values(arrays, source)
+    y_train = _encoded(arrays["y_train"], values, "y_train", source, len(X_train))
+    y_test = None
+    if "y_test" in arrays:
+        y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
+    _check_every_class_has_rows(y_train, names, source)
+    prints = {"train": _fingerprint(X_train, y_train, names), "test": _fingerprint(X_test, y_test, names)}
+    return FeatureSet(X_train, y_train, X_test, y_test, names, prints)
+
+
+def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.float32]:
+    X = np.asarray(values)
+    if X.ndim != 2 or X.shape[1] == 0:
+        raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {X.shape}")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"{source}: {name} must be real numbers, got dtype {X.dtype}")
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    finite = np.isfinite(X).all(axis=1)
+    if not finite.all():
+        first = int(np.flatnonzero(~finite)[0])
+        raise ValueError(
+            f"{source}: {name} must be finite, got NaN or infinity in {(~finite).sum()} rows, first {first}"
+        )
+    return X
+
+
+def _labels(values: ArrayLike) -> NDArray[Any]:
+    """Labels as an array; text of every kind becomes ``str``."""
+    labels = np.asarray(values)
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8")
+    return np.array(labels.tolist(), np.str_) if labels.dtype.kind == "T" else labels
+
+
+def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """The values that labels take, sorted or in the order of ``classes``, and the names of the classes."""
+    y = _labels(arrays["y_train"])
+    if y.ndim != 1:
+        raise ValueError(f"{source}: y_train must be one label a sample, got shape {y.shape}")
+    if "classes" not in arrays:
+        values = np.unique(y)
+        return values, tuple(str(value) for value in values)
+    names = tuple(str(name) for name in _labels(arrays["classes"]))
+    if len(set(names)) != len(names):
+        raise ValueError(
+            f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once"
+        )
+    values = np.arange(len(names)) if y.dtype.kind in "iu" else np.asarray(names)
+    return values, names
+
+
+def _encoded(labels: ArrayLike, values: NDArray[Any], name: str, source: str, rows: int) -> NDArray[np.int64]:
+    y = _labels(labels)
+    if y.shape != (rows,):
+        raise ValueError(
+            f"{source}: {name} must be one label for each of {rows} samples, got shape {y.shape}"
+        )
+    if values.dtype.kind == "U":
+        y = y.astype(str)
+    order = np.argsort(values)
+    places = np.clip(np.searchsorted(values, y, sorter=order), 0, len(values) - 1)
+    codes = order[places]
+    strange = values[codes] != y
+    if strange.any():
+        raise ValueError(
+            f"{source}: {name} must be labels of the {len(values)} classes, "
+            f"got {_listed(np.unique(y[strange]).tolist())} in {int(strange.sum())} samples"
+        )
+    return codes.astype(np.int64)
+
+
+def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], source: str) -> None:
+    if len(names) < 2:
+        raise ValueError(f"{source}: needs two classes or more, got {_listed(names)}")
+    empty = [names[c] for c in np.flatnonzero(np.bincount(y, minlength=len(names)) == 0)]
+    if empty:
+        raise ValueError(f"{source}: every class must have training samples, {_listed(empty)} have none")
+
+
+def _fingerprint(X: NDArray[np.float32], y: NDArray[np.int64] | None, names: tuple[str, ...]) -> str:
+    seen = hashlib.sha256(repr((X.shape, y is None, names)).encode())
+    seen.update(X.data)
+    if y is not None:
+        seen.update(y.data)
+    return seen.hexdigest()
+
+
+def _repeated(names: tuple[str, ...]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def _listed(names: Any, limit: int = 8) -> str:
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + more

@@ -1,0 +1,1 @@
+"""Machines: folds, the SVM solver, whitening, the training of edges, and the logits that machines give."""

@@ -1,0 +1,1 @@
+"""The report of a run: evaluation, figures and the page."""

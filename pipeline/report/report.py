@@ -1,0 +1,156 @@
+"""The report of a run: a table, figures, and a page that shows both."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from pairloom.pipeline.growth.wave import Wave
+from pairloom.pipeline.report import figures
+from pairloom.pipeline.report.evaluation import confusion_counts, reliability, scores, worst_pairs
+from pairloom.pipeline.run.run_directory import RunShape, open_group
+from pairloom.pipeline.run.stages import model_graph
+from pairloom.pipeline.storage.atomic_file import write_atomically
+from pairloom.pipeline.storage.zarr_layout import read_whole
+
+__all__ = ["judgement", "table_rows", "write_report"]
+
+_WORST_PAIRS = 20
+
+
+def write_report(
+    directory: Path, shape: RunShape, seconds: Mapping[str, float], waves: Sequence[Wave] = ()
+) -> list[Path]:
+    """Write ``report/`` from the stored probabilities and return its files.
+
+    Parameters
+    ----------
+    seconds
+        Work in each stage, for the table.
+    waves
+        What was found after each wave of a run that grows.
+    """
+    probabilities = _probabilities(directory, shape)
+    labels = read_whole(open_group(directory, "features.zarr")["label"]) if shape.labelled else None
+    metrics = _metrics(shape, probabilities, labels, seconds)
+    if waves:
+        metrics["growth"] = [judgement(wave) for wave in waves]
+    folder = directory / "report"
+    folder.mkdir(exist_ok=True)
+    drawn = _figures(shape, probabilities, labels, waves)
+    pictures = [file for name, figure in drawn for file in figures.save_figure(figure, folder / name)]
+    texts = {
+        "metrics.json": json.dumps(metrics, indent=1) + "\n",
+        "methods.csv": _csv(metrics),
+        "index.html": _page(metrics, [file.name for file in pictures if file.suffix == ".svg"]),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+    return [*pictures, *(folder / name for name in texts)]
+
+
+def _probabilities(directory: Path, shape: RunShape) -> dict[str, NDArray[np.float32]]:
+    group = open_group(directory, "probabilities.zarr")
+    return {method: read_whole(group[method]) for method in shape.methods}
+
+
+def _metrics(
+    shape: RunShape,
+    probabilities: Mapping[str, NDArray[np.float32]],
+    labels: NDArray[np.int32] | None,
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    N, E = len(shape.classes), len(shape.edges)
+    metrics: dict[str, Any] = {
+        "synthetic": shape.synthetic,
+        "classes": N,
+        "pairs": E,
+        "share_of_pairs": E / (N * (N - 1) / 2),
+        "samples": shape.samples,
+        "seconds_of_work": {stage: round(spent, 3) for stage, spent in seconds.items()},
+    }
+    if labels is None:
+        return metrics
+    first = probabilities[shape.methods[0]]
+    worst = worst_pairs(confusion_counts(first, labels), _WORST_PAIRS)
+    return metrics | {
+        "methods": {method: scores(p, labels)._asdict() for method, p in probabilities.items()},
+        "worst_pairs": [[shape.classes[i], shape.classes[j], count] for i, j, count in worst],
+    }
+
+
+def judgement(wave: Wave) -> dict[str, float]:
+    """How good a growing model was after a wave, as it stands in a report or a status."""
+    return {"pairs": wave.pairs, "log_loss": wave.log_loss, "accuracy": wave.accuracy}
+
+
+def _figures(
+    shape: RunShape,
+    probabilities: Mapping[str, NDArray[np.float32]],
+    labels: NDArray[np.int32] | None,
+    waves: Sequence[Wave],
+) -> Iterator[tuple[str, Figure]]:
+    note = " (synthetic features)" if shape.synthetic else ""
+    N, E = len(shape.classes), len(shape.edges)
+    title = f"{N} classes, {E} trained pairs{note}"
+    yield "graph", figures.graph_figure(model_graph(shape), shape.classes, title)
+    if waves:
+        yield "growth", figures.growth_figure(waves, f"Growth in {len(waves) - 1} waves{note}")
+    if labels is None:
+        return
+    scored = {method: scores(p, labels) for method, p in probabilities.items()}
+    yield "accuracy", figures.accuracy_figure(scored, f"Coupling methods{note}")
+    curves = {method: reliability(p, labels) for method, p in probabilities.items()}
+    yield "reliability", figures.reliability_figure(curves, f"Reliability{note}")
+    confusion = confusion_counts(probabilities[shape.methods[0]], labels)
+    pairs = worst_pairs(confusion, _WORST_PAIRS)
+    title = f"Errors of {shape.methods[0]}{note}"
+    yield "confusion", figures.confusion_figure(confusion, shape.classes, pairs, title)
+
+
+def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
+    """The table of a report: a heading, then one row for each coupling method."""
+    heading = ["method", "accuracy", "log loss", "calibration error", "pairs"]
+    return [
+        heading,
+        *(
+            [
+                method,
+                f"{row['accuracy']:.4f}",
+                f"{row['log_loss']:.4f}",
+                f"{row['expected_calibration_error']:.4f}",
+                str(metrics["pairs"]),
+            ]
+            for method, row in metrics.get("methods", {}).items()
+        ),
+    ]
+
+
+def _csv(metrics: Mapping[str, Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(table_rows(metrics))
+    return text.getvalue()
+
+
+def _page(metrics: Mapping[str, Any], pictures: list[str]) -> str:
+    rows = "\n".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in table_rows(metrics)
+    )
+    images = "\n".join(f'<p><img src="{name}" alt="{Path(name).stem}"></p>' for name in pictures)
+    warning = "<p><strong>The features are synthetic.</strong></p>" if metrics["synthetic"] else ""
+    facts = f"{metrics['classes']} classes, {metrics['pairs']} pairs, {metrics['samples']} samples"
+    return (
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>pairloom report</title>\n'
+        "<style>body{font:15px sans-serif;margin:2em}td{padding:0 1em 0 0}img{max-width:100%}</style>\n"
+        f"<h1>{facts}</h1>\n{warning}\n<table>\n{rows}\n</table>\n{images}\n</html>\n"
+    )

@@ -1,0 +1,188 @@
+"""The zarr groups of a run directory: which arrays they hold, how those are chunked, how chunks are written.
+
+========================  ==================================================================================
+features.zarr             train (class, row, feature), one chunk or more a class; test (sample, feature) and
+                          label (sample); drawn (draw, feature), drawn_class and drawn_fold (draw), training
+                          samples that calibrate the coupled model; mean (feature) and factor (feature,
+                          whitened) of the whitening
+machines.zarr             coef (edge, machine, feature), intercept, platt, gap and iterations (edge, machine),
+                          threshold and dprime (edge)
+logits.zarr               edges (edge, sample), what the machines say; tensor (class, other, sample),
+completed;
+                          drawn (edge, draw), of the drawn samples by machines that have not seen them
+probabilities.zarr        one array (sample, class) for each coupling method; scale (coupling)
+========================  ==================================================================================
+
+Class names, and the two classes of each edge, are coordinates: ``xarray.open_zarr`` reads each group.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from pairloom.pipeline.storage.zarr_layout import (
+    ChunkedArray,
+    Coordinate,
+    chunk_file,
+    group_files,
+    remove_strangers,
+    stamp,
+)
+
+__all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks", "write_whole"]
+
+GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
+
+# A class with more rows than this takes several chunks, so that one crowded class does not pad all the
+# others.
+_ROWS_PER_CHUNK = 1024
+
+
+class RunShape(NamedTuple):
+    """Everything that decides the layout of the groups."""
+
+    classes: tuple[str, ...]
+    rows: tuple[int, ...]
+    features: int
+    samples: int
+    labelled: bool
+    edges: NDArray[np.int64]
+    machines_per_edge: int
+    whitened: bool
+    draws: int
+    edges_per_tile: int
+    samples_per_slab: int
+    methods: tuple[str, ...]
+    tensor_stored: bool
+    synthetic: bool
+
+
+def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
+    """The files of each group before any chunk is written."""
+    coordinates, about = _coordinates(shape), {"synthetic": shape.synthetic}
+    return {group: group_files(arrays, coordinates[group], about) for group, arrays in _arrays(shape).items()}
+
+
+def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> list[str]:
+    """Put every group's metadata and coordinates on disk where they are missing or damaged; return which.
+
+    What the run no longer has, the array of a coupling method that was taken out, say, is removed; but while it is
+    growing, chunks beyond the end of an array are not: it may grow into them again.
+    """
+    arrays, stamped = _arrays(shape), []
+    for group, files in run_groups(shape).items():
+        remove_strangers(directory / group, [] if growing else arrays[group], files)
+        stamped += [f"{group}/{path}" for path in stamp(directory / group, files)]
+    return stamped
+
+
+def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any:
+    """Open one of the groups. (zarr's types cannot say that its members are arrays, hence Any.)"""
+    return zarr.open_group(directory / group, mode="r+" if write else "r", use_consolidated=False)
+
+
+def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
+    """Write whole chunks beginning at ``start`` and return their files.
+
+    A task owns the chunks that it writes: half a chunk would be read, changed and written back, and lost
+    where two tasks did so at once. Hence ``start`` must lie on the chunk grid, and so must the end, or be
+    the array's.
+    """
+    ends = tuple(s + n for s, n in zip(start, values.shape, strict=True))
+    for s, e, chunk, length in zip(start, ends, array.chunks, array.shape, strict=True):
+        if s % chunk or (e % chunk and e != length):
+            raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}")
+    array[tuple(map(slice, start, ends))] = values
+    grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, array.chunks, strict=True)]
+    return [chunk_file(array, index) for index in product(*grid)]
+
+
+def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
+    """Write whole chunks in which nothing may be missing, what `zarr_layout.read_whole` will insist on."""
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise ValueError(f"{array.path}: results must be finite, got {bad} of {values.size} that are not")
+    return write_chunks(array, start, values)
+
+
+def _arrays(shape: RunShape) -> dict[str, list[ChunkedArray]]:
+    return {
+        "features.zarr": _feature_arrays(shape),
+        "machines.zarr": _machine_arrays(shape),
+        "logits.zarr": _logit_arrays(shape),
+        "probabilities.zarr": _probability_arrays(shape),
+    }
+
+
+def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
+    classes = Coordinate("class", ("class",), np.array(shape.classes))
+    other = Coordinate("other", ("other",), np.array(shape.classes))
+    rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
+    ends = [
+        Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
+        for column, end in enumerate("ij")
+    ]
+    return {
+        "features.zarr": [classes, rows],
+        "machines.zarr": [classes, *ends],
+        "logits.zarr": [classes, other, *ends],
+        "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.methods))],
+    }
+
+
+def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
+    N, D, R, most = len(shape.classes), shape.features, shape.samples, max(shape.rows)
+    r = shape.samples_per_slab
+    arrays = [
+        ChunkedArray("train", ("class", "row", "feature"), (N, most, D), (1, _ROWS_PER_CHUNK, D)),
+        ChunkedArray("test", ("sample", "feature"), (R, D), (r, D)),
+        ChunkedArray("mean", ("feature",), (D,), (D,)),
+    ]
+    if shape.labelled:
+        arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
+    if shape.whitened:
+        arrays.append(ChunkedArray("factor", ("feature", "whitened"), (D, D), (D, D)))
+    if shape.draws:
+        S = shape.draws
+        arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D)))
+        arrays += [
+            ChunkedArray(f"drawn_{what}", ("draw",), (S,), (S,), "int32") for what in ("class", "fold")
+        ]
+    return arrays
+
+
+def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
+    E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
+    own = ("edge", "machine")
+    return [
+        ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
+        ChunkedArray("intercept", own, (E, M), (T, M), "float64"),
+        ChunkedArray("platt", (*own, "parameter"), (E, M, 2), (T, M, 2), "float64"),
+        ChunkedArray("threshold", ("edge",), (E,), (T,), "float64"),
+        ChunkedArray("dprime", ("edge",), (E,), (T,), "float64"),
+        ChunkedArray("gap", own, (E, M), (T, M), "float64"),
+        ChunkedArray("iterations", own, (E, M), (T, M), "int64"),
+    ]
+
+
+def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
+    E, N, R = len(shape.edges), len(shape.classes), shape.samples
+    T, r = shape.edges_per_tile, shape.samples_per_slab
+    arrays = [ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r))]
+    if shape.draws:
+        arrays.append(ChunkedArray("drawn", ("edge", "draw"), (E, shape.draws), (T, shape.draws)))
+    if shape.tensor_stored:
+        arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
+    return arrays
+
+
+def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
+    N, R, M, r = len(shape.classes), shape.samples, len(shape.methods), shape.samples_per_slab
+    coupled = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.methods]
+    return [*coupled, ChunkedArray("scale", ("coupling",), (M,), (1,), "float64")]

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from pairloom.cluster.config import (
+    Config,
+    ConfigError,
+    Method,
+    differing_keys,
+    digest_of,
+    load_config,
+    named_configs,
+    with_overrides,
+)
+from pairloom.pipeline.coupling import METHODS
+
+
+def write(folder, text):
+    path = folder / "my.toml"
+    path.write_text(text)
+    return path
+
+
+def test_every_named_configuration_is_sound():
+    assert {"imagenet50-synthetic", "digits", "imagenet50", "clinc150", "tinyimagenet50"} <= set(
+        named_configs()
+    )
+    for name in named_configs():
+        assert load_config(name).run.name == name
+
+
+def test_the_coupling_methods_are_those_that_there_are():
+    assert set(get_args(Method)) == set(METHODS)
+    assert set(load_config("digits").coupling.methods) == set(METHODS)
+
+
+def test_everything_wrong_is_said_at_once(tmp_path):
+    path = write(
+        tmp_path,
+        """
+        [data]
+        featurs = "x.npz"
+        [grap]
+        [machine]
+        folds = "4"
+        C = -1.0
+        [cluster.slurm]
+        memry = "3GB"
+        """,
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    message = str(caught.value)
+    for expected in [
+        str(path),
+        "data.features: missing",
+        "data.featurs: unknown key (did you mean 'features'?)",
+        "grap: unknown key (did you mean 'graph'?)",
+        "machine.folds: Input should be a valid integer, got '4'",
+        "machine.C: must be positive, or 'scale', got -1.0",
+        "cluster.slurm.memry: unknown key (did you mean 'memory'?)",
+    ]:
+        assert expected in message
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("graph.hubs=3", "hubs is not a parameter of the family 'complete'"),
+        ("graph.family=bipartite", "needs hubs"),
+        ("cluster.scheduler=tcp://127.0.0.1:8786", "go together"),
+        ("cluster.kind=slurm", "go together"),
+        ("cluster.tls_cert=a.pem", "must be given together"),
+        ("coupling.methods=['normal', 'normal']", "twice"),
+        ("machine.whiten=2.0", "from 0 to 1"),
+        ("run.name='a/b'", "run.name"),
+    ],
+)
+def test_impossible_combinations_are_refused(override, complaint):
+    with pytest.raises(ConfigError, match=r"digits\.toml") as caught:
+        load_config("digits", [override])
+    assert complaint in str(caught.value)
+
+
+def test_overrides_are_toml_or_plain_strings():
+    config = load_config(
+        "digits", ["graph.family=bipartite", "graph.hubs=3", "machine.C=0.5", "run.seed = 7"]
+    )
+    assert (config.graph.family, config.graph.hubs, config.machine.C, config.run.seed) == (
+        "bipartite",
+        3,
+        0.5,
+        7,
+    )
+    assert with_overrides(config, ["run.seed=8"]).run.seed == 8
+
+
+@pytest.mark.parametrize("override", ["seed=3", "run.seed", "=3", "run.=3"])
+def test_an_override_names_a_section_and_a_key(override):
+    with pytest.raises(ConfigError, match="--set"):
+        load_config("digits", [override])
+
+
+def test_an_unknown_name_gets_the_nearest_one():
+    with pytest.raises(ConfigError, match="did you mean 'digits'"):
+        load_config("digts")
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"my\.toml: not TOML"):
+        load_config(write(tmp_path, "[data"))
+
+
+def test_where_a_run_is_computed_is_not_part_of_its_result():
+    here = load_config("digits")
+    there = load_config("digits", ["cluster.kind=threads", "cluster.workers=7", "run.name=other"])
+    assert here.result_settings() == there.result_settings()
+    assert differing_keys(
+        here.result_settings(), load_config("digits", ["machine.folds=5"]).result_settings()
+    ) == ["machine.folds: was 4, is 5"]
+
+
+def test_a_configuration_survives_json():
+    config = load_config("imagenet50")
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+    assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})

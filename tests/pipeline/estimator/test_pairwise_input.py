@@ -1,0 +1,181 @@
+"""What PairwiseSVC says of bad input."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from fitted_models import fitted
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from pairloom import PairwiseSVC, graphs
+
+
+def test_features_that_are_not_numbers(data):
+    for bad in (np.nan, np.inf):
+        X = data[0].copy()
+        X[3, 1] = bad
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            PairwiseSVC().fit(X, data[1])
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            fitted(data).predict_proba(X)
+
+
+def test_one_class(data):
+    with pytest.raises(ValueError, match="y must hold at least 2 classes, got one class: 'gar'"):
+        PairwiseSVC().fit(data[0], ["gar"] * 80)
+
+
+def test_a_class_smaller_than_folds(data):
+    y = np.where(np.arange(80) < 3, "gar", np.array(list("abcde"))[data[1]])
+    message = r"folds must be at least 2 and at most .* smallest class \(class 'gar' has 3 samples\), got 4"
+    with pytest.raises(ValueError, match=message):
+        PairwiseSVC().fit(data[0], y)
+    assert PairwiseSVC(folds=3).fit(data[0], y).classes_[-1] == "gar"
+
+
+def test_weights_that_leave_too_little(data):
+    X, y = data[:2]
+    with pytest.raises(ValueError, match="at least 2 classes, got one class: 2"):
+        PairwiseSVC().fit(X, y, sample_weight=(y == 2) * 1.0)
+    with pytest.raises(ValueError, match="class_weight must be positive, got 0 for class 1"):
+        PairwiseSVC(class_weight={1: 0.0}).fit(X, y)
+    with pytest.raises(ValueError, match="sample_weight and class_weight are for kernel='linear'"):
+        PairwiseSVC(kernel="rbf").fit(X, y, sample_weight=np.ones(80))
+    with pytest.raises(ValueError, match="sample_weight and class_weight are for kernel='linear'"):
+        PairwiseSVC(estimator=LogisticRegression(), class_weight="balanced").fit(X, y)
+
+
+@pytest.mark.parametrize("whiten", [None, 0.0, 0.8, "auto"])
+def test_constant_columns_and_constant_features(data, whiten):
+    X, y, X_new, y_new = data
+    constant = np.column_stack([X, np.full(len(X), 7.0)])
+    model = PairwiseSVC(whiten=whiten, random_state=0).fit(constant, y)
+    assert model.score(np.column_stack([X_new, np.full(len(X_new), 7.0)]), y_new) > 0.7
+    nothing = PairwiseSVC(whiten=whiten, random_state=0).fit(np.ones((80, 3)), y)
+    p = nothing.predict_proba(np.ones((2, 3)))
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p[0], np.bincount(y) / 80, atol=0.1)
+
+
+def test_the_same_rows_under_both_labels(data):
+    X = np.repeat(data[0][:20], 2, axis=0)
+    y = np.tile([0, 1], 20)
+    p = PairwiseSVC(random_state=0).fit(X, y).predict_proba(X)
+    assert np.isfinite(p).all()
+    assert np.abs(p - 0.5).max() < 0.45
+
+
+def test_the_wrong_number_of_features(data):
+    with pytest.raises(ValueError, match="X has 3 features, but PairwiseSVC is expecting 4 features"):
+        fitted(data).predict(data[2][:, :3])
+
+
+def test_features_beyond_float32(data):
+    with pytest.raises(ValueError, match="X must have a standard deviation between 1e-15 and 1e"):
+        PairwiseSVC().fit(data[0] * 1e30, data[1])
+
+
+def test_unfitted(data):
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        with pytest.raises(NotFittedError, match="PairwiseSVC instance is not fitted"):
+            getattr(PairwiseSVC(), method)(data[0])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"graph": "hub_neighbors"},
+            "graph must be one of .*got 'hub_neighbors'. Did you mean 'hub_neighbours'?",
+        ),
+        ({"graph": {"family": "bipartit"}}, "got 'bipartit'. Did you mean 'bipartite'?"),
+        ({"graph": {"family": "bipartite", "hub": 2}}, "has no parameter 'hub'.* Did you mean 'hubs'?"),
+        ({"graph": nx.path_graph(4)}, "every class must be a node|every node must be a class|missing"),
+        ({"graph": nx.Graph([(0, 1), (2, 3), (3, 4)])}, "must be connected, got 2 components"),
+        ({"coupling": "stratifed"}, "PairwiseSVC: coupling must be one of .*Did you mean 'stratified'?"),
+        ({"kernel": "liner"}, "PairwiseSVC: kernel must be one of .*got 'liner'. Did you mean 'linear'?"),
+        ({"fit_on": "folds"}, "PairwiseSVC: fit_on must be one of 'rest', 'fold', got 'folds'."),
+        (
+            {"calibration": "mean"},
+            "PairwiseSVC: calibration must be one of 'average', 'crossval', got 'mean'",
+        ),
+        ({"calibrate": "plat"}, "PairwiseSVC: calibrate must be one of .*Did you mean 'platt'?"),
+        ({"calibrate": "platt", "coupling": "vote"}, "calibrate='platt' needs a coupling with a gradient"),
+        ({"C": 0}, "C must be positive, 'scale', or a list of these, got 0"),
+        ({"C": -1.0}, "C must be positive.*got -1.0"),
+        ({"C": np.nan}, "C must be positive.*got nan"),
+        ({"C": np.inf}, "C must be positive.*got inf"),
+        ({"C": "scal"}, "C must be positive.*got 'scal'"),
+        ({"C": []}, r"C must be positive.*got \[\]"),
+        ({"C": [1.0, 0.0]}, r"C must be positive.*got \[1.0, 0.0\]"),
+        ({"whiten": 1.5}, "whiten must be None, 'auto' or from 0 to 1, got 1.5"),
+        ({"whiten": "yes"}, "whiten must be None, 'auto' or from 0 to 1, got 'yes'"),
+        ({"whiten": [0.5]}, r"whiten must be None, 'auto' or from 0 to 1, got \[0.5\]"),
+        ({"folds": 1}, "folds must be an integer of at least 2, got 1"),
+        ({"folds": 2.5}, "folds must be an integer of at least 2, got 2.5"),
+        ({"tol": 0}, "tol must be positive, got 0"),
+        ({"memory_limit": -1}, "memory_limit must be positive, got -1"),
+        ({"priors": [1, 2]}, r"priors must be 5 non-negative numbers, one a class, got \[1, 2\]"),
+        ({"priors": [1, 1, 1, 1, -1]}, "priors must be 5 non-negative numbers"),
+        ({"priors": [0] * 5}, "priors must be 5 non-negative numbers"),
+        ({"priors": [np.nan] * 5}, "priors must be 5 non-negative numbers"),
+        ({"priors": {"a": 1}}, "priors must be 5 non-negative numbers"),
+        (
+            {"kernel": "precomputed"},
+            r"X must be a square kernel matrix for kernel='precomputed', got \(80, 4\)",
+        ),
+    ],
+    ids=str,
+)
+def test_messages(data, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(data, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"graph": 3},
+            "graph must be a family's name, a mapping with the key 'family' or a networkx.Graph, got 3",
+        ),
+        ({"graph": {"hubs": 3}}, "a mapping with the key 'family'"),
+        ({"graph": nx.DiGraph([(0, 1)])}, "must be an undirected networkx.Graph, got DiGraph"),
+        ({"estimator": LinearRegression()}, "estimator must be a classifier with decision_function or"),
+    ],
+    ids=str,
+)
+def test_wrong_types(data, parameters, message):
+    with pytest.raises(TypeError, match=message):
+        fitted(data, **parameters)
+
+
+def test_a_bad_coupling_or_prior_after_the_fit(data):
+    model = fitted(data)
+    with pytest.raises(ValueError, match="PairwiseSVC: coupling must be one of"):
+        clone_state(model, coupling="norml").predict(data[2])
+    with pytest.raises(ValueError, match="priors must be 5"):
+        clone_state(model, priors=[1.0]).predict(data[2])
+
+
+def clone_state(model, **parameters):
+    import copy
+
+    return copy.copy(model).set_params(**parameters)
+
+
+def test_settings_changed_after_the_fit_do_not_change_the_machines(data):
+    model = fitted(data, kernel="rbf")
+    p = model.predict_proba(data[2])
+    np.testing.assert_array_equal(clone_state(model, folds=7).predict_proba(data[2]), p)
+    linear = fitted(data)
+    p = linear.predict_proba(data[2])
+    np.testing.assert_array_equal(clone_state(linear, folds=7, kernel="poly").predict_proba(data[2]), p)
+
+
+@pytest.mark.parametrize("family", sorted(set(graphs.FAMILIES) - {"grown"}))  # is given an order of pairs
+def test_every_family_by_name(data, family):
+    needed = {"bipartite": {"hubs": 2}, "tree": {"parents": [-1, 0, 0, 1, 1]}}.get(family, {})
+    model = fitted(data, graph={"family": family} | needed, whiten=None)
+    assert nx.is_connected(model.graph_)
+    assert np.isfinite(model.predict_proba(data[2])).all()

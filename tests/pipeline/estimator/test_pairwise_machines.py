@@ -1,0 +1,142 @@
+"""The machines of PairwiseSVC: costs, whitening, folds, kernels and any two-class learner."""
+
+import numpy as np
+import pytest
+from fitted_models import blobs, fitted
+from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from pairloom import PairwiseSVC
+from pairloom.pipeline.machines.svm import fit_linear_svm
+
+
+def test_a_list_of_costs(data):
+    model = fitted(data, C=[1e-7, "scale", 1.0], whiten=None)
+    table = model.candidates_
+    assert [row["C"] for row in table][::2] == [1e-7, 1.0]
+    best = min(table, key=lambda row: row["log_loss"])
+    assert best["C"] == model.C_
+    assert len({row["log_loss"] for row in table}) == 3
+    assert fitted(data, C=1.0, whiten=None).candidates_ == []
+    assert fitted(data, C=2.5, whiten=None).C_ == 2.5
+
+
+def test_the_cost_named_scale(data):
+    spread = data[0].var(axis=0).sum()
+    assert pytest.approx(10 / spread) == fitted(data, whiten=None).C_
+
+
+@pytest.mark.parametrize("whiten", [None, 0.0, 0.8, 1.0, "auto"])
+def test_whitening(data, whiten):
+    model = fitted(data, whiten=whiten)
+    if whiten == "auto":
+        assert {row["whiten"] for row in model.candidates_} == {None, 0.8}
+        assert model.whiten_ in (None, 0.8)
+    else:
+        assert model.whiten_ == whiten
+    assert model.score(data[2], data[3]) > 0.7
+
+
+def test_thresholds_shift_the_pairs():
+    X, y = blobs(3, 2, 60, spread=6.0)
+    without, shifted = (
+        PairwiseSVC(whiten=None, thresholds=on, random_state=0).fit(X, y) for on in (False, True)
+    )
+    assert (without.machines_.threshold == 0).all()
+    assert (shifted.machines_.threshold != 0).any()
+    np.testing.assert_array_equal(without.machines_.coef, shifted.machines_.coef)
+    assert shifted.score(X, y) > without.score(X, y) - 0.1
+
+
+@pytest.mark.parametrize("fit_on", ["rest", "fold"])
+def test_machines_are_those_of_the_folds(data, fit_on):
+    model = fitted(data, whiten=None, graph="star", C=0.1, fit_on=fit_on)
+    assert model.machines_.coef.shape == (4, 4, 4)
+    from pairloom.pipeline.machines.folds import class_folds
+
+    X, y = data[0] - data[0].mean(axis=0), data[1]
+    a, b = X[y == 0], X[y == 1]
+    folds = np.concatenate([class_folds(len(a), 4, 0, 0), class_folds(len(b), 4, 0, 1)])
+    chosen = folds != 2 if fit_on == "rest" else folds == 2
+    rows, signs = np.concatenate([a, b])[chosen], np.r_[np.ones(len(a)), -np.ones(len(b))][chosen]
+    alone = fit_linear_svm(rows.astype(np.float32), signs, C=0.1)
+    np.testing.assert_allclose(model.machines_.coef[0, 2], alone.coef, rtol=0.05, atol=2e-3)
+
+
+def test_crossval_is_near_to_libsvm():
+    """LIBSVM draws its folds at random and couples by wlw2: close, not equal."""
+    X, y = load_iris(return_X_y=True)
+    ours = PairwiseSVC(
+        "complete",
+        "wlw2",
+        C=1.0,
+        folds=5,
+        calibration="crossval",
+        calibrate=None,
+        whiten=None,
+        random_state=0,
+    ).fit(X, y)
+    peer = SVC(kernel="linear", C=1.0, probability=True, random_state=0).fit(X, y)
+    p, q = ours.predict_proba(X), peer.predict_proba(X)
+    assert (p.argmax(axis=1) == q.argmax(axis=1)).mean() > 0.98
+    assert np.abs(p - q).mean() < 0.03
+    # The last machine is fitted on everything: LIBSVM's own.
+    centred = X - X.mean(axis=0)
+    np.testing.assert_allclose(ours.machines_.coef[:, -1], peer.coef_, rtol=0.05, atol=0.02)
+    decision = centred @ ours.machines_.coef[0, -1] + ours.machines_.intercept[0, -1]
+    np.testing.assert_allclose(decision, X @ peer.coef_[0] + peer.intercept_[0], atol=0.1)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
+def test_other_kernels(data, kernel):
+    X, y, X_new, y_new = [StandardScaler().fit(data[0]).transform(Z) if Z.ndim == 2 else Z for Z in data]
+    model = PairwiseSVC(kernel=kernel, C=1.0, random_state=0).fit(X, y)
+    assert model.score(X_new, y_new) > 0.6
+    assert len(model.machines_) == len(model.edges_)
+    two = PairwiseSVC(kernel=kernel, C=1.0, n_jobs=2, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X_new), two.predict_proba(X_new))
+
+
+def test_a_kernel_of_curved_classes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    y = np.digitize(np.linalg.norm(X, axis=1), [0.8, 1.5])
+    assert PairwiseSVC(kernel="rbf", random_state=0).fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9
+    assert PairwiseSVC(random_state=0).fit(X[:200], y[:200]).score(X[200:], y[200:]) < 0.8
+
+
+def test_a_linear_gram_matrix_is_the_linear_kernel(data):
+    X, y, X_new, _ = data
+    centre = X.mean(axis=0)
+    X, X_new = X - centre, X_new - centre
+    linear = PairwiseSVC(C=1.0, whiten=None, tol=1e-6, random_state=0).fit(X, y)
+    gram = PairwiseSVC(kernel="precomputed", C=1.0, random_state=0).fit(X @ X.T, y)
+    np.testing.assert_array_equal(gram.edges_, linear.edges_)
+    np.testing.assert_allclose(gram.predict_proba(X_new @ X.T), linear.predict_proba(X_new), atol=0.02)
+    scores = cross_val_score(PairwiseSVC(kernel="precomputed", C=1.0), X @ X.T, y, cv=2)
+    assert scores.mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LinearDiscriminantAnalysis(),
+        KNeighborsClassifier(3),
+        LogisticRegression(),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+    ids=["lda", "neighbours", "logistic", "pipeline"],
+)
+def test_any_two_class_learner(data, estimator):
+    X, y, X_new, y_new = data
+    model = PairwiseSVC(estimator=estimator, C=[1.0, 2.0], random_state=0).fit(X, y)
+    assert model.score(X_new, y_new) > 0.7
+    assert (model.predict(X_new) == model.predict_proba(X_new).argmax(axis=1)).all()
+    assert not hasattr(estimator, "classes_")
+    assert model.candidates_ == []  # C is the estimator's own affair

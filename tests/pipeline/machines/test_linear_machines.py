@@ -1,0 +1,189 @@
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from pairloom.pipeline.calibration.platt import fit_platt
+from pairloom.pipeline.machines.folds import class_folds
+from pairloom.pipeline.machines.linear_machines import MachineSettings, train_edges
+from pairloom.pipeline.machines.linear_model import TILE, tiles_of, train_linear_model
+from pairloom.pipeline.machines.pair_kernels import dprime, fewest_errors
+from pairloom.pipeline.machines.svm import fit_linear_svm
+from pairloom.pipeline.machines.whitening import centring
+
+EDGES = np.array([(i, j) for i in range(5) for j in range(i + 1, 5)])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return {
+        c: (rng.standard_normal((n, 6)) + 1.5 * rng.standard_normal(6)).astype(np.float32)
+        for c, n in enumerate((13, 20, 8, 31, 16))
+    }
+
+
+def assert_same_bits(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def by_hand(a, b, classes, settings):
+    """The machines of a pair, each fitted and calibrated on its own; (A, B), decision values, folds and labels."""
+    scheme = settings.scheme
+    X, y = np.concatenate([a, b]), np.r_[np.ones(len(a)), -np.ones(len(b))]
+    folds = np.concatenate(
+        [class_folds(len(r), settings.folds, settings.seed, c) for r, c in zip((a, b), classes, strict=True)]
+    )
+    fits = [fit_linear_svm(X[m[folds]], y[m[folds]], settings.C, tol=1e-7) for m in scheme.fitted_on]
+    f = np.array([X.astype(np.float64) @ fit.coef + fit.intercept for fit in fits])
+    if scheme.pooled:
+        union = np.array([f[folds[i], i] for i in range(len(y))])
+        platt = [fit_platt(union, y)[:2]] * len(fits)
+    else:
+        platt = [fit_platt(f[m][on[folds]], y[on[folds]])[:2] for m, on in enumerate(scheme.calibrated_on)]
+    return fits, np.array(platt), f, folds, y
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        MachineSettings(C=0.3, tol=1e-7),
+        MachineSettings(C=0.3, folds=3, fit_on="fold", tol=1e-7, seed=4),
+        MachineSettings(C=0.3, folds=5, calibration="crossval", tol=1e-7),
+    ],
+    ids=["rest", "fold", "crossval"],
+)
+def test_machines_against_fits_by_hand(rows, settings):
+    machines = train_edges(rows, EDGES, settings)
+    for e, (i, j) in enumerate(EDGES):
+        fits, platt, f, folds, y = by_hand(rows[i], rows[j], (i, j), settings)
+        np.testing.assert_allclose(machines.coef[e], [fit.coef for fit in fits], atol=2e-3)
+        np.testing.assert_allclose(machines.intercept[e], [fit.intercept for fit in fits], atol=5e-3)
+        np.testing.assert_allclose(machines.platt[e], platt, rtol=0.02, atol=0.02)
+        logits = -(platt[:, :1] * f + platt[:, 1:])
+        unseen = np.einsum("km,mn->kn", settings.scheme.out_of_fold, logits)[folds, np.arange(len(y))]
+        first, second = unseen[y > 0], unseen[y < 0]
+        expected = abs(first.mean() - second.mean()) / np.sqrt((first.var() + second.var()) / 2)
+        assert machines.dprime[e] == pytest.approx(expected, rel=0.02)
+    assert (machines.gap <= 1e-5).all()  # 1e-7 is more than float32 rows can give every machine
+    assert (machines.threshold == 0).all()
+
+
+def test_an_edge_does_not_depend_on_its_company(rows):
+    settings = MachineSettings(C=0.3, thresholds=True)
+    together = train_edges(rows, EDGES, settings)
+    order = np.random.default_rng(1).permutation(len(EDGES))
+    shuffled = train_edges(rows, EDGES[order], settings)
+    assert_same_bits([values[order] for values in together], shuffled)
+    for e, edge in enumerate(EDGES):
+        alone = train_edges({c: rows[c] for c in edge.tolist()}, edge[None], settings)
+        assert_same_bits([values[e : e + 1] for values in together], alone)
+    with ThreadPoolExecutor(3) as pool:
+        parts = list(pool.map(lambda e: train_edges(rows, EDGES[e : e + 1], settings), range(len(EDGES))))
+    assert_same_bits([np.concatenate(values) for values in zip(*parts, strict=True)], together)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_do_not_change_a_bit(n_threads):
+    rng = np.random.default_rng(0)
+    many = {c: rng.standard_normal((6, 4)).astype(np.float32) for c in range(14)}
+    edges = np.array([(i, j) for i in range(14) for j in range(i + 1, 14)])
+    assert len(tiles_of(len(edges))) > 1
+    whitening, settings = centring(np.concatenate(list(many.values()))), MachineSettings()
+    done = []
+    one = train_linear_model(many, edges, settings, whitening)
+    other = train_linear_model(many, edges, settings, whitening, n_threads, done.append)
+    assert_same_bits(one.machines, other.machines)
+    assert sum(done) == len(edges)
+
+
+@pytest.mark.parametrize("n", [0, 1, TILE, TILE + 1, 1000])
+def test_tiles_cover_the_edges_once(n):
+    covered = [e for tile in tiles_of(n) for e in range(n)[tile]]
+    assert covered == list(range(n))
+
+
+def test_exchanging_the_classes_changes_the_sign(rows):
+    """Class 0 against 1, and the same rows under each other's name: the folds are theirs, so give both one size and
+    one seed, and the problem is the mirror image.
+    """
+    a, b = rows[1][:16], rows[4]
+    settings = MachineSettings(C=0.3, tol=1e-7)
+    keys = [5, 5]
+    one = train_edges({0: a, 1: b}, [(0, 1)], settings, keys=keys)
+    other = train_edges({0: b, 1: a}, [(0, 1)], settings, keys=keys)
+    np.testing.assert_allclose(one.coef, -other.coef, atol=1e-3)
+    np.testing.assert_allclose(one.platt[..., 0], other.platt[..., 0], rtol=1e-2)
+    np.testing.assert_allclose(one.platt[..., 1], -other.platt[..., 1], atol=1e-2)
+    np.testing.assert_allclose(one.dprime, other.dprime, rtol=1e-2)
+
+
+def test_costs_multiply_C(rows):
+    costs = {c: np.full(len(X), 2.0) for c, X in rows.items()}
+    doubled = train_edges(rows, EDGES, MachineSettings(C=0.3), costs=costs)
+    assert_same_bits(doubled, train_edges(rows, EDGES, MachineSettings(C=0.6)))
+
+
+def test_dprime_by_hand():
+    assert dprime(np.array([1.0, 3.0, -2.0, -4.0]), 2) == pytest.approx(5.0 / 1.0)
+    assert dprime(np.array([1.0, 1.0, 1.0]), 1) == 0
+    assert np.isfinite(dprime(np.array([1.0, 1.0, -1.0]), 2))
+
+
+def errors(logits, y, weight, t):
+    """A logit at the threshold itself is an error of both classes: nobody may sit there."""
+    return weight[y * (logits - t) <= 0].sum()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_thresholds_by_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 25))
+    y = rng.choice([-1.0, 1.0], n)
+    logits = np.round(2 * rng.standard_normal(n) + y, int(rng.integers(0, 3)))  # rounded: there are ties
+    weight = rng.integers(1, 4, n).astype(float) if seed % 2 else np.ones(n)
+    t = fewest_errors(logits, y, weight)
+    values = np.unique(logits)
+    between = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1], [0.0]])
+    least = min(errors(logits, y, weight, s) for s in between)
+    assert errors(logits, y, weight, t) == pytest.approx(least)
+    if errors(logits, y, weight, 0.0) == least:
+        assert t == 0
+    else:
+        # No gap that does as well is nearer to zero.
+        equal = [s for s in between if errors(logits, y, weight, s) == least]
+        assert abs(t) <= min(map(abs, equal)) + 1e-12
+
+
+def test_an_early_stop_is_a_warning():
+    rng = np.random.default_rng(0)
+    rows = {c: rng.standard_normal((60, 5)).astype(np.float32) for c in range(2)}
+    with pytest.warns(
+        ConvergenceWarning, match="8 of 8|machines stopped before the relative duality gap was 1e-09"
+    ):
+        train_edges(rows, [(0, 1)], MachineSettings(C=100.0, tol=1e-9, max_iterations=3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train_edges(rows, [(0, 1)], MachineSettings(C=0.1))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"fit_on": "rests"},
+            "MachineSettings: fit_on must be one of rest, fold, got 'rests'. Did you mean 'rest'?",
+        ),
+        ({"calibration": "cross"}, "calibration must be one of average, crossval, got 'cross'"),
+        ({"C": 0.0}, "C must be positive, got 0.0"),
+        ({"C": float("nan")}, "C must be positive, got nan"),
+        ({"folds": 1}, "folds must be at least 2, got 1"),
+    ],
+    ids=str,
+)
+def test_settings_messages(parameters, message):
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        MachineSettings(**parameters)

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+from pairloom.pipeline.machines.whitening import centring, fit_whitening, within_classes
+
+
+@pytest.fixture(scope="module")
+def samples():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), (40, 50, 60))
+    mixing = rng.standard_normal((4, 4))
+    return (rng.standard_normal((150, 4)) @ mixing + 3 * rng.standard_normal((3, 4))[y]).astype(np.float32), y
+
+
+def within(X, y):
+    """The pooled within-class covariance, plainly."""
+    return sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y)) / len(y)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.4, 1.0])
+def test_the_shrunk_covariance_becomes_a_multiple_of_the_identity(samples, shrinkage):
+    X, y = samples
+    S = within(X.astype(np.float64), y)
+    shrunk = (1 - shrinkage) * S + shrinkage * np.trace(S) / 4 * np.eye(4)
+    factor = fit_whitening(X, y, shrinkage).factor.astype(np.float64)
+    white = factor.T @ shrunk @ factor
+    np.testing.assert_allclose(white, white[0, 0] * np.eye(4), atol=1e-3 * white[0, 0])
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0.0, 0.4, 1.0])
+def test_the_mean_squared_norm_stays(samples, shrinkage):
+    """So that a C means the same with whitening and without."""
+    X, y = samples
+    white = fit_whitening(X, y, shrinkage)(X)
+    np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-4)
+    assert (white**2).sum(axis=1).mean() == pytest.approx(X.var(axis=0).sum(), rel=1e-3)
+
+
+def test_shrunk_to_the_end_it_only_centres(samples):
+    X, y = samples
+    np.testing.assert_allclose(fit_whitening(X, y, 1.0)(X), centring(X)(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("shrinkage", [None, 0.0, 0.4])
+def test_folds_back_exactly(samples, shrinkage):
+    X, y = samples
+    whitening = fit_whitening(X, y, shrinkage)
+    rng = np.random.default_rng(1)
+    weights, bias = rng.standard_normal((7, 4)).astype(np.float32), rng.standard_normal(7)
+    raw, shifted = whitening.fold_back(weights, bias)
+    np.testing.assert_allclose(X @ raw.T + shifted, whitening(X) @ weights.T + bias, rtol=1e-3, atol=1e-3)
+
+
+def test_invariance_to_linear_maps_without_shrinkage(samples):
+    """Whitened samples lie the same to each other whatever invertible map the features went through."""
+    X, y = samples
+    B = np.random.default_rng(2).standard_normal((4, 4))
+    one, other = (fit_whitening(Z, y, 0.0)(Z) for Z in (X, (X @ B).astype(np.float32)))
+    gram, peer = (Z.astype(np.float64) @ Z.T.astype(np.float64) for Z in (one, other))
+    np.testing.assert_allclose(gram / np.trace(gram), peer / np.trace(peer), atol=1e-4)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.5, 1.0])
+def test_constant_columns(samples, shrinkage):
+    X, y = samples
+    with_constant = np.column_stack([X, np.full(len(X), 7.0, np.float32)])
+    white = fit_whitening(with_constant, y, shrinkage)(with_constant)
+    assert np.isfinite(white).all()
+    np.testing.assert_allclose(white[:, -1], 0, atol=1e-2)
+    if shrinkage == 0:
+        alone = fit_whitening(X, y, shrinkage)(X)
+        np.testing.assert_allclose(white[:, :-1], alone, atol=1e-2 * np.abs(alone).max())
+    nothing = fit_whitening(np.ones((150, 2), np.float32), y, shrinkage)
+    assert np.isfinite(nothing.factor).all()
+
+
+def test_fewer_rows_than_features_and_classes_of_one():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((6, 20)).astype(np.float32), np.array([0, 0, 1, 1, 2, 3])
+    for shrinkage in (0.0, 0.8):
+        assert np.isfinite(fit_whitening(X, y, shrinkage)(X)).all()
+
+
+def test_the_covariance_is_that_of_the_classes(samples):
+    X, y = samples
+    decomposed = within_classes(X, y)
+    S = (decomposed.vectors * decomposed.values) @ decomposed.vectors.T
+    np.testing.assert_allclose(S, within(X.astype(np.float64), y), atol=1e-3)
+    np.testing.assert_allclose(decomposed.total, np.cov(X.T, bias=True), rtol=1e-3, atol=1e-3)
