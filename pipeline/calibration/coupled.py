@@ -11,14 +11,13 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from pairloom.pipeline.calibration.coupling_gradient import gradient_of_log_probability
+from pairloom.pipeline.calibration.log_loss import log_losses, mean_log_loss
 from pairloom.pipeline.completion.slab import couple_slab
 
 #: exp of these bounds the scale: beyond, logits carry no information or are certain.
 _LOG_SCALES = (-2.5, 3.5)
 #: The search begins on every so-manieth sample, and goes on with all of them this near to what it found.
 _COARSE, _NEAR = 4, 0.25
-#: A probability below this counts as this: one certain error must not decide the scale.
-_SMALLEST = 1e-7
 
 
 class ScaleChoice(NamedTuple):
@@ -28,16 +27,6 @@ class ScaleChoice(NamedTuple):
     log_loss: float
     tried: np.ndarray
     losses: np.ndarray
-
-
-def mean_log_loss(p, y, weight=None):
-    """The mean of -log p[y], for probabilities (R, N), classes (R,) and, where they differ, weights (R,)."""
-    return float(np.average(log_losses(p, y), weights=weight))
-
-
-def log_losses(p, y):
-    """(R,) -log p[y], bounded."""
-    return -np.log(np.maximum(p[np.arange(len(y)), y].astype(np.float64), _SMALLEST))
 
 
 def choose_scale(edge_logits, y, completion, method, *, weight=None, n_jobs=None, memory_limit=None):

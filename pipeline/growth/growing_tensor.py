@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled import mean_log_loss
+from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.completion.complete import complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.normal import softmax

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled import choose_scale, mean_log_loss, nearby_scale
+from pairloom.pipeline.calibration.coupled import choose_scale, nearby_scale
+from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
 from pairloom.pipeline.completion.slab import couple_slab, slab_width
 

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Reliability", "Scores", "confusion_counts", "reliability", "scores", "worst_pairs"]
+from pairloom.pipeline.calibration.log_loss import mean_log_loss
 
-# float32 probabilities can be zero where the class is right: the loss of a sample is bounded by about 16.
-_SMALLEST = 1e-7
+__all__ = ["Reliability", "Scores", "confusion_counts", "reliability", "scores", "worst_pairs"]
 
 
 class Scores(NamedTuple):
@@ -37,12 +36,11 @@ def scores(p: NDArray[np.floating], y: NDArray[np.integer]) -> Scores:
     >>> scores(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0, 1])).accuracy
     1.0
     """
-    truth = p[np.arange(len(y)), y].astype(np.float64)
     bins = reliability(p, y)
     gap = np.abs(bins.confidence - bins.accuracy)
     return Scores(
         accuracy=float((p.argmax(axis=1) == y).mean()),
-        log_loss=float(-np.log(np.maximum(truth, _SMALLEST)).mean()),
+        log_loss=mean_log_loss(p, y),
         expected_calibration_error=float(np.nansum(gap * bins.samples) / len(y)),
     )
 

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from pairloom import couple, graphs
-from pairloom.pipeline.calibration.coupled import choose_platt, choose_scale, mean_log_loss, nearby_scale
+from pairloom.pipeline.calibration.coupled import choose_platt, choose_scale, nearby_scale
 from pairloom.pipeline.calibration.coupling_gradient import gradient_of_log_probability
+from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.completion.complete import plan_completion
 
 METHODS = ["stratified", "wlw2", "normal", "bradley_terry"]
