@@ -225,7 +225,7 @@ def draw(trained, rows, title):
         axes.set(xlabel="trained pairs, % of all", title=coupling)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("accuracy, %")
-    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside right centre")
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside right center")
     figure.suptitle(title)
     return figure
 

@@ -166,7 +166,7 @@ def draw(trained, rows, title):
     )
     axes.set(xlabel="trained pairs", ylabel="accuracy, %", title=title)
     axes.grid(alpha=0.3)
-    figure.legend(frameon=False, fontsize=8, loc="outside right centre", handlelength=3.5)
+    figure.legend(frameon=False, fontsize=8, loc="outside right center", handlelength=3.5)
     return figure
 
 

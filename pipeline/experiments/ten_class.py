@@ -73,7 +73,7 @@ def draw(trained, rows, title):
     for name, marker in (("paper_imagenette", "s"), ("paper_cifar10", "^")):
         published = [100 * getattr(row, name) for row in rows]
         axes.plot(published, range(len(rows)), marker, color="#888a85", fillstyle="none", label=_LABELS[name])
-    figure.legend(frameon=False, fontsize=8, loc="outside lower centre", ncols=2)
+    figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=2)
     return figure
 
 
