@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 __all__ = ["SMALLEST", "log_losses", "mean_log_loss"]
 
@@ -26,10 +28,15 @@ def log_losses(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.fl
     -------
     (R,) float64 array
     """
-    return -np.log(np.maximum(p[np.arange(len(y)), y].astype(np.float64), SMALLEST))
+    losses: NDArray[np.float64] = -np.log(np.maximum(p[np.arange(len(y)), y].astype(np.float64), SMALLEST))
+    return losses
 
 
-def mean_log_loss(p: NDArray[np.floating], y: NDArray[np.integer], weight: ArrayLike | None = None) -> float:
+def mean_log_loss(
+    p: NDArray[np.floating],
+    y: NDArray[np.integer],
+    weight: NDArray[np.floating] | Sequence[float] | None = None,
+) -> float:
     """Mean of `log_losses` over samples, weighted if `weight` (R,) is given.
 
     Examples

@@ -1,1 +1,1 @@
-"""The experiments of the main paper [S]: one trained tensor of a set, and every smaller model a mask over it."""
+"""The experiments of the main paper [S]. Each set has one trained tensor; every smaller model is a mask over it."""

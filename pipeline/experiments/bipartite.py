@@ -1,12 +1,13 @@
 """Complete bipartite graphs K(d, N - d) against other graphs of the same size [S Figure 6].
 
-Beside the paper's grown graphs stands `hub_neighbours`, our own family: a few hubs joined to every class and every
-class joined to its nearest ones, filled up with the nearest pairs that are left to as many pairs as the others have.
-By distances between class means it is known before anything is trained, as the confusion by which graphs grow is; by d'
-it shows what better distances give, but those take the machines of all pairs.
+The comparison includes `hub_neighbours`, our own family. A few hubs are joined to every class, every class is joined to
+its nearest classes, and the nearest remaining pairs are added until the graph has as many pairs as the others.
+Distances between class means are known before training, like the confusion by which graphs grow. The family by d'
+shows the gain from better distances, but d' needs the machines of all pairs.
 """
 
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -14,21 +15,23 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
     LARGE_SETS_TOO,
     OURS,
     PAPER,
+    Each,
     Experiment,
     Finding,
     in_turn,
     mean_and_standard_error,
     side_by_side,
 )
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
-#: The sizes of the smaller side, as far as half of the classes.
+#: Sizes of the smaller side; those above half of the classes are left out.
 SIDES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 40, 50, 75)
 BIPARTITE, GROWN, CONFUSED, HUBS, HUBS_BY_DPRIME, COMPLETE = (
     "K(d, N-d)",
@@ -45,12 +48,15 @@ STYLES = {
     HUBS: ("#a40000", "D"),
     HUBS_BY_DPRIME: ("#4e9a06", "v"),
 }
-#: By how much a model may be worse than the complete one and count as reaching it.
+#: A model reaches the complete one if its accuracy is lower by at most this.
 REACHED = 0.005
+
+#: The number of pairs of a graph, and the accuracy of each coupling.
+Accuracies = tuple[int, list[float]]
 
 
 class GraphAccuracy(NamedTuple):
-    """The mean accuracy of the models over graphs of one family and size. d is the bipartite graph's smaller side."""
+    """Mean accuracy over the graphs of one family and size. d is the smaller side of the bipartite graph."""
 
     graph: str
     coupling: str
@@ -62,7 +68,7 @@ class GraphAccuracy(NamedTuple):
 
 
 class GraphDigest(NamedTuple):
-    """The accuracies by the three couplings of one family at one size."""
+    """Accuracies of the three couplings for one family and size."""
 
     graph: str
     d: int
@@ -73,12 +79,14 @@ class GraphDigest(NamedTuple):
     normal: float
 
 
-def measure(trained, repetitions, seed=0, each=in_turn):
-    """The mean accuracy of every family at every size, and that of the complete graph."""
+def measure(
+    trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
+) -> list[GraphAccuracy]:
+    """Mean accuracy of every family at every size, and of the complete graph."""
     n = trained.n_classes
     sides = [d for d in SIDES if d <= n // 2]
     drawn = each(partial(random_accuracies, sides=sides, seed=seed), trained, range(repetitions))
-    # Nothing is drawn in the others: once is enough.
+    # The other graphs are not random, so one repetition is enough.
     chosen = each(hub_accuracies, trained, sides)
     results = {
         **{(family, d): [draw[d][family] for draw in drawn] for family in drawn[0][sides[0]] for d in sides},
@@ -88,8 +96,10 @@ def measure(trained, repetitions, seed=0, each=in_turn):
     return [row for (family, d), found in results.items() for row in _means(family, d, n, found)]
 
 
-def random_accuracies(trained, repetition, sides, seed):
-    """{d: {family: result}} of one draw of graphs of every size."""
+def random_accuracies(
+    trained: TrainedTensor, repetition: int, sides: Sequence[int], seed: int
+) -> dict[int, dict[str, Accuracies]]:
+    """{d: {family: accuracies}} of one draw of random graphs of every size."""
     return {
         d: {
             family: _accuracies(trained, graph)
@@ -99,8 +109,8 @@ def random_accuracies(trained, repetition, sides, seed):
     }
 
 
-def hub_accuracies(trained, d):
-    """{family: result} of the graphs of our own with as many pairs as K(d, N - d)."""
+def hub_accuracies(trained: TrainedTensor, d: int) -> dict[str, Accuracies]:
+    """{family: accuracies} of the hub_neighbours graphs with as many pairs as K(d, N - d)."""
     budget = d * (trained.n_classes - d)
     by = {HUBS: trained.distances, HUBS_BY_DPRIME: trained.dprime}
     return {
@@ -109,8 +119,8 @@ def hub_accuracies(trained, d):
     }
 
 
-def random_graphs(trained, d, seed) -> dict[str, nx.Graph]:
-    """K(d, N - d) on random hubs, and stars with a random centre grown to as many pairs."""
+def random_graphs(trained: TrainedTensor, d: int, seed: Sequence[int]) -> dict[str, nx.Graph]:
+    """K(d, N - d) with random hubs, and stars with a random centre grown to the same number of pairs."""
     n, rng = trained.n_classes, np.random.default_rng(seed)
     budget, centre = d * (n - d), int(rng.integers(n))
     return {
@@ -120,35 +130,34 @@ def random_graphs(trained, d, seed) -> dict[str, nx.Graph]:
     }
 
 
-def largest_hub_neighbours(distances, budget) -> nx.Graph:
-    """The hub_neighbours graph with the most neighbours that a number of pairs allows.
+def largest_hub_neighbours(distances: NDArray[np.float64], budget: int) -> nx.Graph:
+    """The hub_neighbours graph with the most neighbours per class that has at most `budget` pairs.
 
-    Half of the pairs are for hubs: at least one, at most the family's usual three.
+    About half of the pairs are pairs with hubs. The number of hubs is between one and three, the family's default.
     """
     n = len(distances)
     hubs = min(max(1, round(budget / 2 / (n - 1))), 3)
 
-    def pairs(neighbours):
-        return graphs.hub_neighbours(distances, hubs, neighbours).number_of_edges()
+    def pairs(neighbours: int) -> int:
+        return int(graphs.hub_neighbours(distances, hubs, neighbours).number_of_edges())
 
     return graphs.hub_neighbours(distances, hubs, bisect_right(range(n), budget, key=pairs) - 1)
 
 
-def filled_hub_neighbours(distances, budget) -> nx.Graph:
-    """The largest hub_neighbours graph of a number of pairs, and for the pairs still missing the nearest ones."""
+def filled_hub_neighbours(distances: NDArray[np.float64], budget: int) -> nx.Graph:
+    """The largest hub_neighbours graph within `budget` pairs, filled up to `budget` with the nearest other pairs."""
     graph = largest_hub_neighbours(distances, budget)
     nearest = graphs.grow(graph, lambda i, j: distances[i, j])
     graph.add_edges_from(islice(nearest, budget - graph.number_of_edges()))
     return graph
 
 
-def _accuracies(trained, graph):
-    """The number of pairs, and the accuracy by each coupling."""
+def _accuracies(trained: TrainedTensor, graph: nx.Graph) -> Accuracies:
     errors = trained.errors(graph)
     return graph.number_of_edges(), [1 - errors[coupling] for coupling in COUPLINGS]
 
 
-def _means(family, d, n, results):
+def _means(family: str, d: int, n: int, results: Sequence[Accuracies]) -> list[GraphAccuracy]:
     pairs = results[0][0]
     means, spreads = mean_and_standard_error([accuracies for _, accuracies in results])
     columns = zip(COUPLINGS, means.tolist(), spreads.tolist(), strict=True)
@@ -156,26 +165,26 @@ def _means(family, d, n, results):
     return [GraphAccuracy(family, c, d, pairs, share, mean, spread) for c, mean, spread in columns]
 
 
-def findings(rows):
+def findings(rows: Sequence[GraphAccuracy]) -> list[Finding]:
     """K(d, N - d) beats grown graphs and reaches the complete model with a fifth of the pairs; ours beats them all."""
     tenth = next(row.d for row in rows if row.graph == COMPLETE) // 10
     return [
         _beats(rows, BIPARTITE, GROWN, PAPER),
-        # The paper has fifty classes. A tenth of ten classes is one hub: a star, of which it says something else.
+        # The paper has fifty classes. With ten classes a tenth is one hub: a star, for which the claim is not made.
         *([_reaches(rows, tenth)] if tenth >= 5 else []),
         *(_beats(rows, HUBS, other, OURS) for other in (BIPARTITE, GROWN, CONFUSED)),
         _beats(rows, HUBS_BY_DPRIME, CONFUSED, OURS),
     ]
 
 
-def mean_gap(rows, better, other, coupling):
-    """How much more accurate one family is than another, over the sizes beyond the star."""
+def mean_gap(rows: Sequence[GraphAccuracy], better: str, other: str, coupling: str) -> float:
+    """Mean difference in accuracy between two families, over all sizes except the star."""
     accuracy = {(row.graph, row.d): row.accuracy for row in rows if row.coupling == coupling}
     sides = [d for family, d in accuracy if family == better and d > 1]
     return float(np.mean([accuracy[better, d] - accuracy[other, d] for d in sides]))
 
 
-def _beats(rows, better, other, source):
+def _beats(rows: Sequence[GraphAccuracy], better: str, other: str, source: str) -> Finding:
     gaps = {coupling: mean_gap(rows, better, other, coupling) for coupling in COUPLINGS}
     return Finding(
         source,
@@ -185,11 +194,11 @@ def _beats(rows, better, other, source):
     )
 
 
-def _told(gaps):
+def _told(gaps: Mapping[str, float]) -> str:
     return ", ".join(f"{coupling} {gap:+.2%}" for coupling, gap in gaps.items())
 
 
-def _reaches(rows, d):
+def _reaches(rows: Sequence[GraphAccuracy], d: int) -> Finding:
     accuracy = {
         (row.graph, row.coupling): row.accuracy for row in rows if row.d == d or row.graph == COMPLETE
     }
@@ -202,14 +211,14 @@ def _reaches(rows, d):
     )
 
 
-def summary(rows):
-    """A few sizes of every family, the couplings side by side."""
+def summary(rows: Sequence[GraphAccuracy]) -> list[GraphDigest]:
+    """A few sizes of every family, with the couplings side by side."""
     few = [row for row in rows if row.d in (2, 5, 10, 20) or row.graph == COMPLETE]
     return side_by_side(few, GraphDigest)
 
 
-def draw(trained, rows, title):
-    """A panel for each coupling: accuracy against the share of pairs, the complete model as a horizontal line."""
+def draw(trained: TrainedTensor, rows: Sequence[GraphAccuracy], title: str) -> Figure:
+    """Accuracy against the share of pairs, one panel per coupling; a horizontal line is the complete model."""
     figure = Figure(figsize=(13, 4.4), layout="constrained")
     panels = figure.subplots(1, len(COUPLINGS), sharey=True)
     for axes, coupling in zip(panels, COUPLINGS, strict=True):

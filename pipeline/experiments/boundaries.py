@@ -1,26 +1,39 @@
-"""Near how many classes a sample lies [S Figure 10].
+"""The number of classes near a sample [S Figure 10].
 
-A sample is near a class if the machine between that class and the predicted one gives the class odds of at least 1 to
-9; the predicted class itself counts, so a sample far from every boundary is near one class.
+A sample is near a class if the machine between that class and the predicted one gives the class odds of more than 1 to
+9. The predicted class itself counts, so a sample far from every boundary is near one class.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, Experiment, Finding, in_turn
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
+from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, Each, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
-#: Odds of the predicted class at which another one is no longer near.
+#: A class is near if the odds of the predicted class against it are below this.
 NEAR = 9.0
-#: The coupling whose prediction is meant.
+#: The coupling that predicts the class of a sample.
 COUPLING = "stratified"
+
+Kind = Literal["right", "wrong", "couplings_differ"]
 
 
 class Nearness(NamedTuple):
-    """The samples that lie near so many classes, and on how many of them not all couplings predict the same."""
+    """Number of samples near `classes_near` classes, and of those on which the couplings' predictions differ."""
+
+    classes_near: int
+    right: int
+    wrong: int
+    couplings_differ: int
+
+
+class NearnessDigest(NamedTuple):
+    """A row of the summary, where the last row stands for all larger numbers of classes."""
 
     classes_near: int | str
     right: int
@@ -28,8 +41,10 @@ class Nearness(NamedTuple):
     couplings_differ: int
 
 
-def measure(trained, repetitions=1, seed=0, each=in_turn):
-    """How many samples lie near 1, 2, ... classes. Nothing is drawn: there is nothing to repeat."""
+def measure(
+    trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn
+) -> list[Nearness]:
+    """Count the samples near 1, 2, ... classes. Nothing is random, so nothing is repeated."""
     coupled = trained.probabilities(graphs.complete(trained.n_classes))
     predicted = np.array([coupled[method].argmax(axis=1) for method in COUPLINGS])
     chosen = predicted[COUPLINGS.index(COUPLING)]
@@ -40,19 +55,22 @@ def measure(trained, repetitions=1, seed=0, each=in_turn):
     return [Nearness(m, *(count[m] for count in counts)) for m in range(1, near.max() + 1)]
 
 
-def classes_near(logits, predicted, odds=NEAR):
-    """(R,) numbers of classes near each sample. The logit of a class against itself is zero: it is near."""
+def classes_near(
+    logits: NDArray[np.floating], predicted: NDArray[np.integer], odds: float = NEAR
+) -> NDArray[np.int64]:
+    """(R,) number of classes near each sample. The predicted class is near, as its logit against itself is zero."""
     of_predicted = logits[predicted, :, np.arange(len(predicted))]
-    return (of_predicted < np.log(odds)).sum(axis=1)
+    near: NDArray[np.int64] = (of_predicted < np.log(odds)).sum(axis=1)
+    return near
 
 
-def mean_nearness(rows, kind):
-    """Near how many classes the samples of one kind lie on average."""
+def mean_nearness(rows: Sequence[Nearness], kind: Kind) -> float:
+    """Mean number of classes near the samples of one kind; NaN if there are none."""
     counts = [getattr(row, kind) for row in rows]
     return float(np.average([row.classes_near for row in rows], weights=counts)) if any(counts) else np.nan
 
 
-def findings(rows):
+def findings(rows: Sequence[Nearness]) -> list[Finding]:
     """Errors are made where classes meet."""
     right, wrong = mean_nearness(rows, "right"), mean_nearness(rows, "wrong")
     differ = mean_nearness(rows, "couplings_differ")
@@ -66,15 +84,16 @@ def findings(rows):
     ]
 
 
-def summary(rows):
-    """As far as nearly all samples, then the rest in one row."""
-    if len(rows) <= 10:
-        return rows
-    tail = (sum(column) for column in list(zip(*rows[9:], strict=True))[1:])
-    return [*rows[:9], Nearness("10 or more", *tail)]
+def summary(rows: Sequence[Nearness]) -> list[NearnessDigest]:
+    """The first rows, with all others added up in one row if there are more than ten."""
+    shown = [NearnessDigest(*row) for row in rows]
+    if len(shown) <= 10:
+        return shown
+    right, wrong, differ = (sum(column) for column in list(zip(*rows[9:], strict=True))[1:])
+    return [*shown[:9], NearnessDigest("10 or more", right, wrong, differ)]
 
 
-def draw(trained, rows, title):
+def draw(trained: TrainedTensor, rows: Sequence[Nearness], title: str) -> Figure:
     """Shares of the right and of the wrong samples by the number of classes near them."""
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -89,7 +108,7 @@ def draw(trained, rows, title):
         xlabel=f"classes near the sample (odds of the predicted class below {NEAR:g})",
         ylabel="share of these samples, %",
     )
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.legend(frameon=False)
     axes.set_title(title)
     return figure

@@ -1,5 +1,7 @@
 """The experiments by name, in the order of the paper."""
 
+from typing import Any
+
 from pairloom.pipeline.experiments import (
     bipartite,
     boundaries,
@@ -11,6 +13,7 @@ from pairloom.pipeline.experiments import (
     ten_class,
     triplets,
 )
+from pairloom.pipeline.experiments.experiment import Experiment
 
 _MODULES = (
     triplets,
@@ -24,4 +27,5 @@ _MODULES = (
     boundaries,
 )
 
-EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}
+#: Any, as each experiment has rows of its own type.
+EXPERIMENTS: dict[str, Experiment[Any]] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _MODULES}

@@ -1,34 +1,45 @@
-"""Where couplings disagree: one right, another wrong, and what the machine between the two classes says [S Table 6].
+"""Samples that one coupling gets right and another wrong, and the machine of the critical pair [S Table 6].
 
-The critical pair of a disagreement is the true class and the class that the other coupling took it for; its machine
-is the only one that compares the two directly. Figures 7 to 9 show such samples one by one.
+The critical pair of a disagreement is the true class and the class that the wrong coupling predicts. Its machine is the
+only one that compares the two directly. Figures 7 to 9 show such samples one by one.
 """
 
+from collections.abc import Mapping, Sequence
 from itertools import chain, groupby, permutations, zip_longest
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, PAPER, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.experiment import (
+    LARGE_SETS_TOO,
+    OURS,
+    PAPER,
+    Each,
+    Experiment,
+    Finding,
+    in_turn,
+)
 from pairloom.pipeline.experiments.growth_curves import COLOURS
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
-#: Samples of 2500 in [S Table 6]: the first coupling wrong, the second right.
+#: Number of the 2500 samples in [S Table 6] for which the first coupling is wrong and the second right.
 PUBLISHED = {
     ("wlw2", "stratified"): 5,
     ("stratified", "wlw2"): 0,
     ("wlw2", "normal"): 20,
     ("normal", "wlw2"): 18,
 }
-#: Samples and classes that the figure shows.
+#: Number of samples in the figure, and of classes per sample.
 SHOWN, TOP = 6, 5
 
 
 class Disagreement(NamedTuple):
-    """A sample that one coupling gets wrong and another right. Log-odds are of the true class against the other."""
+    """A sample that one coupling gets wrong and another right. Log-odds are those of the true class over the other."""
 
     sample: int
     wrong: str
@@ -41,7 +52,7 @@ class Disagreement(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How often, and how often the machine of the critical pair alone would have been right."""
+    """Number of disagreements of one kind, and of those in which the machine of the critical pair is right."""
 
     wrong: str
     right: str
@@ -50,8 +61,10 @@ class Count(NamedTuple):
     paper: int | str
 
 
-def measure(trained, repetitions=1, seed=0, each=in_turn):
-    """Every disagreement of two couplings of the complete graph. Nothing is drawn: there is nothing to repeat."""
+def measure(
+    trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn
+) -> list[Disagreement]:
+    """Every disagreement of two couplings of the complete graph. Nothing is random, so nothing is repeated."""
     coupled = trained.probabilities(graphs.complete(trained.n_classes))
     return [
         _disagreement(trained, coupled, wrong, right, r)
@@ -60,32 +73,36 @@ def measure(trained, repetitions=1, seed=0, each=in_turn):
     ]
 
 
-def _only_second_right(labels, wrong, right):
+def _only_second_right(
+    labels: NDArray[np.integer], wrong: NDArray[np.floating], right: NDArray[np.floating]
+) -> list[int]:
     return np.flatnonzero((wrong.argmax(axis=1) != labels) & (right.argmax(axis=1) == labels)).tolist()
 
 
-def _disagreement(trained, coupled, wrong, right, r):
+def _disagreement(
+    trained: TrainedTensor, coupled: Mapping[str, NDArray[np.floating]], wrong: str, right: str, r: int
+) -> Disagreement:
     truth, other = trained.labels[r], coupled[wrong][r].argmax()
-    log_odds = [
+    log_odds = (
         float(np.log(coupled[method][r, truth] / coupled[method][r, other])) for method in (wrong, right)
-    ]
+    )
     machine = float(trained.logits[truth, other, r])
     return Disagreement(r, wrong, right, trained.classes[truth], trained.classes[other], machine, *log_odds)
 
 
-def summary(rows):
-    """Table 6: the counts, for all couplings both ways."""
+def summary(rows: Sequence[Disagreement]) -> list[Count]:
+    """Table 6: the counts for every ordered pair of couplings."""
     return [_count(rows, wrong, right) for wrong, right in permutations(COUPLINGS, 2)]
 
 
-def _count(rows, wrong, right):
+def _count(rows: Sequence[Disagreement], wrong: str, right: str) -> Count:
     cases = [row for row in rows if (row.wrong, row.right) == (wrong, right)]
     sound = sum(row.machine_log_odds > 0 for row in cases)
     return Count(wrong, right, len(cases), sound, PUBLISHED.get((wrong, right), ""))
 
 
-def findings(rows):
-    """wlw2 and stratified differ seldom; wlw2 and normal often, and as often one way as the other."""
+def findings(rows: Sequence[Disagreement]) -> list[Finding]:
+    """wlw2 and stratified seldom differ; wlw2 and normal differ often, and each is right about equally often."""
     counts = {(row.wrong, row.right): row for row in summary(rows)}
     count = {kind: row.samples for kind, row in counts.items()}
     near = count["wlw2", "stratified"] + count["stratified", "wlw2"]
@@ -115,8 +132,8 @@ def findings(rows):
     ]
 
 
-def draw(trained, rows, title):
-    """The first samples of each kind: the likeliest classes by each coupling, and the odds of the critical pair."""
+def draw(trained: TrainedTensor, rows: Sequence[Disagreement], title: str) -> Figure:
+    """The first samples of each kind: the most probable classes by each coupling, and the odds of the critical pair."""
     figure = Figure(figsize=(12, 6.8), layout="constrained")
     figure.suptitle(title if rows else f"{title}: the couplings agree wherever one of them is right")
     for place, row in enumerate(_shown(rows)):
@@ -124,17 +141,17 @@ def draw(trained, rows, title):
     return figure
 
 
-def _shown(rows):
-    """The first disagreement of each kind, then the second of each, and so on; no sample twice."""
+def _shown(rows: Sequence[Disagreement]) -> list[Disagreement]:
+    """The first disagreement of each kind, then the second of each, and so on, without repeating a sample."""
     kinds = [list(kind) for _, kind in groupby(rows, key=lambda row: (row.wrong, row.right))]
-    shown = {}
+    shown: dict[int, Disagreement] = {}
     for row in chain.from_iterable(zip_longest(*kinds)):
         if row is not None:
             shown.setdefault(row.sample, row)
     return list(shown.values())[:SHOWN]
 
 
-def _draw_sample(axes, trained, row):
+def _draw_sample(axes: Axes, trained: TrainedTensor, row: Disagreement) -> None:
     logits = trained.logits[:, :, [row.sample]]
     coupled = {method: couple(logits, method)[0] for method in COUPLINGS}
     top = np.argsort(-sum(coupled.values()), kind="stable")[:TOP]
@@ -157,7 +174,7 @@ def _draw_sample(axes, trained, row):
     axes.legend(frameon=False, fontsize=7)
 
 
-def _odds(log_odds):
+def _odds(log_odds: float) -> str:
     return f"{np.exp(log_odds):.3g}"
 
 

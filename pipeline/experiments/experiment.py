@@ -1,4 +1,4 @@
-"""An experiment: what it measures on a trained tensor, what the paper found, and the files that say so."""
+"""An experiment: its measurement on a trained tensor, its findings compared with the paper's, and its files."""
 
 import csv
 import io
@@ -8,30 +8,55 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
 
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.report.figures import save_figure
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
-#: ``each(function, trained, items)`` is ``[function(trained, item) for item in items]``, wherever it is computed.
-#: The function must be one that another process can import; its results do not depend on each other.
-Each = Callable[[Callable[[TrainedTensor, Any], Any], TrainedTensor, Sequence], list]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Row = TypeVar("Row", bound=NamedTuple)
+Digest = TypeVar("Digest", bound=NamedTuple)
 
-#: Who says what a finding is about.
+#: The source of a claim.
 PAPER, OURS = "[S]", "Pairloom"
 
-
-#: The sets that most experiments are made for, and with them the one of 150 classes.
+#: The sets for most experiments, and the same with the set of 150 classes.
 SETS = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
 LARGE_SETS_TOO = (*SETS, "clinc150")
 
 
+class Each(Protocol):
+    """Computes ``[function(trained, item) for item in items]``, in this process or in others.
+
+    The function must be importable by other processes, and its results must not depend on each other.
+    """
+
+    def __call__(
+        self,
+        function: Callable[[TrainedTensor, Item], Result],
+        trained: TrainedTensor,
+        items: Sequence[Item],
+    ) -> list[Result]: ...
+
+
+class CouplingAccuracy(Protocol):
+    """A row that holds the accuracy of one coupling."""
+
+    @property
+    def coupling(self) -> str: ...
+
+    @property
+    def accuracy(self) -> float: ...
+
+
 class Finding(NamedTuple):
-    """Something the paper says, or we do, what came out here, and whether it holds."""
+    """A claim of the paper or of ours, the outcome on this set, and whether the claim holds."""
 
     source: str
     claim: str
@@ -40,41 +65,41 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Generic[Row]):
     """One table or figure of the paper.
 
     Attributes
     ----------
     name : str
-        As on the command line.
+        Name on the command line.
     shows : str
         The table or figure of [S], and its subject.
     row : type
-        The NamedTuple of a row: its fields are the columns.
+        NamedTuple of one row; its fields are the columns.
     measure : callable
-        ``measure(trained, repetitions, seed, each)`` returns the rows: pure, the same for the same seed, wherever
-        `each` computes the repetitions.
+        ``measure(trained, repetitions, seed, each)`` returns the rows. It is pure: the rows depend on the seed, but
+        not on where `each` computes the repetitions.
     findings : callable
-        ``findings(rows)``: the paper's claims beside these rows.
+        ``findings(rows)`` compares the rows with the claims.
     draw : callable
-        ``draw(trained, rows, title)``: the figure.
+        ``draw(trained, rows, title)`` returns the figure.
     summary : callable
-        ``summary(rows)``: the rows worth printing, where all of them are too many.
+        ``summary(rows)`` returns the rows to print. By default all of them.
     repetitions, full : int
-        By default, and at the full setting: the paper's number where it gives one.
+        Number of repetitions by default and at the full setting, which is the paper's number if it gives one.
     of_many_classes : int, optional
-        Repetitions by default on a hundred classes and more, where one takes minutes.
+        Default number of repetitions on 100 classes or more, where one repetition takes minutes.
     data : tuple of str
-        The sets it is made for; those that are present are its default.
+        The sets to run on by default, if they are present.
     """
 
     name: str
     shows: str
-    row: type[NamedTuple]
-    measure: Callable[[TrainedTensor, int, int, Each], list]
-    findings: Callable[[list], list[Finding]]
-    draw: Callable[[TrainedTensor, list, str], Figure]
-    summary: Callable[[list], list] = list
+    row: type[Row]
+    measure: Callable[[TrainedTensor, int, int, Each], list[Row]]
+    findings: Callable[[Sequence[Row]], list[Finding]]
+    draw: Callable[[TrainedTensor, Sequence[Row], str], Figure]
+    summary: Callable[[Sequence[Row]], Sequence[NamedTuple]] = list
     repetitions: int = 1
     full: int = 1
     of_many_classes: int | None = None
@@ -82,61 +107,70 @@ class Experiment:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether anything is drawn, and so repeated."""
+        """Whether the experiment has random draws, which can be repeated."""
         return self.full > 1
 
     def usual_repetitions(self, n_classes: int) -> int:
-        """By default on a set of so many classes."""
+        """Default number of repetitions on a set with `n_classes` classes."""
         return self.repetitions if n_classes < 100 else self.of_many_classes or self.repetitions
 
 
-def in_turn(function, trained, items):
-    """The results of a function for each of some items: the plainest `Each`."""
+def in_turn(
+    function: Callable[[TrainedTensor, Item], Result], trained: TrainedTensor, items: Sequence[Item]
+) -> list[Result]:
+    """Compute the results one after another in this process: the simplest `Each`."""
     return [function(trained, item) for item in items]
 
 
-def mean_and_standard_error(values) -> tuple[np.ndarray, np.ndarray]:
-    """Over the first axis, the repetitions. Of one repetition the standard error is NaN."""
-    values = np.asarray(values, np.float64)
+def mean_and_standard_error(repeated: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard error over the first axis, the repetitions. The standard error is NaN for one repetition."""
+    values = np.asarray(repeated, np.float64)
     spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
     return values.mean(axis=0), spread / np.sqrt(len(values))
 
 
-def side_by_side(rows: Sequence, kind: type[NamedTuple]) -> list:
-    """The accuracies by each coupling, a row each, as rows of `kind`: fields that say of what, then the couplings."""
+def side_by_side(rows: Sequence[CouplingAccuracy], kind: type[Digest]) -> list[Digest]:
+    """Join the rows that differ in the coupling only into one row of `kind`.
+
+    The last fields of `kind` are the accuracies of the couplings, the others are fields of `rows`.
+    """
     of_what = attrgetter(*kind._fields[: -len(COUPLINGS)])
     accuracy = {(of_what(row), row.coupling): row.accuracy for row in rows}
     return [
-        kind(*key, *(accuracy[key, coupling] for coupling in COUPLINGS))
+        kind._make((*key, *(accuracy[key, coupling] for coupling in COUPLINGS)))
         for key in dict.fromkeys(of_what(row) for row in rows)
     ]
 
 
 def cells(rows: Sequence[NamedTuple]) -> list[list[str]]:
-    """Rows as text: numbers with four decimals, nothing where there is no number."""
+    """Rows as text: floats with four decimals, NaN as an empty string."""
     return [[_cell(value) for value in row] for row in rows]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return "" if math.isnan(value) else f"{value:.4f}"
 
 
 def heading(row: type[NamedTuple]) -> list[str]:
-    """The columns of a table of such rows."""
+    """Column names of a table with rows of this type."""
     return [field.replace("_", " ") for field in row._fields]
 
 
 def write_files(
-    experiment: Experiment, trained: TrainedTensor, rows: list, facts: Mapping[str, Any], folder: Path
+    experiment: Experiment[Row],
+    trained: TrainedTensor,
+    rows: list[Row],
+    facts: Mapping[str, Any],
+    folder: Path,
 ) -> list[Path]:
-    """Write the table (CSV), the figure (PNG and SVG) and what `results` needs (JSON).
+    """Write the table (CSV), the figure (PNG and SVG) and the record for `experiment results` (JSON).
 
     Parameters
     ----------
     facts
-        Where the rows come from: the set, the settings, the seed, the machine, the date.
+        The origin of the rows: set, settings, seed, computer and date.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / experiment.name
@@ -155,7 +189,7 @@ def write_files(
     return [stem.with_suffix(".csv"), *pictures, stem.with_suffix(".json")]
 
 
-def _csv(row: type[NamedTuple], rows: list) -> str:
+def _csv(row: type[Row], rows: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(row._fields)

@@ -1,39 +1,43 @@
-"""Growing from a star to the complete graph: how soon the gain is had [S Figure 4].
+"""Growing from a star to the complete graph: how soon the accuracy rises [S Figure 4].
 
 Pairs are added in random order (`uniform`) or the most confused first (`confusion`, by the nearest class mean on the
-training samples), and the model is coupled three ways on the way.
+training samples). The accuracy is measured with three couplings at several sizes.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
     LARGE_SETS_TOO,
     PAPER,
+    Each,
     Experiment,
     Finding,
     in_turn,
     mean_and_standard_error,
     side_by_side,
 )
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.growth.growing_tensor import GrowingTensor
 
 COSTS = ("uniform", "confusion")
-#: Of the pairs that are missing at the start: where the curves are read.
+#: The sizes at which the accuracy is measured, as shares of the pairs that are missing at the start.
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
-#: What counts as "almost all" of the gain.
+#: The share of the gain that counts as "almost all" of it.
 ALMOST_ALL = 0.8
 
 COLOURS = dict(zip(COUPLINGS, ("#3465a4", "#a40000", "#4e9a06"), strict=True))
 
 
 class GrowthPoint(NamedTuple):
-    """The mean accuracy of a growing model at some size. `share`: of the pairs missing at the start."""
+    """Mean accuracy of a growing model at one size. `share` is relative to the pairs missing at the start."""
 
     curve: str
     coupling: str
@@ -44,7 +48,7 @@ class GrowthPoint(NamedTuple):
 
 
 class GrowthDigest(NamedTuple):
-    """The accuracies by the three couplings at some size."""
+    """Accuracies of the three couplings at one size."""
 
     curve: str
     share: float
@@ -54,19 +58,19 @@ class GrowthDigest(NamedTuple):
     normal: float
 
 
-def measure(trained, repetitions, seed=0, each=in_turn):
-    """The mean curves from stars with random centres."""
+def measure(
+    trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
+) -> list[GrowthPoint]:
+    """Mean curves from stars with random centres."""
     drawn = each(partial(curves_by_cost, seed=seed), trained, range(repetitions))
     return mean_curves(trained.n_classes, drawn)
 
 
-def curves_by_cost(trained, repetition, seed):
-    """The curve for each cost, from one random star."""
+def curves_by_cost(trained: TrainedTensor, repetition: int, seed: int) -> dict[str, NDArray[np.float64]]:
+    """One curve per cost, from the same random star."""
     rng = np.random.default_rng([seed, repetition])
-    start, order_seed = (
-        graphs.star(trained.n_classes, rng.integers(trained.n_classes)),
-        int(rng.integers(2**31)),
-    )
+    start = graphs.star(trained.n_classes, rng.integers(trained.n_classes))
+    order_seed = int(rng.integers(2**31))
     orders = {
         "uniform": graphs.grow(start, "uniform", seed=order_seed),
         "confusion": graphs.grow(start, "confusion", matrix=trained.confusion),
@@ -74,7 +78,9 @@ def curves_by_cost(trained, repetition, seed):
     return {cost: growth_curve(trained, start, list(order)) for cost, order in orders.items()}
 
 
-def growth_curve(trained, start, order):
+def growth_curve(
+    trained: TrainedTensor, start: nx.Graph, order: Sequence[tuple[int, int]]
+) -> NDArray[np.float64]:
     """(couplings, shares) accuracies of a model that grows from `start` by the pairs of `order`."""
     model = GrowingTensor(start, trained.of_edges(start))
     accuracies, added = np.empty((len(COUPLINGS), len(SHARES))), 0
@@ -87,8 +93,8 @@ def growth_curve(trained, start, order):
     return accuracies
 
 
-def mean_curves(n_classes, drawn):
-    """The points of the mean curves from stars. A draw is {name: curve}."""
+def mean_curves(n_classes: int, drawn: Sequence[Mapping[str, NDArray[np.float64]]]) -> list[GrowthPoint]:
+    """Points of the mean curves from stars; `drawn` holds {name: curve} for every repetition."""
     return [
         point
         for name in drawn[0]
@@ -96,7 +102,7 @@ def mean_curves(n_classes, drawn):
     ]
 
 
-def _mean_curve(name, n_classes, curves):
+def _mean_curve(name: str, n_classes: int, curves: Sequence[NDArray[np.float64]]) -> list[GrowthPoint]:
     mean, spread = (values.tolist() for values in mean_and_standard_error(curves))
     missing = (n_classes - 1) * (n_classes - 2) // 2
     pairs = [n_classes - 1 + round(share * missing) for share in SHARES]
@@ -107,24 +113,24 @@ def _mean_curve(name, n_classes, curves):
     ]
 
 
-def accuracy_at(rows, curve, coupling):
+def accuracy_at(rows: Sequence[GrowthPoint], curve: str, coupling: str) -> dict[float, float]:
     """{share: accuracy} of one curve."""
     return {row.share: row.accuracy for row in rows if (row.curve, row.coupling) == (curve, coupling)}
 
 
-def share_of_gain(rows, curve, coupling, share=0.5):
-    """How much of a curve's gain some share of the missing pairs gives; NaN where there is none."""
+def share_of_gain(rows: Sequence[GrowthPoint], curve: str, coupling: str, share: float = 0.5) -> float:
+    """Share of a curve's gain at some share of the missing pairs; NaN if there is no gain."""
     at = accuracy_at(rows, curve, coupling)
     gain = at[1] - at[0]
     return (at[share] - at[0]) / gain if gain > 0 else np.nan
 
 
-def findings(rows):
-    """Half of the missing pairs give almost all of the gain, whatever the coupling."""
+def findings(rows: Sequence[GrowthPoint]) -> list[Finding]:
+    """Half of the missing pairs give almost all of the gain, with every coupling."""
     return [_soon(rows, curve) for curve in dict.fromkeys(row.curve for row in rows)]
 
 
-def _soon(rows, curve):
+def _soon(rows: Sequence[GrowthPoint], curve: str) -> Finding:
     halves = {coupling: share_of_gain(rows, curve, coupling) for coupling in COUPLINGS}
     return Finding(
         PAPER,
@@ -134,13 +140,13 @@ def _soon(rows, curve):
     )
 
 
-def summary(rows):
-    """Start, a fifth, half and end of every curve, the couplings side by side."""
+def summary(rows: Sequence[GrowthPoint]) -> list[GrowthDigest]:
+    """Start, a fifth, half and end of every curve, with the couplings side by side."""
     return side_by_side([row for row in rows if row.share in (0, 0.2, 0.5, 1)], GrowthDigest)
 
 
-def draw(trained, rows, title):
-    """Accuracy against the number of pairs: colours are couplings, a line style is a curve."""
+def draw(trained: TrainedTensor, rows: Sequence[GrowthPoint], title: str) -> Figure:
+    """Accuracy against the number of pairs, with one colour per coupling and one line style per curve."""
     figure = Figure(figsize=(9, 4.8), layout="constrained")
     axes = figure.subplots()
     styles = dict(zip(dict.fromkeys(row.curve for row in rows), ("-", "--", ":"), strict=False))

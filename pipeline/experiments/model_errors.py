@@ -1,4 +1,4 @@
-"""Errors of models that are compared on the same draws of classes: their means, a figure, and their order."""
+"""Errors of models on the same draws of classes: their means, their order and a figure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import PAPER, Finding, mean_and_standard_error
@@ -15,10 +16,10 @@ from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 
 class ModelError(NamedTuple):
-    """The mean error of a model over draws of classes. `any`: all couplings of a tree are the same model.
+    """Mean error of a model over draws of classes. The coupling of a tree is `any`, as all couplings give one model.
 
-    The standard error is that of the error less its mean over the models in the same draw: draws of classes differ far
-    more than the models that are compared on them.
+    The standard error is that of the difference between the error and its mean over the models in the same draw, since
+    the draws of classes differ much more than the models.
     """
 
     model: str
@@ -27,8 +28,8 @@ class ModelError(NamedTuple):
     standard_error: float
 
 
-def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[np.ndarray]:
-    """Draws of some classes in random order: random ones, or each set of classes once where there are no more."""
+def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[NDArray[np.int64]]:
+    """Random draws of `size` classes in random order, or every set of classes once if there are no more sets."""
     rng = np.random.default_rng(seed)
     if comb(n_classes, size) <= repetitions:
         return [rng.permutation(chosen) for chosen in combinations(range(n_classes), size)]
@@ -36,17 +37,19 @@ def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[
 
 
 def errors_on(
-    trained: TrainedTensor, chosen: Sequence[int], trees: Callable[[np.ndarray], Mapping[str, nx.Graph]]
+    trained: TrainedTensor,
+    chosen: NDArray[np.int64],
+    trees: Callable[[NDArray[np.float64]], Mapping[str, nx.Graph]],
 ) -> dict[tuple[str, str], float]:
-    """The errors on some classes of the trees that ``trees(dprime)`` names, and of the complete graph."""
-    part = trained.of_classes(chosen)
+    """Errors of the trees in ``trees(dprime)`` and of the complete graph, on the chosen classes only."""
+    part = trained.of_classes(chosen.tolist())
     minimal = {(name, "any"): part.tree_error(tree) for name, tree in trees(part.dprime).items()}
     maximal = part.errors(graphs.complete(part.n_classes))
     return minimal | {("maximal", coupling): error for coupling, error in maximal.items()}
 
 
 def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelError]:
-    """The mean over draws of the errors of (model, coupling)."""
+    """Mean error of each (model, coupling) over the draws."""
     errors = np.array([list(draw.values()) for draw in draws])
     _, spreads = mean_and_standard_error(errors - errors.mean(axis=1, keepdims=True))
     rows = zip(draws[0], errors.mean(axis=0).tolist(), spreads.tolist(), strict=True)
@@ -54,9 +57,9 @@ def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelE
 
 
 def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]:
-    """The paper's order of the models' errors, the largest first, one finding for each step of it.
+    """Compare the errors with the paper's order of the models, largest error first; one finding per step.
 
-    A maximal model stands there with the worst of its couplings: the order holds whichever one chooses.
+    The error of the maximal model is that of its worst coupling, so the order holds for all couplings.
     """
     worst: dict[str, float] = {}
     for row in rows:
@@ -73,7 +76,7 @@ def ordering(rows: Sequence[ModelError], models: Sequence[str]) -> list[Finding]
 
 
 def draw_errors(trained: TrainedTensor, rows: Sequence[ModelError], title: str) -> Figure:
-    """Errors with their standard errors, one line a model."""
+    """Errors with their standard errors, one line per model."""
     figure = Figure(figsize=(6.8, 0.42 * len(rows) + 1.5), layout="constrained")
     axes = figure.subplots()
     names = [row.model if row.coupling == "any" else f"{row.model}, {row.coupling}" for row in rows]

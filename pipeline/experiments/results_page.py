@@ -1,4 +1,4 @@
-"""The page of results: every record that the experiments have written, as one Markdown text, and its figures."""
+"""The page of results: all records that the experiments have written as one Markdown text, and its figures."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -37,12 +37,15 @@ How to read them:
 - Times are what the measurement took, in one process or on a cluster: they are no benchmark.
 """
 
-#: The set whose figures the page shows, where it is there; else the one with the most classes.
+#: The page shows the figures of this set, or of the set with the most classes if it is missing.
 _FIGURES_OF = "tinyimagenet50"
+
+#: The JSON file of one experiment on one set.
+Record = dict[str, Any]
 
 
 def write_results(out: Path, page: Path) -> list[Path]:
-    """Write the page of all that the experiments wrote under a folder, and its figures into a folder of its name."""
+    """Write the page of all records under the folder `out`, and its figures into a folder with the page's name."""
     records = read_records(out)
     figures = {}
     for record in _shown(records).values():
@@ -54,17 +57,20 @@ def write_results(out: Path, page: Path) -> list[Path]:
     return [page, *figures]
 
 
-def read_records(out: Path) -> list[dict[str, Any]]:
-    """What the experiments wrote under a folder, in the order of the paper, then by the name of the set."""
+def read_records(out: Path) -> list[Record]:
+    """The records under a folder, in the order of the paper, then by the name of the set."""
     records = [json.loads(path.read_text()) for path in out.glob("*/*.json")]
     if not records:
-        raise FileNotFoundError(f"{out}: no experiment has written its results here yet.")
+        raise FileNotFoundError(
+            f"read_records: out must be a folder with results of experiments, got {out}."
+            " Run `pairloom experiment NAME` first."
+        )
     order = list(EXPERIMENTS)
     return sorted(records, key=lambda record: (order.index(record["experiment"]), record["data"]))
 
 
-def results_page(records: Sequence[dict[str, Any]], folder: str) -> str:
-    """The page, as Markdown, with figures in a folder beside it."""
+def results_page(records: Sequence[Record], folder: str) -> str:
+    """The page as Markdown, with links to the figures in a folder beside it."""
     sections = [_PREFACE, _differences(records), _circumstances(records)]
     for name, shown in _shown(records).items():
         of_experiment = [record for record in records if record["experiment"] == name]
@@ -72,9 +78,9 @@ def results_page(records: Sequence[dict[str, Any]], folder: str) -> str:
     return "\n".join(sections)
 
 
-def _shown(records):
+def _shown(records: Sequence[Record]) -> dict[str, Record]:
     """{experiment: the record whose figure is shown}."""
-    shown = {}
+    shown: dict[str, Record] = {}
     for record in records:
         best = shown.setdefault(record["experiment"], record)
         if _many(record) > _many(best):
@@ -82,16 +88,16 @@ def _shown(records):
     return shown
 
 
-def _many(record):
+def _many(record: Record) -> tuple[bool, int]:
     return record["data"] == _FIGURES_OF, record["classes"]
 
 
-def _figure(folder, record):
+def _figure(folder: str, record: Record) -> str:
     return f"{folder}/{record['experiment']}-{record['data']}.svg"
 
 
-def _differences(records):
-    """What does not hold, the paper's claims before ours."""
+def _differences(records: Sequence[Record]) -> str:
+    """The claims that do not hold, the paper's before ours."""
     failed = [
         (finding, record) for record in records for finding in record["findings"] if not finding["holds"]
     ]
@@ -110,7 +116,7 @@ def _differences(records):
     )
 
 
-def _circumstances(records):
+def _circumstances(records: Sequence[Record]) -> str:
     sets = {record["data"]: record for record in records}
     shown = ("classes", "training samples", "test samples", "features")
     rows = [
@@ -133,7 +139,7 @@ def _circumstances(records):
     )
 
 
-def _section(records, shown, folder):
+def _section(records: Sequence[Record], shown: Record, folder: str) -> str:
     lines = [f"## {shown['experiment']}", "", f"[S] {shown['shows']}.", ""]
     lines += [f"![{shown['experiment']} on {shown['data']}]({_figure(folder, shown)})", ""]
     for record in records:
@@ -160,5 +166,5 @@ def _markdown(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> list[str
     return [_line(columns), _line(["---"] * len(columns)), *(_line(row) for row in rows)]
 
 
-def _line(row):
+def _line(row: Sequence[Any]) -> str:
     return "| " + " | ".join(str(cell) for cell in row) + " |"

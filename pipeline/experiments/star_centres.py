@@ -1,18 +1,23 @@
-"""Where a good centre of a star lies: classes on a map by d', coloured by the accuracy of their star [S Figure 3]."""
+"""Good centres of stars: a map of the classes by d', coloured by the accuracy of their stars [S Figure 3]."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.stats import spearmanr
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import OURS, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.experiment import OURS, Each, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 
 class Centre(NamedTuple):
-    """A class as the centre of a star: its place on the map, its mean d' to the others, the accuracy of its star."""
+    """A class as the centre of a star: its place on the map, its mean d' to the others, and its star's accuracy."""
 
     centre: str
     x: float
@@ -21,42 +26,46 @@ class Centre(NamedTuple):
     accuracy: float
 
 
-def measure(trained, repetitions=1, seed=0, each=in_turn):
-    """Every class as the centre, the best first. Nothing is drawn: there is nothing to repeat."""
+def measure(
+    trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn
+) -> list[Centre]:
+    """Every class as the centre, best first. Nothing is random, so nothing is repeated."""
     n = trained.n_classes
-    places = classical_scaling(trained.dprime).tolist()
+    x, y = classical_scaling(trained.dprime).T.tolist()
     mean_dprime = (trained.dprime.sum(axis=0) / (n - 1)).tolist()
     accuracies = star_accuracies(trained, each)
-    rows = [Centre(trained.classes[c], *places[c], mean_dprime[c], accuracies[c]) for c in range(n)]
+    rows = [Centre(trained.classes[c], x[c], y[c], mean_dprime[c], accuracies[c]) for c in range(n)]
     return sorted(rows, key=lambda row: -row.accuracy)
 
 
-def star_accuracies(trained, each=in_turn) -> list[float]:
-    """The accuracy of the star about each class."""
+def star_accuracies(trained: TrainedTensor, each: Each = in_turn) -> list[float]:
+    """Accuracy of the star around each class."""
     return each(star_accuracy, trained, range(trained.n_classes))
 
 
-def star_accuracy(trained, centre) -> float:
-    """The accuracy of the star about one class."""
+def star_accuracy(trained: TrainedTensor, centre: int) -> float:
+    """Accuracy of the star around one class."""
     return 1 - trained.tree_error(graphs.star(trained.n_classes, centre))
 
 
-def classical_scaling(distances, dimensions=2):
-    """(N, dimensions) places whose distances are nearest to those given: classical multidimensional scaling.
+def classical_scaling(distances: ArrayLike, dimensions: int = 2) -> NDArray[np.float64]:
+    """(N, dimensions) coordinates whose distances approximate `distances`: classical multidimensional scaling.
 
-    The squared distances, centred twice, are -2 times inner products; their leading eigenvectors are the places.
+    Double centring turns the squared distances into -2 times inner products. The coordinates are the leading
+    eigenvectors of these, times the roots of the eigenvalues.
     """
     squared = np.asarray(distances) ** 2
     centred = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
     n = len(squared)
     values, vectors = eigh(-centred / 2, subset_by_index=[n - dimensions, n - 1])
-    # A sign is left open by the eigenvectors: the entry that is largest in size is made positive.
+    # The sign of an eigenvector is arbitrary: make its largest entry in absolute value positive.
     vectors *= np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(dimensions)])
-    return (vectors * np.sqrt(np.maximum(values, 0)))[:, ::-1]
+    places: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0)))[:, ::-1]
+    return places
 
 
-def findings(rows):
-    """The metrical finding, seen on stars."""
+def findings(rows: Sequence[Centre]) -> list[Finding]:
+    """The metrical finding for stars: a centre near the other classes is better."""
     correlation = spearmanr([row.mean_dprime for row in rows], [row.accuracy for row in rows]).statistic
     best, worst = rows[0], rows[-1]
     return [
@@ -70,12 +79,12 @@ def findings(rows):
     ]
 
 
-def summary(rows):
+def summary(rows: Sequence[Centre]) -> Sequence[Centre]:
     """The best and the worst centres."""
     return rows if len(rows) <= 10 else [*rows[:4], *rows[-4:]]
 
 
-def draw(trained, rows, title):
+def draw(trained: TrainedTensor, rows: Sequence[Centre], title: str) -> Figure:
     """The map of the classes."""
     figure = Figure(figsize=(8, 6.2), layout="constrained")
     axes = figure.subplots()
@@ -85,12 +94,12 @@ def draw(trained, rows, title):
     axes.set(xlabel="first coordinate of d'", ylabel="second coordinate of d'", title=title)
     axes.margins(x=0.25)  # names stand to the right of their dots
     axes.set_aspect("equal", adjustable="datalim")
-    _write_names(axes, rows)
+    _write_names(figure, axes, rows)
     return figure
 
 
-def _write_names(axes, rows):
-    """Name the classes, best and worst first, then inwards, where a name covers neither a dot nor another name."""
+def _write_names(figure: Figure, axes: Axes, rows: Sequence[Centre]) -> None:
+    """Name the classes, from the best and the worst inwards, if the name covers neither a dot nor another name."""
     inwards = sorted(range(len(rows)), key=lambda c: min(c, len(rows) - 1 - c))
     names = [
         axes.annotate(
@@ -98,9 +107,9 @@ def _write_names(axes, rows):
         )
         for c in inwards
     ]
-    axes.figure.draw_without_rendering()  # settles where everything is
+    figure.draw_without_rendering()  # the extents of the names are known only now
     dots = axes.transData.transform([(row.x, row.y) for row in rows])
-    taken = []
+    taken: list[Bbox] = []
     for name in names:
         box = name.get_window_extent()
         if any(box.padded(3).contains(*dot) for dot in dots) or any(box.overlaps(other) for other in taken):

@@ -4,13 +4,15 @@ The metrical finding: keep the pairs with small d', the confusable ones. MIN1 le
 MIN2 the middle one, MIN3 the smallest.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Experiment, in_turn
+from pairloom.pipeline.experiments.experiment import Each, Experiment, Finding, in_turn
 from pairloom.pipeline.experiments.model_errors import (
     ModelError,
     class_draws,
@@ -19,16 +21,19 @@ from pairloom.pipeline.experiments.model_errors import (
     mean_errors,
     ordering,
 )
+from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 
-def measure(trained, repetitions, seed=0, each=in_turn):
-    """The mean errors of the minimal and maximal models of random triplets of classes."""
+def measure(
+    trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
+) -> list[ModelError]:
+    """Mean errors of the minimal models and of the maximal model, on random triplets of classes."""
     draws = class_draws(trained.n_classes, 3, repetitions, seed)
     return mean_errors(each(partial(errors_on, trees=minimal_models), trained, draws))
 
 
-def minimal_models(dprime) -> dict[str, nx.Graph]:
-    """The three trees on three classes under the paper's names."""
+def minimal_models(dprime: NDArray[np.float64]) -> dict[str, nx.Graph]:
+    """The three trees on three classes, with the paper's names."""
     pairs = graphs.edge_array(graphs.complete(3))
     farthest_first = pairs[np.argsort(-dprime[pairs[:, 0], pairs[:, 1]], kind="stable")]
     models = {}
@@ -38,8 +43,8 @@ def minimal_models(dprime) -> dict[str, nx.Graph]:
     return models
 
 
-def findings(rows):
-    """MIN3 > MIN2 > MIN1 > maximal in error, everywhere in the paper."""
+def findings(rows: Sequence[ModelError]) -> list[Finding]:
+    """MIN3 > MIN2 > MIN1 > maximal in error, on every set of the paper."""
     return ordering(rows, ("MIN3", "MIN2", "MIN1", "maximal"))
 
 

@@ -1,29 +1,42 @@
-"""Distances between classes, for graphs that join near ones."""
+"""Distances between classes, for graphs that join near classes."""
+
+from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, sparray, spmatrix
 from scipy.spatial.distance import pdist, squareform
 
 
-def class_means(X, y, n_classes):
+def class_means(
+    X: NDArray[np.floating] | sparray | spmatrix, y: NDArray[np.integer], n_classes: int
+) -> NDArray[np.float64]:
     """(N, D) means of the rows of each class; X may be sparse."""
-    members = csr_array((np.ones(len(y)), (y, np.arange(len(y)))), shape=(n_classes, len(y)))
-    sums = members @ X
+    sums = _membership(y, n_classes) @ X
     sums = sums.toarray() if hasattr(sums, "toarray") else sums
-    return sums / np.bincount(y, minlength=n_classes)[:, None]
+    means: NDArray[np.float64] = sums / np.bincount(y, minlength=n_classes)[:, None]
+    return means
 
 
-def mean_distances(X, y, n_classes):
-    """(N, N) Euclidean distances between the class means."""
-    return squareform(pdist(class_means(X, y, n_classes)))
+def mean_distances(
+    X: NDArray[np.floating] | sparray | spmatrix, y: NDArray[np.integer], n_classes: int
+) -> NDArray[np.float64]:
+    """(N, N) Euclidean distances between the class means; X may be sparse."""
+    distances: NDArray[np.float64] = squareform(pdist(class_means(X, y, n_classes)))
+    return distances
 
 
-def kernel_mean_distances(K, y, n_classes):
+def kernel_mean_distances(K: ArrayLike, y: NDArray[np.integer], n_classes: int) -> NDArray[np.float64]:
     """(N, N) distances between the class means in the feature space of a kernel matrix K (n, n)."""
-    members = csr_array((np.ones(len(y)), (y, np.arange(len(y)))), shape=(n_classes, len(y)))
+    members = _membership(y, n_classes)
     members = members.multiply(1 / np.bincount(y, minlength=n_classes)[:, None]).tocsr()
     inner = members @ np.asarray(K, np.float64) @ members.T
     squared = np.diag(inner)[:, None] + np.diag(inner)[None, :] - inner - inner.T
-    distances = np.sqrt(np.maximum((squared + squared.T) / 2, 0))
+    distances: NDArray[np.float64] = np.sqrt(np.maximum((squared + squared.T) / 2, 0))
     np.fill_diagonal(distances, 0)
     return distances
+
+
+def _membership(y: NDArray[np.integer], n_classes: int) -> csr_array:
+    """(N, n) sparse matrix of ones where a sample belongs to a class."""
+    return csr_array((np.ones(len(y)), (y, np.arange(len(y)))), shape=(n_classes, len(y)))

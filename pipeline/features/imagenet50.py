@@ -1,10 +1,9 @@
 """ImageNet-50: the fifty classes, and synthetic features that behave like a network's last layer.
 
-The classes are real (names and WordNet ids of fifty ImageNet classes); the features are **synthetic**. They
-are drawn from a model with the traits of a ResNet-18's pooled last layer that matter to a classifier by
-pairs: 512 non-negative features, classes that gather in super-classes and are confused inside them, and a
-within-class covariance of low rank. They let a run be tried where there is no data, and say nothing about how
-a method does on images.
+The classes are real (names and WordNet ids of fifty ImageNet classes); the features are **synthetic**. They are drawn
+from a model that shares the properties of a ResNet-18's pooled last layer that matter to a pairwise classifier: 512
+non-negative features, classes that cluster in super-classes and are confused within them, and a within-class covariance
+of low rank. They make it possible to try a run without data, but are no evidence of a method's accuracy on images.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["CLASSES", "FEATURES", "ImageNetClass", "synthetic_class", "synthetic
 
 
 class ImageNetClass(NamedTuple):
-    """One class: its WordNet id, its name, and the super-class it is drawn near."""
+    """One class: its WordNet id, its name, and the super-class whose centre its own is drawn near."""
 
     wordnet_id: str
     name: str
@@ -49,9 +48,9 @@ CLASSES = tuple(ImageNetClass(*fields) for fields in zip(*[iter(_TABLE.split())]
 
 FEATURES = 512
 
-# The generator's own numbers: a logistic regression on 200 rows a class errs on about 15% of the test rows,
-# and nine errors in ten stay inside a super-class. Changing any of them makes other data: change
-# GENERATOR_VERSION with them.
+# Parameters of the generator. With them, a logistic regression on 200 rows per class errs on about 15% of the test
+# rows, and nine errors in ten are within a super-class. Whoever changes one of them changes the data, and must change
+# GENERATOR_VERSION too.
 GENERATOR_VERSION = 1
 _SEED = 50
 _RANK = 24
@@ -94,14 +93,14 @@ def synthetic_class(label: int, rows: int, *, test: bool = False) -> NDArray[np.
     label : int
         Index into `CLASSES`.
     rows : int
-        How many samples. The first rows of a longer draw are those of a shorter one.
+        Number of samples. A shorter draw is the beginning of a longer one.
     test : bool
-        Draw from the stream of test samples instead of the training samples'.
+        Whether to draw test samples instead of training samples.
 
     Returns
     -------
     (rows, 512) float32 array
-        Non-negative, about half of them zero: what a rectifier leaves.
+        Non-negative, about half of them zero, as after a rectifier.
     """
     stream = _draw(_TEST if test else _TRAIN, label)
     latent = stream.standard_normal((rows, _RANK + FEATURES))

@@ -1,4 +1,4 @@
-"""How good probabilities are: accuracy, log loss, calibration, and which classes are taken for which."""
+"""Quality of probabilities: accuracy, log loss, calibration, and which classes are confused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Reliability", "Scores", "confusion_counts", "reliability", "scores",
 
 
 class Scores(NamedTuple):
-    """Of one coupling method on labelled samples."""
+    """Scores of one coupling method on labelled samples."""
 
     accuracy: float
     log_loss: float
@@ -46,7 +46,7 @@ def scores(p: NDArray[np.floating], y: NDArray[np.integer]) -> Scores:
 
 
 def reliability(p: NDArray[np.floating], y: NDArray[np.integer], bins: int = 15) -> Reliability:
-    """How often the predicted class is right, by how sure the model was, in bins of equal width."""
+    """Accuracy against confidence, the probability of the predicted class, in bins of equal width."""
     confidence = p.max(axis=1).astype(np.float64)
     right = p.argmax(axis=1) == y
     place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
@@ -65,7 +65,7 @@ def confusion_counts(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray
 
 
 def worst_pairs(confusion: NDArray[np.int64], most: int) -> list[tuple[int, int, int]]:
-    """The pairs (i, j, samples) that are taken for each other most often, both ways together, worst first."""
+    """The pairs (i, j, samples) of classes that are confused most often, in either direction, worst first."""
     both = np.triu(confusion + confusion.T, 1)
     order = np.argsort(both, axis=None, kind="stable")[::-1][:most]
     i, j = np.unravel_index(order, both.shape)

@@ -1,4 +1,4 @@
-"""The figures of a report, each a matplotlib Figure of plain arrays."""
+"""The figures of a report: functions that draw plain arrays into a matplotlib Figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def accuracy_figure(scored: Mapping[str, Scores], title: str) -> Figure:
     axes = figure.subplots()
     methods = list(scored)[::-1]
     accuracies = [scored[method].accuracy for method in methods]
-    # Points and not bars: the axis does not begin at zero.
+    # Points rather than bars, as the axis does not start at zero.
     axes.hlines(methods, 0, 1, color=_PALE, linewidth=0.8)
     axes.plot(accuracies, methods, "o", color=_ACCENT)
     for method in methods:
@@ -46,7 +46,7 @@ def accuracy_figure(scored: Mapping[str, Scores], title: str) -> Figure:
 
 
 def reliability_figure(curves: Mapping[str, Reliability], title: str) -> Figure:
-    """Accuracy against confidence: on the diagonal, a probability means what it says."""
+    """Accuracy against confidence. The curve of a calibrated model is the diagonal."""
     figure = Figure(figsize=(5.5, 5), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color=_INK, linewidth=0.8, linestyle="--")
@@ -54,7 +54,7 @@ def reliability_figure(curves: Mapping[str, Reliability], title: str) -> Figure:
         seen = curve.samples > 0
         axes.plot(curve.confidence[seen], curve.accuracy[seen], marker="o", markersize=3, label=method)
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    axes.set(xlabel="probability of the predicted class", ylabel="share that is right")
+    axes.set(xlabel="probability of the predicted class", ylabel="accuracy")
     axes.legend(frameon=False)
     axes.set_title(title)
     return figure
@@ -76,14 +76,12 @@ def confusion_figure(
         axes.set_yticks(range(len(classes)), classes, fontsize=5)
     names.axis("off")
     lines = [f"{count:4d}  {classes[i]} / {classes[j]}" for i, j, count in pairs]
-    names.text(
-        0, 1, "\n".join(["taken for each other", "", *lines]), va="top", fontsize=7, family="monospace"
-    )
+    names.text(0, 1, "\n".join(["confused classes", "", *lines]), va="top", fontsize=7, family="monospace")
     return figure
 
 
 def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
-    """The model graph: hubs, joined to more than half of the others, stand inside the circle of the rest."""
+    """The model graph. Hubs, joined to more than half of the classes, are inside the circle of the others."""
     figure = Figure(figsize=(7, 7), layout="constrained")
     axes = figure.subplots()
     N = len(graph)
@@ -106,7 +104,7 @@ def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
 
 
 def growth_figure(waves: Sequence[Wave], title: str) -> Figure:
-    """Log loss and accuracy after every wave, on samples that the machines had not seen."""
+    """Held-out log loss and accuracy after every wave."""
     figure = Figure(figsize=(7, 5.5), layout="constrained")
     loss, accuracy = figure.subplots(2, 1, sharex=True)
     pairs = [wave.pairs for wave in waves]
@@ -120,7 +118,7 @@ def growth_figure(waves: Sequence[Wave], title: str) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> Iterator[Path]:
-    """Save as ``path`` with .png and with .svg, without a date, so that equal figures are equal files."""
+    """Save as .png and .svg, without a date, so that equal figures give equal files."""
     with matplotlib.rc_context({"svg.hashsalt": "pairloom"}):
         for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
             file = path.with_suffix(suffix)

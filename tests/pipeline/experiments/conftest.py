@@ -15,7 +15,7 @@ def digits(digits_features):
 
 @pytest.fixture(scope="session")
 def synthetic():
-    """Synthetic ImageNet-50, of the test samples every second: coupling is most of what these tests do."""
+    """Synthetic ImageNet-50 with every second test sample only, since these tests spend most of their time coupling."""
     features = load_set("imagenet50-synthetic")
     halved = features._replace(X_test=features.X_test[::2], y_test=features.y_test[::2])
     return train_tensor(halved, paper_settings(features.X_train))

@@ -32,7 +32,7 @@ def test_an_experiment_writes_its_files(name, out):
     assert rows
     record = json.loads(files["json"].read_text())
     assert (record["data"], record["seed"]) == ("digits", 3)
-    # Ten of ten classes can be drawn once, and where nothing is drawn nothing is repeated.
+    # There is only one draw of ten classes from ten, and the other three have no random draws.
     once = ("ten-class", "star-centres", "disagreements", "boundaries")
     assert record["repetitions"] == (1 if name in once else 2)
     assert record["findings"]
@@ -59,7 +59,7 @@ def test_results_gathers_the_records(out, tmp_path):
 def test_results_needs_an_experiment(tmp_path):
     done = pairloom("experiment", "results", "--out", tmp_path, "--page", tmp_path / "results.md")
     assert done.exit_code == 1
-    assert "no experiment has written its results here yet" in done.stderr
+    assert "out must be a folder with results of experiments" in done.stderr
 
 
 def test_the_seed_decides_the_draws(out):

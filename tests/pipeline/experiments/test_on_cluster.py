@@ -20,7 +20,7 @@ from pairloom.pipeline.experiments.trained_tensor import cached_tensor, paper_se
 
 @pytest.fixture(scope="module")
 def client():
-    """Of two worker processes."""
+    """A client of two worker processes."""
     with connected(ClusterConfig(workers=2)) as client:
         yield client
 
@@ -43,7 +43,7 @@ def test_a_cluster_gives_the_bytes_of_this_process(name, client, tmp_path):
 
 
 def whereabouts(trained, item):
-    """An item, and in which process, with which tensor and with how many threads it is seen."""
+    """The item, and the process, the tensor and the number of threads that it is computed with."""
     return item, os.getpid(), id(trained.logits), trained.n_jobs
 
 
@@ -60,7 +60,7 @@ def refuse(trained, item):
     raise ValueError(f"item {item}")
 
 
-def test_what_a_repetition_raises_is_raised_here(client, digits_file):
+def test_an_error_in_a_repetition_is_raised_here(client, digits_file):
     with pytest.raises(ValueError, match="item 0"):
         list(repeat_on_cluster(client, refuse, digits_file, range(3)))
 
@@ -88,5 +88,5 @@ def test_the_rules_of_a_cluster_are_those_of_a_run(tmp_path):
     refused = CliRunner().invoke(main, ["experiment", "triplets", *options])
     assert refused.exit_code == 3
     assert "--insecure" in refused.stderr
-    # Where nothing is repeated nobody is asked.
+    # Without repetitions no scheduler is contacted.
     assert CliRunner().invoke(main, ["experiment", "boundaries", *options]).exit_code == 0

@@ -1,4 +1,4 @@
-"""What must come out on the embedded sets: the paper's findings and our own."""
+"""Outcomes on the embedded sets: the paper's findings and our own."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
 
 def error_of(rows):
-    """Of each model, by its worst coupling."""
+    """Error of each model with its worst coupling."""
     errors = {}
     for row in rows:
         errors[row.model] = max(row.error, errors.get(row.model, 0))
@@ -76,7 +76,7 @@ def test_hub_neighbours_beats_graphs_of_the_same_size(hub_rows, other):
 
 
 def test_hub_neighbours_keeps_up_with_graphs_grown_by_confusion(hub_rows):
-    # Not more: on these features the two differ by less than other test samples would change.
+    # A tighter bound would test the noise: on these features the two differ by less than the sampling error.
     for coupling in COUPLINGS:
         for hubs in (bipartite.HUBS, bipartite.HUBS_BY_DPRIME):
             assert bipartite.mean_gap(hub_rows, hubs, bipartite.CONFUSED, coupling) > -0.01
@@ -166,7 +166,7 @@ def test_class_draws_are_all_sets_where_there_are_few():
     assert all(len(set(draw.tolist())) == 3 for draw in drawn)
 
 
-def test_standard_errors_leave_out_what_draws_have_in_common():
+def test_standard_errors_leave_out_the_differences_between_draws():
     draws = [{("a", "any"): base, ("b", "any"): base + 0.1} for base in (0.0, 0.4, 0.2)]
     for row, mean in zip(mean_errors(draws), (0.2, 0.3), strict=True):
         assert row.error == pytest.approx(mean)

@@ -22,7 +22,7 @@ def test_a_mask_is_the_smaller_graph_trained(digits_features, digits, family):
     settings = paper_settings(data.X_train)
     rows = {c: data.X_train[data.y_train == c] for c in range(10)}
     smaller = train_linear_model(rows, graphs.edge_array(graph), settings, centring(data.X_train))
-    # The machines are the same to the bit; a product of another shape may round otherwise.
+    # The machines are identical to the bit, but a matrix product of another shape may round differently.
     logits = smaller.logits(settings.scheme.shares, data.X_test)
     np.testing.assert_allclose(digits.of_edges(graph), logits, rtol=1e-5, atol=1e-5)
     i, j = graphs.edge_array(graph).T
@@ -34,7 +34,7 @@ def test_a_mask_is_the_smaller_graph_trained(digits_features, digits, family):
 def test_a_mask_is_the_estimator_over_that_graph(digits_features, digits, family, coupling):
     svc = PairwiseSVC(GRAPHS[family], coupling, fit_on="fold", calibrate=None, whiten=None, random_state=0)
     svc.fit(digits_features.X_train, digits_features.y_train)
-    # Its C differs in the ninth digit, and its machines within the solver's tolerance.
+    # C differs in the ninth digit, so the machines agree within the solver's tolerance.
     p = svc.predict_proba(digits_features.X_test)
     np.testing.assert_allclose(digits.probabilities(GRAPHS[family], [coupling])[coupling], p, atol=2e-3)
 
@@ -61,16 +61,19 @@ def test_of_classes_keeps_the_pairs_and_the_samples_of_these_classes(digits):
     assert part.confusion[2, 0] == digits.confusion[5, 7]
 
 
-def test_what_is_known_of_pairs_is_symmetric_and_positive(digits):
+def test_distances_are_symmetric_and_positive(digits):
     for matrix in (digits.dprime, digits.distances):
         np.testing.assert_array_equal(matrix, matrix.T)
         assert (matrix[~np.eye(10, dtype=bool)] > 0).all()
-    assert digits.confusion.sum() == 1347
+
+
+def test_confusion_counts_every_training_sample(digits_features, digits):
+    np.testing.assert_array_equal(digits.confusion.sum(axis=1), np.bincount(digits_features.y_train))
 
 
 @pytest.fixture
 def three_digits(digits_features):
-    """Small enough to be trained more than once."""
+    """Three classes of digits: small enough to be trained more than once."""
     train, test = digits_features.y_train < 3, digits_features.y_test < 3
     return digits_features._replace(
         X_train=digits_features.X_train[train],

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, log_loss
+from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
 
 from pairloom.pipeline.report.evaluation import confusion_counts, reliability, scores, worst_pairs
 
@@ -13,7 +13,7 @@ Y = np.array([random.choice(4, p=row) for row in P])
 
 def test_scores_are_those_of_scikit_learn():
     found = scores(P, Y)
-    assert found.accuracy == (P.argmax(axis=1) == Y).mean()
+    assert found.accuracy == accuracy_score(Y, P.argmax(axis=1))
     assert found.log_loss == pytest.approx(log_loss(Y, P))
     np.testing.assert_array_equal(confusion_counts(P, Y), confusion_matrix(Y, P.argmax(axis=1)))
 
@@ -26,7 +26,6 @@ def test_calibration_error_is_the_mean_distance_from_the_diagonal():
     p = np.array([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
     y = np.array([0, 1, 0, 0])
     assert scores(p, y).expected_calibration_error == pytest.approx((2 * 0.4 + 2 * 0.4) / 4)
-    assert reliability(p, y).samples.sum() == 4
 
 
 def test_certainty_falls_into_the_last_bin():
