@@ -1,7 +1,7 @@
-"""How fast coupling is, as ratios to its peers in one run: ``python -m pairloom.benchmarks.coupling [--quick]``.
+"""Speed of coupling, as ratios to its peers in one run: ``python -m pairloom.benchmarks.coupling [--quick]``.
 
-Two threads, float32 logits, warmed kernels, the best of several repetitions in turn. Every ratio is printed with both
-of its times, its target, and whether it is met; results that disagree are an error.
+Two threads, float32 logits, kernels compiled before, the best time of several interleaved repetitions. Every ratio is
+printed with both times, its target, and whether the target is met. It is an error if the results disagree.
 """
 
 import argparse
@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
@@ -25,7 +28,7 @@ from pairloom.pipeline.completion.slab import couple_slab
 THREADS = 2
 #: The logits are u_i - u_j plus antisymmetric noise: normal, with these standard deviations.
 SPREAD, NOISE = 3.0, 1.0
-#: How far the probabilities may be from the reference's.
+#: Largest difference allowed between the probabilities and the reference.
 AGREEMENT = 1e-4
 
 
@@ -40,27 +43,30 @@ class Sizes(NamedTuple):
 
 FULL = Sizes((200, 2000), ((50, 2500), (200, 500)), (1000, 5, 2000), 7)
 QUICK = Sizes((40, 200), ((15, 60), (20, 40)), (60, 3, 100), 2)
-#: Times faster than numpy.linalg.solve, in the order of the sizes.
+#: Target speedups over numpy.linalg.solve, in the order of the sizes.
 FASTER_THAN_SOLVE = (8, 15)
+
+#: Linear systems, one per sample, and their common right-hand side.
+Systems = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class Row(NamedTuple):
-    """One line of the table: `figure` is to be at least, or at most, the target."""
+    """One line of the table. The target is a lower or an upper bound on `figure`, as `relation` says."""
 
     what: str
     ours: str
     theirs: str
     figure: float
-    relation: str
+    relation: Literal[">=", "<="]
     target: float
 
     @property
-    def met(self):
+    def met(self) -> bool:
         return self.figure >= self.target if self.relation == ">=" else self.figure <= self.target
 
 
-def noisy_logits(n_classes, n_samples, seed=0):
-    """(N, N, R) float32 logits of machines that agree on the whole."""
+def noisy_logits(n_classes: int, n_samples: int, seed: int = 0) -> NDArray[np.float32]:
+    """(N, N, R) logits of machines that mostly agree."""
     rng = np.random.default_rng(seed)
     u = rng.normal(0, SPREAD, (n_classes, n_samples)).astype(np.float32)
     logits = np.zeros((n_classes, n_classes, n_samples), np.float32)
@@ -71,9 +77,12 @@ def noisy_logits(n_classes, n_samples, seed=0):
     return logits
 
 
-def best_times(functions, repetitions):
-    """The shortest time of each function, taken in turn so that a busy moment meets them all; the first turn warms."""
-    best = dict.fromkeys(functions, np.inf)
+def best_times(functions: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
+    """Shortest time of each function in seconds.
+
+    The functions take turns, so that other load on the machine affects all of them. The first turn is a warm-up.
+    """
+    best = dict.fromkeys(functions, float("inf"))
     for turn in range(repetitions + 1):
         for name, function in functions.items():
             began = time.perf_counter()
@@ -83,16 +92,18 @@ def best_times(functions, repetitions):
     return best
 
 
-@simd_kernel()
-def plain_sum(values):
+def _sum(values: NDArray[np.float32]) -> np.float32:
     total = np.float32(0)
     for k in range(values.shape[0]):
         total += values[k]
     return total
 
 
-def bandwidth(n_classes, n_samples, repetitions):
-    """`normal` against the sum of the same array, by as many threads."""
+plain_sum: Callable[[NDArray[np.float32]], np.float32] = simd_kernel()(_sum)
+
+
+def bandwidth(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]:
+    """`normal` against the sum of the same array with the same number of threads."""
     logits = noisy_logits(n_classes, n_samples)
     parts = np.array_split(logits.ravel(), THREADS)
     with ThreadPoolExecutor(THREADS) as pool:
@@ -114,7 +125,7 @@ def bandwidth(n_classes, n_samples, repetitions):
     )
 
 
-def wlw2_systems(logits):
+def wlw2_systems(logits: NDArray[np.float32]) -> Systems:
     """[LW] Q p + b e = 0, e'p = 1, in float64: (R, N + 1, N + 1) and the right-hand side."""
     r = 1 / (1 + np.exp(-np.clip(logits.transpose(2, 0, 1).astype(np.float64), -16, 16)))
     n = r.shape[1]
@@ -126,7 +137,7 @@ def wlw2_systems(logits):
     return systems, np.eye(n + 1)[n][:, None]
 
 
-def stratified_systems(logits):
+def stratified_systems(logits: NDArray[np.float32]) -> Systems:
     """(M - I) p = 0 with its last equation replaced by e'p = 1, in float64."""
     L = logits.transpose(2, 0, 1).astype(np.float64)
     M = np.exp(L - L.max(axis=1, keepdims=True))
@@ -138,24 +149,27 @@ def stratified_systems(logits):
 SYSTEMS = {"wlw2": wlw2_systems, "stratified": stratified_systems}
 
 
-def against_solve(n_classes, n_samples, target, repetitions):
-    """Our way from logits to p, against numpy's: all of it, and the solution alone of systems already there."""
+def build_and_solve(
+    systems_of: Callable[[NDArray[np.float32]], Systems], logits: NDArray[np.float32]
+) -> NDArray[np.floating]:
+    """Build the linear systems of the logits and solve them."""
+    systems, right = systems_of(logits)
+    return np.linalg.solve(systems, right)
+
+
+def against_solve(n_classes: int, n_samples: int, target: float, repetitions: int) -> Iterator[Row]:
+    """From logits to p, against numpy: building and solving the linear systems, and solving them only."""
     logits = noisy_logits(n_classes, n_samples)
     for method, systems_of in SYSTEMS.items():
         systems, right = systems_of(logits)
-        p = {}
-
-        def ours(method=method, p=p):
-            p["ours"] = couple(logits, method, n_jobs=THREADS)
-
-        def solve(systems=systems, right=right, p=p):
-            p["solve"] = np.linalg.solve(systems, right)[:, :n_classes, 0]
-
-        def build_and_solve(systems_of=systems_of):
-            np.linalg.solve(*systems_of(logits))
-
-        times = best_times({"ours": ours, "solve": solve, "build and solve": build_and_solve}, repetitions)
-        check_agreement(f"{method}, N={n_classes}", p["ours"], p["solve"], AGREEMENT)
+        functions: dict[str, Callable[[], NDArray[np.floating]]] = {
+            "ours": partial(couple, logits, method, n_jobs=THREADS),
+            "solve": partial(np.linalg.solve, systems, right),
+            "build and solve": partial(build_and_solve, systems_of, logits),
+        }
+        solved = functions["solve"]()[:, :n_classes, 0]
+        check_agreement(f"{method}, N={n_classes}", functions["ours"](), solved, AGREEMENT)
+        times = best_times(functions, repetitions)
         for theirs in ("build and solve", "solve"):
             yield Row(
                 f"{method}, times faster than numpy's {theirs}, N={n_classes} R={n_samples}",
@@ -167,8 +181,8 @@ def against_solve(n_classes, n_samples, target, repetitions):
             )
 
 
-def fitted_svc(n_classes, n_samples, seed=0):
-    """LIBSVM on six features and many classes, and samples to predict."""
+def fitted_svc(n_classes: int, n_samples: int, seed: int = 0) -> tuple[SVC, NDArray[np.float64]]:
+    """LIBSVM fitted on six features and many classes, and samples to predict."""
     rng = np.random.default_rng(seed)
     means = rng.normal(0, 2, (n_classes, 6))
     y = np.repeat(np.arange(n_classes), 10)
@@ -178,8 +192,8 @@ def fitted_svc(n_classes, n_samples, seed=0):
     return svc.fit(X, y), new
 
 
-def logits_of(svc, X):
-    """-(A f + B) of every pair, float32."""
+def logits_of(svc: SVC, X: NDArray[np.float64]) -> NDArray[np.float32]:
+    """(N, N, R) logits -(A f + B) of all pairs."""
     n = len(svc.classes_)
     first, second = np.triu_indices(n, 1)
     logits = np.zeros((n, n, len(X)), np.float32)
@@ -188,8 +202,8 @@ def logits_of(svc, X):
     return logits
 
 
-def against_libsvm(n_classes, n_samples, repetitions):
-    """Coupling the same logits as LIBSVM's predict_proba does, whose time is what it takes beyond predict's."""
+def against_libsvm(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]:
+    """Coupling the logits of LIBSVM. LIBSVM's time is the difference between predict_proba and predict."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # scikit-learn is about to remove `probability`
         svc, X = fitted_svc(n_classes, n_samples)
@@ -198,8 +212,8 @@ def against_libsvm(n_classes, n_samples, repetitions):
         p = predict_proba(X)
         # LIBSVM stops at (Qp)_t within 0.005 / N of p'Qp.
         check_agreement(f"LIBSVM, N={n_classes}", couple(logits, "wlw2"), p, 0.01)
-        functions = {method: lambda m=method: couple(logits, m, n_jobs=THREADS) for method in SYSTEMS}
-        functions |= {"predict": lambda: svc.predict(X), "predict_proba": lambda: predict_proba(X)}
+        functions = {method: partial(couple, logits, method, n_jobs=THREADS) for method in SYSTEMS}
+        functions |= {"predict": partial(svc.predict, X), "predict_proba": partial(predict_proba, X)}
         times = best_times(functions, min(repetitions, 3))
     theirs = times["predict_proba"] - times["predict"]
     for method in SYSTEMS:
@@ -213,11 +227,11 @@ def against_libsvm(n_classes, n_samples, repetitions):
         )
 
 
-def cost_of_bradley_terry(n_classes, n_samples, repetitions):
+def cost_of_bradley_terry(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]:
+    """Time of `bradley_terry` against `wlw2` on the same logits."""
     logits = noisy_logits(n_classes, n_samples)
-    times = best_times(
-        {m: lambda m=m: couple(logits, m, n_jobs=THREADS) for m in ("bradley_terry", "wlw2")}, repetitions
-    )
+    functions = {m: partial(couple, logits, m, n_jobs=THREADS) for m in ("bradley_terry", "wlw2")}
+    times = best_times(functions, repetitions)
     yield Row(
         f"bradley_terry, times the cost of wlw2, N={n_classes} R={n_samples}",
         milliseconds(times["bradley_terry"]),
@@ -228,10 +242,10 @@ def cost_of_bradley_terry(n_classes, n_samples, repetitions):
     )
 
 
-def peak_bytes():
-    """The most memory that this process has held, in bytes."""
+def peak_bytes() -> int:
+    """Peak memory of this process, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # ru_maxrss would count the parent's memory at the fork
+    if status.exists():  # ru_maxrss would include the memory of the parent at the fork
         peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(peak.split()[1]) * 1024
     import resource
@@ -239,8 +253,8 @@ def peak_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def complete_and_couple_bipartite(n_classes, hubs, n_samples):
-    """In a process of its own: print the seconds and the bytes of `normal` over K(hubs, n_classes - hubs)."""
+def complete_and_couple_bipartite(n_classes: int, hubs: int, n_samples: int) -> None:
+    """Print the time and the peak memory of `normal` over K(hubs, n_classes - hubs). To be run in its own process."""
     completion = plan_completion(graphs.bipartite(n_classes, hubs))
     rng = np.random.default_rng(0)
     edge_logits = SPREAD * rng.standard_normal((len(completion.edges), n_samples), np.float32)
@@ -251,7 +265,8 @@ def complete_and_couple_bipartite(n_classes, hubs, n_samples):
     print(seconds, peak_bytes())
 
 
-def memory(n_classes, hubs, n_samples):
+def memory(n_classes: int, hubs: int, n_samples: int) -> Iterator[Row]:
+    """Peak memory of `normal` over a bipartite graph, in a process of its own."""
     command = [sys.executable, "-m", __spec__.name, "--bipartite", *map(str, (n_classes, hubs, n_samples))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     seconds, peak = map(float, done.stdout.split())
@@ -265,17 +280,21 @@ def memory(n_classes, hubs, n_samples):
     )
 
 
-def check_agreement(what, ours, theirs, within):
-    apart = abs(ours - theirs).max()
+def check_agreement(
+    what: str, ours: NDArray[np.floating], theirs: NDArray[np.floating], within: float
+) -> None:
+    """End the benchmark if two arrays of probabilities differ by more than `within`."""
+    apart = float(abs(ours - theirs).max())
     if not apart <= within:
         raise SystemExit(f"{what}: probabilities differ by {apart:.1e}, more than {within:.0e}.")
 
 
-def milliseconds(seconds):
+def milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
 
 
-def rows(sizes):
+def rows(sizes: Sizes) -> Iterator[Row]:
+    """All lines of the table."""
     yield from memory(*sizes.memory)
     yield from bandwidth(*sizes.bandwidth, sizes.repetitions)
     for (n_classes, n_samples), target in zip(sizes.systems, FASTER_THAN_SOLVE, strict=True):
@@ -285,9 +304,9 @@ def rows(sizes):
     yield from cost_of_bradley_terry(*sizes.systems[0], sizes.repetitions)
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m pairloom.benchmarks.coupling", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes: that it runs, not how fast it is")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that the benchmark runs")
     parser.add_argument("--bipartite", nargs=3, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.bipartite:
@@ -295,8 +314,8 @@ def main(arguments=None):
         return
     print(
         f"Logits u_i - u_j + antisymmetric noise, u ~ N(0, {SPREAD:g}), noise ~ N(0, {NOISE:g}), float32;"
-        f" against LIBSVM its own, of 6 features. {THREADS} threads, best of several turns."
-        f" Agreement with the systems within {AGREEMENT:g} is checked."
+        f" against LIBSVM, its own logits on 6 features. {THREADS} threads, best of several repetitions."
+        f" Probabilities must agree with the solutions of the systems within {AGREEMENT:g}."
     )
     print(f"{'':72} {'ours':>22} {'theirs':>22} {'figure':>8} {'target':>8}")
     missed = 0
@@ -308,7 +327,7 @@ def main(arguments=None):
                 f" {'OK' if row.met else 'missed'}",
                 flush=True,
             )
-    print("All targets met." if not missed else f"{missed} missed.")
+    print("All targets met." if not missed else f"{missed} targets missed.")
 
 
 if __name__ == "__main__":
