@@ -1,27 +1,62 @@
-"""The gradient of the coupled log probability of the true class with respect to the logits of the edges.
+"""Gradient of the coupled log probability of the true class with respect to the logits of the edges.
 
-All couplings but voting are smooth in L. Write G[i, j, r] for d log p_y / d L_ij with L_ij and L_ji = -L_ij moved
-together; the chain rule through completion is its transpose, since completion is linear.
+All couplings except voting are smooth in L. G[i, j, r] is d log p_y / d L_ij, where L_ji = -L_ij changes with L_ij.
+Completion is linear, so its chain rule is its transpose.
+
+References
+----------
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
+   Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
 """
 
-import numpy as np
+from __future__ import annotations
 
-from pairloom.pipeline.completion.complete import complete_slab
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.completion.complete import Completion, complete_slab
 from pairloom.pipeline.completion.slab import slab_width
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.wlw2_kernels import CLIP
 
+Floats: TypeAlias = NDArray[np.float64]
+Classes: TypeAlias = NDArray[np.integer]
 
-def gradient_of_log_probability(edge_logits, y, completion, method, weight=None, memory_limit=2**28):
-    """The (weighted) mean of log p_y over samples, and its gradient (E, R) with respect to the edge logits.
+
+def gradient_of_log_probability(
+    edge_logits: NDArray[np.float32],
+    y: Classes,
+    completion: Completion,
+    method: str,
+    weight: NDArray[np.floating] | None = None,
+    memory_limit: int = 2**28,
+) -> tuple[float, Floats]:
+    """Mean of log p_y over samples, and its gradient with respect to the edge logits.
+
+    Shapes: see `pairloom.pipeline`.
 
     Parameters
     ----------
     edge_logits : (E, R) float32 array
+        Logits of the trained pairs, in the order of ``completion.edges``.
     y : (R,) int array
+        True classes.
     completion : Completion
+        From `plan_completion`.
     method : {"normal", "stratified", "wlw2", "bradley_terry"}
-    weight : (R,) array, optional
+        The coupling.
+    weight : (R,) array, default=None
+        Weight per sample in the mean. By default, all weights are equal.
+    memory_limit : int, default=2**28
+        Maximum memory, in bytes, for the completed logits of a slab of samples.
+
+    Returns
+    -------
+    mean : float
+    gradient : (E, R) float64 array
     """
     if method not in GRADIENTS:
         raise ValueError(
@@ -37,17 +72,17 @@ def gradient_of_log_probability(edge_logits, y, completion, method, weight=None,
         part = np.ascontiguousarray(edge_logits[:, samples])
         tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         p = couple(tensor, method).astype(np.float64)
-        mean += share[samples] @ np.log(np.maximum(p[np.arange(len(p)), y[samples]], 1e-12))
+        mean += float(share[samples] @ np.log(np.maximum(p[np.arange(len(p)), y[samples]], 1e-12)))
         G = GRADIENTS[method](tensor.transpose(2, 0, 1).astype(np.float64), p, y[samples])
         gradient[:, samples] = completion_transpose(G, completion)
     return mean, gradient * share
 
 
-def completion_transpose(G, completion):
-    """From the gradient with respect to all pairs, G (R, N, N) antisymmetric, to the edges': (E, R).
+def completion_transpose(G: Floats, completion: Completion) -> Floats:
+    """From the gradient with respect to all pairs, G (R, N, N) antisymmetric, to that of the edges, (E, R).
 
-    A missing pair is the mean of (L_im + L_mj), so it hands its gradient on to both, a share of 1 / |O_ij| each; one
-    without common neighbours hands it to the potentials.
+    A missing pair is the mean of (L_im + L_mj), so its gradient is passed on to both, with a share of 1 / |O_ij| each.
+    The gradient of a pair without common neighbours is passed on to the potentials.
     """
     trained = completion.trained.astype(np.float64)
     common = trained @ trained
@@ -55,7 +90,7 @@ def completion_transpose(G, completion):
     near, distant = missing & (common > 0), missing & (common == 0)
     i, j = completion.edges.T
     handed = G * np.where(near, 1 / np.maximum(common, 1), 0)
-    # d/dL_im of sum_{jm} handed_ij: row i hands to (i, m) for every j joined to m.
+    # d/dL_im of sum_{jm} handed_ij: row i passes its gradient to (i, m) for every j joined to m.
     through = handed @ trained
     total = G[:, i, j] + through[:, i, j] - through[:, j, i]
     if distant.any():
@@ -64,29 +99,30 @@ def completion_transpose(G, completion):
     return total.T
 
 
-def normal_gradient(L, p, y):
+def normal_gradient(L: Floats, p: Floats, y: Classes) -> Floats:
     """d log p_y / d L_ij = ((y = i) - p_i - (y = j) + p_j) / N  [I 4, closed form]."""
     surprise = -p
     surprise[np.arange(len(p)), y] += 1
-    return (surprise[:, :, None] - surprise[:, None, :]) / p.shape[1]
+    G: Floats = (surprise[:, :, None] - surprise[:, None, :]) / p.shape[1]
+    return G
 
 
-def stratified_gradient(L, p, y):
+def stratified_gradient(L: Floats, p: Floats, y: Classes) -> Floats:
     """The adjoint of p = M p: (I - M)' z = e_y / p_y - 1, then d log p_y / d L_kj = p_j M_kj (z_k - sum_i M_ij z_i)."""
     M = np.exp(L - L.max(axis=1, keepdims=True))
     M /= M.sum(axis=1, keepdims=True)
     n = p.shape[1]
     right = -np.ones_like(p)
     right[np.arange(len(p)), y] += 1 / np.maximum(p[np.arange(len(p)), y], 1e-12)
-    # (I - M)' is singular along the constants, and z is wanted up to one: pin it with the rank-one p 1'.
+    # (I - M)' is singular along the constants, and z is needed up to a constant only: add the rank-one p 1'.
     system = np.eye(n) - M.transpose(0, 2, 1) + np.ones((n, 1)) * p[:, None, :]
     z = np.linalg.solve(system, right[:, :, None])[:, :, 0]
     seen = np.einsum("rij,ri->rj", M, z)
-    G = p[:, None, :] * M * (z[:, :, None] - seen[:, None, :])
+    G: Floats = p[:, None, :] * M * (z[:, :, None] - seen[:, None, :])
     return G - G.transpose(0, 2, 1)
 
 
-def bradley_terry_gradient(L, p, y):
+def bradley_terry_gradient(L: Floats, p: Floats, y: Classes) -> Floats:
     """[I 4.2-4.7] By the adjoint of the score equations sum_j mu_ij = sum_j r_ij.
 
     H du = dr, with H the Laplacian of mu_ij mu_ji and dr_i = sum_j r_ij r_ji dL_ij; log p_y = u_y - log sum exp u.
@@ -102,10 +138,11 @@ def bradley_terry_gradient(L, p, y):
     z = np.linalg.solve(laplacian + mean[:, None, None] / n, right[:, :, None])[:, :, 0]
     r = 1 / (1 + np.exp(-np.clip(L, -CLIP, CLIP)))
     slope = r * (1 - r) * (np.abs(L) < CLIP)
-    return slope * (z[:, :, None] - z[:, None, :])
+    G: Floats = slope * (z[:, :, None] - z[:, None, :])
+    return G
 
 
-def wlw2_gradient(L, p, y):
+def wlw2_gradient(L: Floats, p: Floats, y: Classes) -> Floats:
     """By the adjoint of Q p + b e = 0, e'p = 1, with Q_ii = sum_s r_si^2 and Q_ij = -r_ij r_ji."""
     n = p.shape[1]
     r = 1 / (1 + np.exp(-np.clip(L, -CLIP, CLIP)))
@@ -120,12 +157,12 @@ def wlw2_gradient(L, p, y):
     # d log p_y = -z' dQ p; dQ_jj = 2 r_ij dr_ij over i, dQ_ij = -(1 - 2 r_ij) dr_ij, and dr_ij = r_ij r_ji dL_ij.
     pz = p * z
     across = z[:, :, None] * p[:, None, :] + p[:, :, None] * z[:, None, :]
-    slope = r * (1 - r) * (np.abs(L) < CLIP) * (1 - np.eye(n))
+    slope: Floats = r * (1 - r) * (np.abs(L) < CLIP) * (1 - np.eye(n))
     by_r = -2 * r * pz[:, None, :] + 2 * (1 - r) * pz[:, :, None] + (1 - 2 * r) * across
     return slope * by_r
 
 
-GRADIENTS = {
+GRADIENTS: dict[str, Callable[[Floats, Floats, Classes], Floats]] = {
     "normal": normal_gradient,
     "stratified": stratified_gradient,
     "bradley_terry": bradley_terry_gradient,

@@ -1,8 +1,11 @@
 """Platt scaling: from a machine's decision value f to P(y = +1 | f) = 1 / (1 + exp(A f + B))."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pairloom.pipeline.calibration.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
 
@@ -16,19 +19,40 @@ class Platt(NamedTuple):
     converged: bool
 
 
-def fit_platt(decision_values, y, sample_weight=None, tol=TOLERANCE, max_iterations=MAX_ITERATIONS):
-    """Maximum likelihood of (A, B) against Platt's targets, which a prior keeps away from 0 and 1.
+def fit_platt(
+    decision_values: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    tol: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Platt:
+    """Fit (A, B) by maximum likelihood, with Platt's targets, which a prior keeps away from 0 and 1.
 
     Parameters
     ----------
-    decision_values : (n,) of samples that the machine was not fitted on.
-    y : (n,) of -1 and +1.
-    sample_weight : (n,), optional. n+ and n- below are then sums of weights.
-    tol : largest component of the gradient, per unit of weight and of the decision values' scale.
+    decision_values : array-like of shape (n,)
+        Decision values of held-out samples.
+    y : array-like of shape (n,)
+        Labels, -1 or +1.
+    sample_weight : array-like of shape (n,), default=None
+        Weight per sample. With weights, n+ and n- below are sums of weights.
+    tol : float, default=1e-5
+        Largest component of the gradient, per unit of weight and of the decision values' scale.
+    max_iterations : int, default=100
+        Largest number of Newton steps.
+
+    Returns
+    -------
+    Platt
 
     Notes
     -----
     t+ = (n+ + 1) / (n+ + 2), t- = 1 / (n- + 2), and the start is A = 0, B = log((n- + 1) / (n+ + 1)) [LW 8].
+
+    References
+    ----------
+    .. [LW] H.-T. Lin, C.-J. Lin and R. C. Weng (2007). "A note on Platt's probabilistic outputs for support vector
+       machines". Machine Learning 68, 267-276. doi:10.1007/s10994-007-5018-6
     """
     f = np.ascontiguousarray(decision_values, np.float64)
     weight = np.ones(len(f)) if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)

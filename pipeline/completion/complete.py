@@ -1,42 +1,54 @@
 """Completion: the logits of pairs that were not trained, from those that were."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pairloom.graphs import check_model_graph, coverage, edge_array
 from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
 from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor
-from pairloom.pipeline.coupling.normal import laplacian_inverse
+from pairloom.pipeline.coupling.normal import Float, laplacian_inverse
 
 
 class Completion(NamedTuple):
-    """A model graph as the arrays that completion needs: plain, small, the same for every slab of samples.
+    """A model graph as the arrays that completion needs: small, and the same for every slab of samples.
+
+    Shapes: see `pairloom.pipeline`.
 
     Attributes
     ----------
-    edges : (E, 2) int array, i < j, sorted
-    trained : (N, N) bool array, the adjacency
-    offsets, neighbours : the neighbours of class i are ``neighbours[offsets[i]:offsets[i + 1]]``
-    edge_of : for each entry of `neighbours` the edge it stands for, counted from 1, negative seen from its second class
-    to_potentials : (N, N) array, or (0, 0) where no pair is at distance three or more
+    edges : (E, 2) int64 array
+        Trained pairs, i < j, sorted.
+    trained : (N, N) bool array
+        Adjacency matrix.
+    offsets : (N + 1,) int64 array
+        The neighbours of class i are ``neighbours[offsets[i]:offsets[i + 1]]``.
+    neighbours : (2 E,) int64 array
+        Neighbours of all classes.
+    edge_of : (2 E,) int64 array
+        For each entry of `neighbours` its edge, counted from 1, and negative where the class is the edge's second.
+    to_potentials : (N, N) or (0, 0) float64 array
+        From divergences to potentials. Empty if no pair is at distance three or more.
     """
 
-    edges: np.ndarray
-    trained: np.ndarray
-    offsets: np.ndarray
-    neighbours: np.ndarray
-    edge_of: np.ndarray
-    to_potentials: np.ndarray
+    edges: NDArray[np.int64]
+    trained: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+    neighbours: NDArray[np.int64]
+    edge_of: NDArray[np.int64]
+    to_potentials: NDArray[np.float64]
 
     @property
-    def n_classes(self):
+    def n_classes(self) -> int:
         return len(self.trained)
 
 
 def plan_completion(graph: nx.Graph) -> Completion:
-    """The arrays for completing logits over a model graph."""
+    """Arrays for completing logits over a model graph."""
     check_model_graph(graph)
     n, edges = len(graph), edge_array(graph)
     trained = np.zeros((n, n), dtype=bool)
@@ -51,8 +63,8 @@ def plan_completion(graph: nx.Graph) -> Completion:
     return Completion(edges, trained, offsets, neighbours, number[classes, neighbours], to_potentials)
 
 
-def potentials_of(tensor, completion):
-    """(N, samples): the u that minimises the sum over trained pairs of (u_i - u_j - L_ij)^2.
+def potentials_of(tensor: NDArray[np.floating], completion: Completion) -> NDArray[np.floating]:
+    """Compute the u, shape (N, samples), that minimises the sum over trained pairs of (u_i - u_j - L_ij)^2.
 
     On a tree u_i - u_j is the sum of the logits along the path, which is the product of the odds.
     """
@@ -63,7 +75,9 @@ def potentials_of(tensor, completion):
     return potentials.astype(tensor.dtype)
 
 
-def complete_slab(edge_logits, completion, tensor):
+def complete_slab(
+    edge_logits: NDArray[np.floating], completion: Completion, tensor: NDArray[Float]
+) -> NDArray[Float]:
     """Write the completed logits of all pairs into `tensor` (N, N, samples) from those of the edges (E, samples)."""
     scatter(edge_logits, completion.edges, tensor)
     fill_missing(
@@ -76,26 +90,48 @@ def complete_slab(edge_logits, completion, tensor):
     return tensor
 
 
-def complete_logits(logits, graph):
-    """Fill the pairs that a model graph did not train.
+def complete_logits(logits: ArrayLike, graph: nx.Graph) -> NDArray[np.floating]:
+    """Fill in the logits of the pairs that a model graph did not train.
 
-    A missing pair is completed through the classes that both of its ends were trained against,
+    A missing pair is completed through the classes that both of its classes were trained against,
 
         L_ij = mean over m of (L_im + L_mj),   (i, m) and (m, j) trained,
 
     and where there is none, by potentials: u minimises the sum over trained pairs of (u_i - u_j - L_ij)^2, and
-    L_ij = u_i - u_j. [S] prints a minus in (4) and (5); with antisymmetric logits it must be a plus.
+    L_ij = u_i - u_j. [S]_ prints a minus in (4) and (5); with antisymmetric logits it must be a plus.
+
+    Shapes: see `pairloom.pipeline`.
 
     Parameters
     ----------
-    logits : (N, N, R) array
-        Antisymmetric and finite where the graph has an edge. Other entries are not read: NaN will do.
+    logits : array-like of shape (N, N, R)
+        Antisymmetric and finite where the graph has an edge. Other entries are not read and may be NaN. Dtypes other
+        than float32 and float64 are converted to float64.
     graph : networkx.Graph
-        A connected model graph on 0..N-1.
+        A connected model graph on 0..N-1, whose edges are the trained pairs.
 
     Returns
     -------
-    (N, N, R) array, antisymmetric, of the same dtype; trained pairs as they were.
+    (N, N, R) array
+        The completed logits, antisymmetric, in the dtype of `logits`. Trained pairs keep their logits.
+
+    Raises
+    ------
+    ValueError
+        If the logits have the wrong shape, if those of a trained pair are not finite and antisymmetric, or if `graph`
+        is not a model graph on N classes.
+    TypeError
+        If the logits are not real numbers or `graph` is not an undirected graph.
+
+    See Also
+    --------
+    couple : probabilities of the classes from the completed logits.
+    pairloom.graphs.coverage : which pairs are completed, and how.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------
@@ -113,11 +149,11 @@ def complete_logits(logits, graph):
     return complete_slab(edge_logits, completion, np.empty_like(L))
 
 
-def _checked_edge_logits(L, edges):
-    """L[i, j] for every edge, with an error where a trained entry is not finite or not antisymmetric."""
+def _checked_edge_logits(L: NDArray[np.floating], edges: NDArray[np.int64]) -> NDArray[np.floating]:
+    """L[i, j] for every edge. Raises if a trained entry is not finite or not antisymmetric."""
     forward, backward = L[edges[:, 0], edges[:, 1]], L[edges[:, 1], edges[:, 0]]
     with np.errstate(invalid="ignore", over="ignore"):
-        # Subtracted from itself, infinity is NaN, and no comparison holds.
+        # Infinity minus infinity is NaN, and every comparison with NaN is false.
         sound = np.abs(forward + backward) - ANTISYMMETRY * np.abs(forward) <= ANTISYMMETRY
     if not sound.all():
         e, r = np.argwhere(~sound)[0]

@@ -23,8 +23,8 @@ def scatter(edge_logits, edges, tensor):
 def fill_missing(tensor, trained, offsets, neighbours, potentials):
     """L_ij = mean over m in O_ij of (L_im + L_mj) for every pair that is not trained [S eq. 4 and 5, with a plus].
 
-    Only trained entries are read and only others written, so no second tensor is needed. Where O_ij is empty the
-    pair takes the difference of the `potentials` (N, samples), which may be empty if there is no such pair.
+    Only trained entries are read and only others are written, so no second tensor is needed. Where O_ij is empty, the
+    pair gets the difference of the `potentials` (N, samples), which may be empty if there is no such pair.
     """
     n = tensor.shape[0]
     for i in range(n):
@@ -32,7 +32,7 @@ def fill_missing(tensor, trained, offsets, neighbours, potentials):
             if trained[i, j]:
                 continue
             forward, backward = tensor[i, j], tensor[j, i]
-            # The common neighbours are looked for among the neighbours of the end that has fewer.
+            # Common neighbours are searched among the neighbours of the class that has fewer.
             few, other = (i, j) if offsets[i + 1] - offsets[i] <= offsets[j + 1] - offsets[j] else (j, i)
             common = 0
             forward[:] = 0
@@ -70,7 +70,7 @@ def graph_potentials(tensor, offsets, neighbours, to_potentials, potentials):
 
 @kernel()
 def mean_operator(trained, offsets, neighbours, edge_of, operator):
-    """operator[i, e] = how much the logit of edge e adds to sum_j L_ij of the completed tensor, distant pairs left out.
+    """operator[i, e] = the coefficient of the logit of edge e in sum_j L_ij of the completed tensor, near pairs only.
 
     `edge_of[at]` is the edge between a class and its neighbour `neighbours[at]`, counted from 1, negative where
     the class is the edge's second.
@@ -78,7 +78,7 @@ def mean_operator(trained, offsets, neighbours, edge_of, operator):
     n = trained.shape[0]
     common = np.empty(n)
     for i in range(n):
-        common[:] = 0  # with class j, how many neighbours
+        common[:] = 0  # number of neighbours shared with class j
         for at in range(offsets[i], offsets[i + 1]):
             m = neighbours[at]
             for on in range(offsets[m], offsets[m + 1]):
@@ -88,6 +88,6 @@ def mean_operator(trained, offsets, neighbours, edge_of, operator):
             operator[i, abs(first) - 1] += np.sign(first)
             for on in range(offsets[m], offsets[m + 1]):
                 j, second = neighbours[on], edge_of[on]
-                if j != i and not trained[i, j]:  # L_ij takes a share of L_im + L_mj
+                if j != i and not trained[i, j]:  # L_ij has a share of L_im + L_mj
                     operator[i, abs(first) - 1] += np.sign(first) / common[j]
                     operator[i, abs(second) - 1] += np.sign(second) / common[j]

@@ -1,23 +1,33 @@
-"""Completion and normal coupling in one linear map of the edge logits: no tensor of all pairs."""
+"""Completion and normal coupling as one linear map of the edge logits, without a tensor of all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.completion_kernels import mean_operator
 from pairloom.pipeline.coupling.normal import normalise, softmax
 
 #: Samples at a time: the potentials of 1000 classes then take 8 MB.
 _SAMPLES = 2048
 
+#: From edge logits (E, samples) to potentials (N, samples).
+Potentials: TypeAlias = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 
-def normal_from_edges(edge_logits, completion):
-    """The `normal` probabilities (R, N) from the logits of the edges (E, R).
+
+def normal_from_edges(edge_logits: NDArray[np.float32], completion: Completion) -> NDArray[np.float32]:
+    """Compute the `normal` probabilities (R, N) from the logits of the edges (E, R).
 
     u_i = (1/N) sum_j L_ij over the completed pairs is linear in the trained logits, so it is a matrix (N, E) times
-    them. For a complete bipartite graph (a star, hubs) it is two row means, and the matrix is not needed either.
+    them. For a complete bipartite graph (a star, hubs) it is two row means, and no matrix is needed.
     """
-    potentials = _bipartite_potentials if hub_classes(completion) is not None else _operator_potentials
+    hubs = hub_classes(completion)
+    apply = _operator_potentials(completion) if hubs is None else _bipartite_potentials(completion, hubs)
     p = np.empty((edge_logits.shape[1], completion.n_classes), np.float32)
-    apply = potentials(completion)
     for low in range(0, len(p), _SAMPLES):
         samples = slice(low, low + _SAMPLES)
         p[samples] = softmax(apply(edge_logits[:, samples]).T)
@@ -25,12 +35,12 @@ def normal_from_edges(edge_logits, completion):
     return p
 
 
-def operator_bytes(completion):
-    """The memory that the matrix takes: none for a complete bipartite graph."""
+def operator_bytes(completion: Completion) -> int:
+    """Memory of the matrix, in bytes: zero for a complete bipartite graph."""
     return 0 if hub_classes(completion) is not None else 4 * completion.n_classes * len(completion.edges)
 
 
-def hub_classes(completion):
+def hub_classes(completion: Completion) -> NDArray[np.intp] | None:
     """The smaller side of a complete bipartite graph, or None for other graphs."""
     across = completion.trained[0]
     side = ~across  # the classes on the side of class 0
@@ -39,13 +49,13 @@ def hub_classes(completion):
     return np.flatnonzero(side if side.sum() <= across.sum() else across)
 
 
-def _bipartite_potentials(completion):
-    """For K(d, N - d): each side's classes differ by their mean logits against the other side.
+def _bipartite_potentials(completion: Completion, hubs: NDArray[np.intp]) -> Potentials:
+    """For K(d, N - d): the classes of a side differ by their mean logits against the other side.
 
     Two classes i, j of one side share all their neighbours, so L_ij = a_i - a_j with a_i the mean of L_im over the
     other side; then N u_i = (size of the other side) a_i + sum over the own side of (a_i - a_j) = N a_i - sum a_j.
     """
-    n, hubs = completion.n_classes, hub_classes(completion)
+    n = completion.n_classes
     is_hub = np.zeros(n, dtype=bool)
     is_hub[hubs] = True
     i, j = completion.edges.T
@@ -55,7 +65,7 @@ def _bipartite_potentials(completion):
     place = np.empty((len(hubs), len(rest)), dtype=np.int64)
     place[np.searchsorted(hubs, rows), np.searchsorted(rest, columns)] = np.arange(len(i))
 
-    def apply(edge_logits):
+    def apply(edge_logits: NDArray[np.float32]) -> NDArray[np.float64]:
         u = np.empty((n, edge_logits.shape[1]))
         of_rest = np.zeros((len(rest), edge_logits.shape[1]))
         for hub, edges in zip(hubs, place, strict=True):
@@ -70,8 +80,8 @@ def _bipartite_potentials(completion):
     return apply
 
 
-def _operator_potentials(completion):
-    """For any model graph: the matrix of the map. Sums through common neighbours by a kernel, others by potentials."""
+def _operator_potentials(completion: Completion) -> Potentials:
+    """For any model graph: the matrix of the map. A kernel adds pairs with common neighbours, potentials the others."""
     n, n_edges = completion.n_classes, len(completion.edges)
     operator = np.zeros((n, n_edges), np.float32)
     mean_operator(completion.trained, completion.offsets, completion.neighbours, completion.edge_of, operator)
@@ -81,11 +91,12 @@ def _operator_potentials(completion):
     return lambda edge_logits: (operator @ edge_logits).astype(np.float64)
 
 
-def _distant_operator(completion):
+def _distant_operator(completion: Completion) -> NDArray[np.float32]:
     """The part of sum_j L_ij that comes from pairs at distance three or more: differences of the potentials."""
     n, edges = completion.n_classes, completion.edges
     trained = completion.trained.astype(np.float32)
     distant = (trained @ trained == 0) & ~completion.trained & ~np.eye(n, dtype=bool)
     differences = np.diag(distant.sum(axis=1)) - distant
     to_potentials = differences @ completion.to_potentials
-    return (to_potentials[:, edges[:, 0]] - to_potentials[:, edges[:, 1]]).astype(np.float32)
+    operator: NDArray[np.float64] = to_potentials[:, edges[:, 0]] - to_potentials[:, edges[:, 1]]
+    return operator.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Coupling, one file a method: from the logits of pairs to probabilities of classes."""
+"""Coupling, one file per method: from the logits of pairs to probabilities of classes."""
 
 from pairloom.pipeline.coupling.couple import METHODS, Diagnostics, couple
 

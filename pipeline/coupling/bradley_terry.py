@@ -1,6 +1,9 @@
 """Bradley-Terry coupling: the pairwise coupling of Hastie and Tibshirani."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pairloom.pipeline.coupling.bradley_terry_kernels import couple_bradley_terry
 from pairloom.pipeline.coupling.sweeps import padded
@@ -8,7 +11,17 @@ from pairloom.pipeline.coupling.sweeps import padded
 LIMIT = 100
 
 
-def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
+def solve(
+    L: NDArray[np.floating],
+    start: int,
+    stop: int,
+    potentials: NDArray[np.floating],
+    weights: NDArray[np.float64] | None,
+    tol: float,
+    p: NDArray[np.floating],
+    iterations: NDArray[np.int64],
+    residual: NDArray[np.float64],
+) -> None:
     r"""Write the `bradley_terry` probabilities of the samples in [start, stop).
 
     Minimise over p, for the pairwise probabilities r_ij = 1 / (1 + exp(-L_ij)) held to [1e-7, 1 - 1e-7]:
@@ -21,6 +34,11 @@ def solve(L, start, stop, potentials, weights, tol, p, iterations, residual):
 
     Choose it when pairs were trained on very different numbers of samples, or to agree with the literature on paired
     comparisons.
+
+    References
+    ----------
+    .. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". The Annals of Statistics 26,
+       451-471. doi:10.1214/aos/1028144844
     """
     n = len(L)
     n_ij = np.ones((n, n)) if weights is None else weights.copy()

@@ -1,4 +1,4 @@
-"""Bradley-Terry coupling, one sample after the other: Newton's method, its systems solved by conjugate gradients."""
+"""Bradley-Terry coupling, sample by sample: Newton's method, with conjugate gradients for its linear systems."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from pairloom.pipeline.coupling.wlw2_kernels import CLIP
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: No p is smaller than exp of this.
 _LOWEST = -700.0
-#: Potentials further apart than this are looked at twice: curvatures begin to leave float32 at 87.
+#: If potentials are further apart than this, another start is considered too: curvatures leave float32 at 87.
 _FAR = 48.0
-#: A Newton step is solved to at most this share of its gradient, and to no less than the other: far from the end,
-#: closer costs more products than it saves steps.
+#: Bounds of the tolerance of a Newton step, as a share of its gradient: far from the solution, a tighter tolerance
+#: costs more products than it saves steps.
 _LOOSE, _TIGHT = 0.1, 0.001
 
 
@@ -29,8 +29,8 @@ def expected_wins(matrix, weights, wins):
         for j in range(logits.shape[0]):
             odds = exp32_within(-min(abs(logits[j]), CLIP))
             loss[j] = odds / (_ONE + odds)
-        # The smaller of r_ij and r_ji keeps its digits and the other is one minus it, exactly: the scores then add up
-        # to nothing, as they must for the Newton system, which is singular, to have a solution.
+        # The smaller of r_ij and r_ji keeps its digits and the other is exactly one minus it. The scores then sum to
+        # zero, which the singular Newton system needs to have a solution.
         own = 0.0
         for j in range(logits.shape[0]):
             smaller = np.float64(loss[j])
@@ -42,7 +42,7 @@ def expected_wins(matrix, weights, wins):
 
 @simd_kernel()
 def clipped_means(matrix, u):
-    """u_i = the mean of L_ij over j, held to the clip: what `normal` says of the logits that this method sees."""
+    """u_i = the mean of L_ij over j, with L_ij clipped: the potentials of `normal` for the clipped logits."""
     n = u.shape[0]
     u[:] = 0.0
     for i in range(n):
@@ -59,7 +59,7 @@ def clipped_means(matrix, u):
 
 @simd_kernel()
 def close_gaps(u):
-    """Move the classes together until each is within the clip of the next: r cannot tell more of a pair."""
+    """Move the classes together until neighbours differ by at most the clip: r carries no more than that."""
     order = np.argsort(u)
     previous, below = u[order[-1]], 0.0
     for t in order[::-1]:
@@ -70,7 +70,7 @@ def close_gaps(u):
 
 @simd_kernel()
 def mismatch(weights, wins, u):
-    """How far the score equations [HT eq. 5] are from holding at u."""
+    """Sum of the absolute errors of the score equations [HT eq. 5] at u."""
     n = u.shape[0]
     total = 0.0
     for t in range(n):
@@ -83,10 +83,11 @@ def mismatch(weights, wins, u):
 
 @simd_kernel()
 def first_guess(matrix, potentials, weights, wins, u):
-    """Write the u to start from: what `normal` says, unless it is beyond what r, held to its clip, can say.
+    """Write the initial u: the potentials of `normal`, unless they are too far apart for the clipped r.
 
-    Beyond, either the logits agree with one another (then classes are far apart, in the right order) or they do not
-    (then their means, clipped, are nearer). Both keep every class within float32's curvature of another.
+    If they are, there are two candidates. Where the logits are consistent, the classes are in the right order, and the
+    gaps between them are closed. Otherwise the clipped means are nearer. In both, every class has a neighbour whose
+    curvature float32 can represent.
     """
     u[:] = potentials
     if u.max() - u.min() <= _FAR:
@@ -100,11 +101,11 @@ def first_guess(matrix, potentials, weights, wins, u):
 
 @simd_kernel()
 def score_and_curvature(wins, weights, p, score, H, diagonal):
-    """score_t = wins_t - sum_j n_tj mu_tj, H_tj = n_tj mu_tj mu_jt (the Hessian's, but for the sign), H's row sums."""
+    """score_t = wins_t - sum_j n_tj mu_tj, H_tj = n_tj mu_tj mu_jt (minus the Hessian's), and the row sums of H."""
     n = wins.shape[0]
     expected = np.zeros(n)
     for t in range(n):
-        # Above the diagonal only: divisions are what this costs.
+        # Above the diagonal only: divisions take most of the time.
         n_t, row, others, p_t = weights[t, t + 1 : n], H[t, t + 1 : n], p[t + 1 :], p[t]
         means = expected[t + 1 :]
         own = 0.0
@@ -128,7 +129,7 @@ def score_and_curvature(wins, weights, p, score, H, diagonal):
 
 @simd_kernel()
 def laplacian_product(H, t, x):
-    """sum_j H_tj (x_t - x_j): by differences, or the weak ties between a winner and the rest drown in rounding."""
+    """sum_j H_tj (x_t - x_j), from differences: else weak links between a winner and the rest are lost in rounding."""
     row, x_t = H[t], x[t]
     product = _ZERO
     for j in range(x.shape[0]):
@@ -140,8 +141,8 @@ def laplacian_product(H, t, x):
 def newton_step(H, diagonal, score, forcing, step, residue, direction, image):
     """Solve sum_j H_tj (step_t - step_j) = score_t by conjugate gradients with the diagonal as preconditioner.
 
-    It stops at `forcing` times the score, in the preconditioned norm. The Laplacian has the constants for a null space;
-    the score is orthogonal to them, so the iterates stay so.
+    It stops at `forcing` times the score, in the preconditioned norm. The null space of the Laplacian are the constant
+    vectors; the score is orthogonal to them, so the iterates are too.
     """
     n = diagonal.shape[0]
     slope = _ZERO
@@ -158,7 +159,7 @@ def newton_step(H, diagonal, score, forcing, step, residue, direction, image):
         for t in range(n):
             image[t] = laplacian_product(H, t, direction)
             bend += direction[t] * image[t]
-        if bend <= 0:  # rounding: what is left of the residue is noise
+        if bend <= 0:  # the rest of the residue is rounding
             break
         length, before = slope / bend, slope
         slope = _ZERO
@@ -175,7 +176,8 @@ def take_step(step, u, p, odds):
     """Move u = log p along the step, p = softmax(u). Returns the largest change of p and the share of the step taken.
 
     The loss is logistic in the differences of u, so the step shortened by log(1 + d) / d, d its spread, always
-    descends (Sun and Tran-Dinh 2019, generalised self-concordance with nu = 2), and near the end it is Newton's own.
+    descends (Sun and Tran-Dinh 2019, generalised self-concordance with nu = 2, doi:10.1007/s10107-018-1282-4). Near
+    the solution it is the full Newton step.
     """
     n = u.shape[0]
     low, high = step[0], step[0]
@@ -194,7 +196,7 @@ def take_step(step, u, p, odds):
         mass += odds[t]
     for t in range(n):
         new = odds[t] / mass
-        if not abs(new - p[t]) <= change:  # so that NaN is a change
+        if not abs(new - p[t]) <= change:  # NaN counts as a change
             change = abs(new - p[t])
         p[t] = new
     return change, share
@@ -202,9 +204,9 @@ def take_step(step, u, p, odds):
 
 @simd_kernel()
 def rest_of_step(step, share, p, odds):
-    """The largest change of p that the part of the step which was not taken would make.
+    """Largest change of p if the rest of the step were taken too.
 
-    A class far below where it belongs climbs by the shortened steps for a while before its p is seen to move.
+    A class far below its solution climbs by shortened steps for a while before its p changes noticeably.
     """
     n = p.shape[0]
     highest = (1 - share) * step[0]
@@ -244,7 +246,7 @@ def couple_bradley_terry(L, start, stop, weights, potentials, width, tol, limit,
                 score_and_curvature(wins, weights, x, score, H, diagonal)
                 newton_step(H, diagonal, score, forcing, step, residue, direction, image)
                 change, share = take_step(step, u, x, odds)
-                # What is still to come: the rest of the step, what it left unsolved, and its second order.
+                # The remaining error: the rest of the step, its linear residual, and its second-order term.
                 left = change * ((1 - share) / share + forcing + change)
                 if left <= tol:
                     left = max(left, rest_of_step(step, share, x, odds))

@@ -1,12 +1,16 @@
 """Coupling: from the logits of all pairs of classes to the probabilities of the classes."""
 
+from __future__ import annotations
+
 import numbers
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.graphs.labels import did_you_mean
@@ -15,69 +19,143 @@ from pairloom.pipeline.coupling.normal import normalise
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, row_sums
 from pairloom.pipeline.pieces import thread_count
 
-METHODS = {
+Logits: TypeAlias = NDArray[np.floating]
+Weights: TypeAlias = NDArray[np.float64]
+#: Called with L, start, stop, potentials, weights, tol, p, iterations, residual; writes the last three.
+Solver: TypeAlias = Callable[
+    [Logits, int, int, Logits, Weights | None, float, Logits, NDArray[np.int64], NDArray[np.float64]], None
+]
+
+METHODS: dict[str, Solver] = {
     "normal": normal.solve,
     "wlw2": wlw2.solve,
     "stratified": stratified.solve,
     "bradley_terry": bradley_terry.solve,
     "vote": vote.solve,
 }
-#: The methods whose problem has a weight for each pair.
+#: The methods whose problem has a weight per pair.
 WEIGHTED = ("normal", "bradley_terry")
-#: How far L_ij + L_ji may be from zero, as a share of 1 + |L_ij|: the rounding of float32 logits found separately.
+#: Largest |L_ij + L_ji| / (1 + |L_ij|): the rounding of float32 logits that were computed separately.
 ANTISYMMETRY = 1e-4
 
 
 class Diagnostics(NamedTuple):
-    """What an iterative coupling did, sample by sample.
+    """Convergence of an iterative coupling, per sample. Shapes: see `pairloom.pipeline`.
 
     Attributes
     ----------
-    iterations : (R,) int array
+    iterations : (R,) int64 array
         Sweeps or Newton steps; 0 where a sample was solved directly, 1 where the method does not iterate.
-    residual : (R,) float array
-        The estimated distance in probability from the limit.
+    residual : (R,) float64 array
+        Estimated distance of the probabilities from the limit.
     converged : (R,) bool array
+        Whether `residual` is at most `tol`.
     """
 
-    iterations: np.ndarray
-    residual: np.ndarray
-    converged: np.ndarray
+    iterations: NDArray[np.int64]
+    residual: NDArray[np.float64]
+    converged: NDArray[np.bool_]
+
+
+@overload
+def couple(
+    logits: ArrayLike,
+    method: str = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    start: ArrayLike | None = ...,
+    tol: float = ...,
+    n_jobs: int | None = ...,
+    return_diagnostics: Literal[False] = ...,
+) -> NDArray[np.floating]: ...
+@overload
+def couple(
+    logits: ArrayLike,
+    method: str = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    start: ArrayLike | None = ...,
+    tol: float = ...,
+    n_jobs: int | None = ...,
+    return_diagnostics: Literal[True],
+) -> tuple[NDArray[np.floating], Diagnostics]: ...
 
 
 def couple(
-    logits,
-    method="stratified",
-    weights=None,
+    logits: ArrayLike,
+    method: str = "stratified",
+    weights: ArrayLike | None = None,
     *,
-    start=None,
-    tol=1e-6,
-    n_jobs=None,
-    return_diagnostics=False,
-):
+    start: ArrayLike | None = None,
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+    return_diagnostics: bool = False,
+) -> NDArray[np.floating] | tuple[NDArray[np.floating], Diagnostics]:
     """Probabilities of the classes from the log-odds of all their pairs.
+
+    Shapes: see `pairloom.pipeline`.
 
     Parameters
     ----------
-    logits : (N, N, R) float32 or float64 array
+    logits : array-like of shape (N, N, R)
         ``logits[i, j, r]`` is log(p_i / p_j) for sample r: antisymmetric, finite, every pair present
-        (`complete_logits` fills missing ones).
-    method : {"stratified", "wlw2", "normal", "bradley_terry", "vote"}
-        See the module of that name for the problem that each of them solves.
-    weights : (N, N) array, optional
-        A positive weight for each pair, symmetric; for `normal` and `bradley_terry`.
-    start : (R, N) array, optional
-        Probabilities to start from, of a model much like this one: methods that iterate need fewer steps.
-    tol : float
-        How far from its limit a probability may be left.
-    n_jobs : int, optional
-        Threads; None is one, -1 as many as there are cores. The result does not depend on it.
-    return_diagnostics : bool
-        Also return iterations and residual of each sample.
+        (`complete_logits` fills missing ones). Dtypes other than float32 and float64 are converted to float64.
+    method : {"stratified", "wlw2", "normal", "bradley_terry", "vote"}, default="stratified"
+        The problem that is solved:
+
+        - "stratified": p is the stationary vector of the Markov chain whose column j is softmax_i(L_ij);
+        - "wlw2": the second method of Wu, Lin and Weng [LW]_, used by LIBSVM;
+        - "normal": least squares in the log-odds, without iteration;
+        - "bradley_terry": maximum likelihood of the Bradley-Terry model [HT]_, [HLW]_;
+        - "vote": the share of pairs that a class wins, which is not a probability.
+
+        The module of the same name in `pairloom.pipeline.coupling` states the problem and when to choose it.
+    weights : array-like of shape (N, N), default=None
+        Positive symmetric weight per pair, for "normal" and "bradley_terry" only. The diagonal is not read. By
+        default, all pairs have equal weights.
+    start : array-like of shape (R, N), default=None
+        Initial probabilities for the methods that iterate, such as those of a similar model. By default, the
+        iteration starts from "normal".
+    tol : float, default=1e-6
+        Largest estimated distance of the probabilities from the limit of the iteration.
+    n_jobs : int, default=None
+        Number of threads. None means 1, and -1 means one per core. The result does not depend on it.
+    return_diagnostics : bool, default=False
+        Whether to return the convergence of each sample too.
 
     Returns
     -------
-    (R, N) array of the logits' dtype, rows sum to one; with `return_diagnostics` also a `Diagnostics`.
+    p : (R, N) array
+        Probabilities, in the dtype of the logits. Every row sums to one.
+    diagnostics : Diagnostics
+        Iterations, residual and convergence per sample. Only if `return_diagnostics` is True.
+
+    Raises
+    ------
+    ValueError
+        If the logits are not finite and antisymmetric or have the wrong shape, or if another parameter is not allowed.
+    TypeError
+        If the logits are not real numbers.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If a sample did not reach `tol`.
+
+    See Also
+    --------
+    complete_logits : fills the logits of the pairs that were not trained.
+
+    References
+    ----------
+    .. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". The Annals of Statistics 26,
+       451-471. doi:10.1214/aos/1028144844
+    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
+       probability estimates". Journal of Machine Learning Research 7, 85-115.
+       https://www.jmlr.org/papers/v7/huang06a.html
+    .. [LW] T.-F. Wu, C.-J. Lin and R. C. Weng (2004). "Probability estimates for multi-class classification by
+       pairwise coupling". Journal of Machine Learning Research 5, 975-1005.
+       https://www.jmlr.org/papers/v5/wu04a.html
 
     Examples
     --------
@@ -90,7 +168,7 @@ def couple(
     L = check_tensor(logits)
     tol = check_tolerance(tol)
     n_threads = thread_count(n_jobs, "couple")
-    weights = check_weights(weights, method, len(L))
+    pair_weights = check_weights(weights, method, len(L))
     n_classes, _, n_samples = L.shape
     p = np.empty((n_samples, n_classes), L.dtype)
     iterations = np.zeros(n_samples, np.int64)
@@ -102,10 +180,10 @@ def couple(
         else:
             guess = potentials if start is None or method == "normal" else _log_odds(start, p)
 
-            def work(samples):
-                solve(L, *samples, guess, weights, tol, p, iterations, residual)
+            def work(samples: tuple[int, int]) -> None:
+                solve(L, *samples, guess, pair_weights, tol, p, iterations, residual)
 
-            # More stretches than threads: samples differ in how long they take.
+            # More stretches than threads, because some samples take longer than others.
             list(pool.map(work, _stretches(n_samples, 4 * n_threads)))
     if method != "vote":
         normalise(p)
@@ -114,8 +192,8 @@ def couple(
     return (p, diagnostics) if return_diagnostics else p
 
 
-def method_named(method):
-    """The solver of a coupling method, or an error that names the nearest one."""
+def method_named(method: str) -> Solver:
+    """Solver of a coupling method. An unknown name raises an error that suggests the nearest one."""
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(
             f"couple: method must be one of {', '.join(METHODS)}, got {method!r}.{did_you_mean(str(method), METHODS)}"
@@ -123,8 +201,8 @@ def method_named(method):
     return METHODS[method]
 
 
-def check_tensor(logits, owner="couple"):
-    """The logits as a contiguous (N, N, R) float array; its entries are checked where they are read."""
+def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
+    """Logits as a contiguous (N, N, R) float array. Its entries are checked later, where they are read."""
     L = np.asarray(logits)
     if L.ndim != 3 or L.shape[0] != L.shape[1] or len(L) < 2:
         raise ValueError(f"{owner}: logits must be (N, N, R) with N at least 2 classes, got shape {L.shape}.")
@@ -135,43 +213,47 @@ def check_tensor(logits, owner="couple"):
     return np.ascontiguousarray(L)
 
 
-def check_weights(weights, method, n_classes):
-    """The weights as a float64 (N, N) array with a zero diagonal, or None."""
+def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Weights | None:
+    """Weights as a float64 (N, N) array with a zero diagonal, or None."""
     if weights is None:
         return None
     if method not in WEIGHTED:
         raise ValueError(
-            f"couple: weights are for the methods {' and '.join(WEIGHTED)}, got method {method!r}."
+            f"couple: weights must be None unless method is {' or '.join(WEIGHTED)},"
+            f" got weights for method {method!r}."
         )
-    weights = np.array(weights, dtype=np.float64)
-    if weights.shape != (n_classes, n_classes):
-        raise ValueError(f"couple: weights must have shape {(n_classes, n_classes)}, got {weights.shape}.")
-    np.fill_diagonal(weights, 0)
-    wrong = ~(np.isfinite(weights) & (weights > 0) & (weights == weights.T)) & ~np.eye(n_classes, dtype=bool)
+    w = np.array(weights, dtype=np.float64)
+    if w.shape != (n_classes, n_classes):
+        raise ValueError(f"couple: weights must have shape {(n_classes, n_classes)}, got {w.shape}.")
+    np.fill_diagonal(w, 0)
+    wrong = ~(np.isfinite(w) & (w > 0) & (w == w.T)) & ~np.eye(n_classes, dtype=bool)
     if wrong.any():
         i, j = np.argwhere(wrong)[0]
         raise ValueError(
             "couple: weights must be positive, finite and symmetric,"
-            f" got weights[{i}, {j}] = {weights[i, j]} and weights[{j}, {i}] = {weights[j, i]}."
+            f" got weights[{i}, {j}] = {w[i, j]} and weights[{j}, {i}] = {w[j, i]}."
         )
-    return weights
+    return w
 
 
-def check_tolerance(tol):
-    """The tolerance as a float."""
+def check_tolerance(tol: float) -> float:
+    """Tolerance as a float."""
     if not (isinstance(tol, numbers.Real) and 0 <= tol < np.inf):
         raise ValueError(f"couple: tol must be a number of at least 0, got {tol!r}.")
     return float(tol)
 
 
-def _stretches(n_samples, pieces):
-    """Cut the samples into about so many ranges of whole blocks."""
+def _stretches(n_samples: int, pieces: int) -> list[tuple[int, int]]:
+    """Cut the samples into about `pieces` ranges of whole blocks."""
     length = -(-n_samples // (pieces * BLOCK)) * BLOCK or BLOCK
     return [(low, min(low + length, n_samples)) for low in range(0, n_samples, length)]
 
 
-def _bands(n_classes):
-    """Cut the classes into bands of equally many pairs: from their number alone, so that sums keep their bits."""
+def _bands(n_classes: int) -> list[tuple[int, int]]:
+    """Cut the classes into bands with equal numbers of pairs.
+
+    The cut depends on the number of classes only, so that the sums do not depend on the number of threads.
+    """
     pieces = 4 if n_classes >= 64 else 1
     # The pairs of the first k classes with later ones are k n - k^2 / 2.
     share = np.arange(pieces + 1) / pieces
@@ -179,8 +261,8 @@ def _bands(n_classes):
     return list(pairwise(ends))
 
 
-def _checked_potentials(L, pool):
-    """(R, N) array of (1/N) sum_j L_ij, with an error where L is not antisymmetric and finite."""
+def _checked_potentials(L: Logits, pool: ThreadPoolExecutor) -> Logits:
+    """Compute (1/N) sum_j L_ij, shape (R, N). Raises if L is not antisymmetric and finite."""
     bands = _bands(len(L))
     parts = np.zeros((len(bands), *L.shape[1:]), L.dtype)
     tol = L.dtype.type(ANTISYMMETRY)
@@ -191,23 +273,23 @@ def _checked_potentials(L, pool):
     if not np.isfinite(sums).all():
         i, r = np.argwhere(~np.isfinite(sums))[0]
         raise ValueError(
-            f"couple: logits must have sums that {L.dtype} holds, L[{i}, :, {r}] adds up to {sums[i, r]}."
+            f"couple: logits must have row sums within the range of {L.dtype}, got {sums[i, r]} for L[{i}, :, {r}]."
         )
     return np.ascontiguousarray(sums.T) / L.dtype.type(len(L))
 
 
-def _log_odds(start, p):
-    """A start as the potentials it would come from; what is all but impossible in it may still come up."""
-    start = np.asarray(start, p.dtype)
-    if start.shape != p.shape or not (start >= 0).all():
+def _log_odds(start: ArrayLike, p: NDArray[np.floating]) -> Logits:
+    """Potentials of the initial probabilities, which are raised to 1e-6 so that no class is excluded."""
+    initial = np.asarray(start, p.dtype)
+    if initial.shape != p.shape or not (initial >= 0).all():
         raise ValueError(
-            f"couple: start must be {p.shape} probabilities, got an array of shape {start.shape}."
+            f"couple: start must be {p.shape} probabilities, got an array of shape {initial.shape}."
         )
-    return np.log(np.maximum(start, 1e-6))
+    return np.log(np.maximum(initial, 1e-6))
 
 
-def _first_offence(L):
-    """Say where the logits are not finite or not antisymmetric, in the order (i, j, r)."""
+def _first_offence(L: Logits) -> str:
+    """Message that names the first entry, in the order (i, j, r), which is not finite or not antisymmetric."""
     for i in range(len(L)):
         for j in range(i, len(L)):
             finite = np.isfinite(L[i, j]) & np.isfinite(L[j, i])
@@ -223,7 +305,7 @@ def _first_offence(L):
     raise AssertionError("the kernel counted an offence that cannot be found")
 
 
-def _warn_unconverged(diagnostics, method):
+def _warn_unconverged(diagnostics: Diagnostics, method: str) -> None:
     left = int((~diagnostics.converged).sum())
     if left:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""The stationary vector of each sample's Markov chain: Gauss-Seidel in float32, GTH in float64 where that is slow."""
+"""Stationary vector of each sample's Markov chain: Gauss-Seidel in float32, GTH in float64 where that is slow."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from pairloom.pipeline.coupling.sweeps import GROUP, error_left, rate_of, row_pr
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, gather_upper
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
-#: Residual logits beyond this leave float32's range once they are multiplied: such a sample is solved directly.
+#: Products of larger residual logits leave the range of float32: such a sample is solved directly.
 _RANGE = np.float32(60)
-#: Up to so many classes elimination costs no more than the sweeps.
+#: Up to this many classes, elimination costs no more than the sweeps.
 SMALL = 12
-#: A chain that mixes less than this in a step may have classes that hardly communicate. Sweeps from one start then
-#: seem to have settled long before they have: they are run from a second one, and believed if both end in one place.
+#: A chain that mixes less than this per step may have classes that hardly communicate. Sweeps from a single start then
+#: seem to converge long before they do, so they are run from a second start too, and accepted if both agree.
 _MIXING = np.float32(1e-4)
 
 
@@ -22,10 +22,10 @@ def residual_odds(matrix, u, a, F, s):
     """Split the chain into potentials and residuals: M_ij = a_i F_ij / s_j off the diagonal, with F_ij F_ji = 1.
 
     L_ij = u_i - u_j + e_ij, a_i = exp(u_i), F_ij = exp(e_ij) with a zero diagonal, s_j = sum_{i != j} a_i F_ij. The
-    residuals are antisymmetric, so half of the exponentials are reciprocals of the other half, and small, so that
-    float32 holds them whatever the logits.
+    residuals are antisymmetric, so half of the exponentials are reciprocals of the other half. They are small, so that
+    float32 is enough for logits of any size.
 
-    Returns how many |e_ij| are beyond float32's reach.
+    Returns the number of |e_ij| outside the range of float32.
     """
     n = u.shape[0]
     beyond = _ZERO
@@ -34,7 +34,7 @@ def residual_odds(matrix, u, a, F, s):
         logits, odds = matrix[i, i + 1 : n], F[i, i + 1 : n]
         others_u, others_a, others_s = u[i + 1 :], a[i + 1 :], s[i + 1 :]
         u_i, a_i, own = u[i], a[i], _ZERO
-        # Two loops: LLVM gives up on SIMD where it would have to prove that five arrays do not overlap.
+        # Two loops, since LLVM does not vectorise one that uses five arrays which might overlap.
         for j in range(logits.shape[0]):
             e = logits[j] - (u_i - others_u[j])
             beyond += np.float32(abs(e) > _RANGE)
@@ -56,7 +56,7 @@ def mixing(F, a, total, high):
     n = a.shape[0]
     high[:] = total
     for j in range(n):
-        # min_j F_ij / total_j is one over max_j F_ji total_j: an elementwise maximum along rows, which is SIMD.
+        # min_j F_ij / total_j is one over max_j F_ji total_j: an elementwise maximum along rows, which is vectorised.
         row, total_j = F[j, :n], total[j]
         for i in range(n):
             high[i] = max(high[i], row[i] * total_j)
@@ -70,7 +70,7 @@ def mixing(F, a, total, high):
 def gauss_seidel(F, gain, total, x, tol, limit):
     """Sweep x_i <- gain_i sum_j F_ij x_j until p_i = x_i total_i is within the tolerance of its limit.
 
-    Returns sweeps and the estimated error that is left.
+    Returns the number of sweeps and the estimated error.
     """
     n = gain.shape[0]
     products, steps = np.empty(n, np.float32), np.empty(n, np.float32)
@@ -87,7 +87,7 @@ def gauss_seidel(F, gain, total, x, tol, limit):
                 steps[i] = gain[i] * products[i] - x[i]
                 change = max(change, abs(steps[i]) * total[i])
             for i in range(low, high):
-                x[i] = max(x[i] + steps[i], _ZERO)  # rounding of a large fall
+                x[i] = max(x[i] + steps[i], _ZERO)  # a large decrease may round below zero
         mass = _ZERO
         for i in range(n):
             mass += x[i] * total[i]
@@ -104,7 +104,7 @@ def gauss_seidel(F, gain, total, x, tol, limit):
 
 @simd_kernel()
 def chain_of(matrix, chain):
-    """Column j of the chain is the softmax of column j of L, given above the diagonal; in float64, nothing zero."""
+    """Column j of the chain is the softmax of column j of L, of which the upper triangle is given. No entry is zero."""
     n = chain.shape[0]
     for j in range(n):
         highest = 0.0
@@ -151,7 +151,7 @@ def stationary_gth(chain, p):
 
 @simd_kernel()
 def sweep_sample(matrix, u, tol, limit, F, x, vectors, p):
-    """Write p of one sample by sweeps, from the potentials u. Returns sweeps and the error left (inf: unknown)."""
+    """Write p of one sample by sweeps from the potentials u. Returns sweeps and estimated error (inf: unknown)."""
     n = u.shape[0]
     a, s, gain, total, high = vectors
     for i in range(n):
@@ -182,7 +182,8 @@ def sweep_sample(matrix, u, tol, limit, F, x, vectors, p):
 def couple_stratified(L, start, stop, potentials, width, tol, limit, p, iterations, residual):
     """Write p[r], iterations[r] and residual[r] of the samples in [start, stop); rows padded to width.
 
-    A sample that `limit` sweeps do not adopt_plan, or whose residuals leave float32, is solved directly: iterations 0.
+    A sample that does not converge within `limit` sweeps, or whose residuals leave the range of float32, is solved
+    directly, with iterations = 0.
     """
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)

@@ -1,29 +1,29 @@
-"""Passes over the logit tensor L (class, class, sample): checked row sums, and its samples as matrices."""
+"""Passes over the logit tensor L (class, class, sample): checked row sums, and one matrix per sample."""
 
 import numpy as np
 
 from pairloom.pipeline.accelerate import simd_kernel
 
-#: Samples of one stretch of a row: 8 KB in float32. Shorter runs defeat the prefetcher, which stops where a page ends
-#: (N = 200, R = 2000, ms of CPU: 512 samples 52, 1024 36, 2048 18, 4096 21; a plain sum 15).
+#: Samples per stretch of a row: 8 KB in float32. Shorter runs defeat the prefetcher, which stops at the end of a page
+#: (CPU time for N = 200, R = 2000: 512 samples 52 ms, 1024 36 ms, 2048 18 ms, 4096 21 ms; a plain sum 15 ms).
 STRETCH = 2048
-#: Samples whose matrices are held at once: a cache line of float32 logits.
+#: Samples whose matrices are in memory at once: one cache line of float32 logits.
 BLOCK = 16
 
 
 @simd_kernel()
 def row_sums(L, first, last, tol, sums):
-    """Add the pairs of classes [first, last) with later ones to the row sums, and count what is not antisymmetric.
+    """Add the pairs of classes [first, last) with later ones to the row sums, and count entries not antisymmetric.
 
-    Every method needs both, so one pass over memory does both: `normal` is these sums, the iterating methods start
-    from them. The comparison is written so that whatever is not finite counts as an offence: infinity would satisfy
-    |a + b| <= t + t |a|, but subtracted from itself it is NaN, which satisfies nothing.
+    Every method needs both, so one pass over memory does both: `normal` is these sums, and the methods that iterate
+    start from them. The comparison is written so that entries which are not finite count as offences: infinity would
+    satisfy |a + b| <= t + t |a|, but infinity minus infinity is NaN, and every comparison with NaN is false.
 
     Parameters
     ----------
     L : (N, N, R) array
-    first, last : a band of classes. Threads share the work by bands, since half of the samples would be short runs.
-    tol : allowed |L_ij + L_ji| / (1 + |L_ij|)
+    first, last : a band of classes. Threads share the work by bands, since bands of samples would be short runs.
+    tol : largest |L_ij + L_ji| / (1 + |L_ij|)
     sums : (N, R) array, where L_ij is added at i and L_ji at j
 
     Returns
@@ -31,7 +31,7 @@ def row_sums(L, first, last, tol, sums):
     The number of offending pairs of entries.
     """
     n, n_samples = L.shape[0], L.shape[2]
-    offences = np.float32(0)  # as wide as the logits, so that the loop stays SIMD
+    offences = np.float32(0)  # as wide as the logits, so that the loop is vectorised
     for low in range(0, n_samples, STRETCH):
         high = min(low + STRETCH, n_samples)
         for i in range(first, last):
@@ -51,10 +51,10 @@ def row_sums(L, first, last, tol, sums):
 
 @simd_kernel()
 def gather_upper(L, start, stop, matrices):
-    """matrices[k, i, j] = L[i, j, start + k], i < j, for samples before `stop`: a matrix a sample, contiguous along j.
+    """matrices[k, i, j] = L[i, j, start + k], i < j, for samples before `stop`: one matrix per sample, contiguous in j.
 
     The order of the loops is deliberate: the innermost reads are independent cache misses, which overlap. Copying short
-    runs of samples instead takes two to four times as long.
+    runs of samples takes two to four times as long.
     """
     n = L.shape[0]
     for i in range(n):
@@ -79,10 +79,10 @@ def weighted_row_sums(L, weights, start, stop, sums):
 
 @simd_kernel()
 def product_by_sample(matrix, rows, product):
-    """product = matrix @ rows, the last axis of rows being the samples.
+    """product = matrix @ rows, where the last axis of rows are the samples.
 
-    Not a product of BLAS: there the last bits of a sample depend on how many samples stand beside it, so on the slab
-    and on the number of threads.
+    BLAS is not used: with it, the last bits of a sample depend on the number of samples, so on the slab and on the
+    number of threads.
     """
     product[:] = 0
     for i in range(matrix.shape[0]):
@@ -95,7 +95,7 @@ def product_by_sample(matrix, rows, product):
 
 @simd_kernel()
 def count_wins(L, start, stop, wins):
-    """wins[i, r] = how many classes i beats for sample r; a pair at exactly 0 gives half a win to each."""
+    """wins[i, r] = the number of classes that i beats for sample r; a logit of exactly 0 is half a win for each."""
     n = L.shape[0]
     wins[:, start:stop] = 0
     for i in range(n):

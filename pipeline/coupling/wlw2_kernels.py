@@ -1,4 +1,4 @@
-"""The second coupling problem of Wu, Lin and Weng, one sample after the other."""
+"""The second coupling problem of Wu, Lin and Weng, sample by sample."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ from pairloom.pipeline.coupling.sweeps import GROUP, error_left, rate_of, row_pr
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, gather_upper
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
-#: [LW]: LIBSVM holds r_ij to [1e-7, 1 - 1e-7], which is a logit of 16.
+#: [LW]: LIBSVM clips r_ij to [1e-7, 1 - 1e-7], which is a logit of 16.
 CLIP = np.float32(16)
 
 
 @simd_kernel()
 def quadratic_form(matrix, Q, diagonal):
-    """diagonal_i = sum_s r_si^2 and Q_ij = r_ij r_ji off the diagonal (minus the Q of [LW], so nothing is negative)."""
+    """diagonal_i = sum_s r_si^2 and Q_ij = r_ij r_ji off the diagonal (minus the Q of [LW], so none is negative)."""
     n = diagonal.shape[0]
     diagonal[:] = _ZERO
     for i in range(n):
@@ -38,10 +38,10 @@ def quadratic_form(matrix, Q, diagonal):
 def fixed_point(Q, diagonal, p, tol, limit):
     """[LW] p_t <- (sum_{j != t} Q_tj p_j + p'Qp) / Q_tt, normalised: a sum of non-negative terms stays positive.
 
-    Within a sweep p is not normalised: with mass = sum p the last term is p'Qp / mass. p'Qp follows each change
-    instead of being formed again: a step of (f - g) / Q_tt, where g = (Qp)_t, adds (f^2 - g^2) / Q_tt to it.
+    Within a sweep p is not normalised: with mass = sum p the last term is p'Qp / mass. p'Qp is updated with each change
+    instead of being computed again: a step of (f - g) / Q_tt, where g = (Qp)_t, adds (f^2 - g^2) / Q_tt to it.
 
-    Returns sweeps and the estimated error that is left.
+    Returns the number of sweeps and the estimated error.
     """
     n = diagonal.shape[0]
     products, steps, before = np.empty((3, n), np.float32)
@@ -70,8 +70,8 @@ def fixed_point(Q, diagonal, p, tol, limit):
                 steps[t] = step
             for t in range(low, high):
                 p[t] += steps[t]
-        # Normalised before it is compared: where one class wins every pair by the limit, Q_tt is 1e-14, and rounding
-        # moves that class, hence the mass, by any factor, without moving p.
+        # Normalised before it is compared: where one class wins every pair by the clip, Q_tt is 1e-14, and rounding
+        # can change that class, hence the mass, by any factor without changing p.
         change = 0.0
         for t in range(n):
             p[t] = max(p[t] * np.float32(1 / mass), _ZERO)
@@ -87,7 +87,7 @@ def fixed_point(Q, diagonal, p, tol, limit):
 
 @simd_kernel()
 def couple_wlw2(L, start, stop, guess, width, tol, limit, p, iterations, residual):
-    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from guess[r]; rows padded."""
+    """Write p[r], iterations[r] and residual[r] of the samples in [start, stop), from guess[r]; rows are padded."""
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
     Q, x = np.zeros((n, width), np.float32), np.zeros(width, np.float32)

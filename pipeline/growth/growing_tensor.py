@@ -1,4 +1,6 @@
-"""Growing a model: pairs added one after the other, probabilities to be had after each."""
+"""Growing a model: pairs are added one by one, and probabilities are available after each."""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,8 +8,10 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
+from pairloom.graphs.growth_order import NamedCost, PairCost
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.completion.complete import complete_slab, plan_completion
 from pairloom.pipeline.coupling import couple
@@ -17,27 +21,30 @@ from pairloom.pipeline.growth.growing_tensor_kernels import add_edge
 
 
 class GrowingTensor:
-    """The completed logits (N, N, R) of a model graph that grows.
+    """Completed logits (N, N, R) of a model graph that grows.
 
-    The means of completion are kept as running means and the row sums that `normal` needs as running sums, so adding a
-    pair costs O(N R), not the O(N^2 R) of completing anew.
+    The means of completion are updated as running means and the row sums that `normal` needs as running sums, so adding
+    a pair costs O(N R), where completing again would cost O(N^2 R). Shapes: see `pairloom.pipeline`.
 
     Parameters
     ----------
     start : networkx.Graph
-        A model graph of diameter at most two: a star, hubs. Then every pair has a common neighbour from the beginning.
-    edge_logits : (E, R) float32 array
-        In the order of ``graphs.edge_array(start)``.
+        A model graph of diameter at most two, such as a star or hubs, so that every missing pair has a common
+        neighbour from the beginning.
+    edge_logits : (E, R) array
+        Logits of the edges, in the order of ``graphs.edge_array(start)``.
 
     Attributes
     ----------
-    tensor : (N, N, R) float32 array, completed
+    tensor : (N, N, R) float32 array
+        Completed logits.
     trained : (N, N) bool array
+        Adjacency matrix of the graph.
     changed : int
-        How many pairs the last step changed.
+        Number of pairs that the last step changed.
     """
 
-    def __init__(self, start: nx.Graph, edge_logits):
+    def __init__(self, start: nx.Graph, edge_logits: NDArray[np.floating]) -> None:
         if (far := graphs.coverage(start).by_potentials).size:
             i, j = far[0]
             raise ValueError(
@@ -52,10 +59,10 @@ class GrowingTensor:
         adjacency = self.trained.astype(np.int64)
         self._common = adjacency @ adjacency
         self._row_sums = self.tensor.sum(axis=1, dtype=np.float64)
-        self._last: dict[str, np.ndarray] = {}
+        self._last: dict[str, NDArray[np.floating]] = {}
         self.changed = 0
 
-    def add(self, i, j, logits):
+    def add(self, i: int, j: int, logits: ArrayLike) -> None:
         """Add the pair (i, j) with its logits (R,) of i against j."""
         if i == j or self.trained[i, j]:
             raise ValueError(
@@ -64,8 +71,8 @@ class GrowingTensor:
         logits = np.ascontiguousarray(logits, np.float32)
         self.changed = add_edge(self.tensor, self._row_sums, self.trained, self._common, i, j, logits)
 
-    def probabilities(self, method="normal"):
-        """(R, N) probabilities of the model as it is. `normal` costs O(N R), others start from the last."""
+    def probabilities(self, method: str = "normal") -> NDArray[np.floating]:
+        """Probabilities (R, N) of the current model. `normal` costs O(N R), others start from their last result."""
         if method == "normal":
             return softmax(self._row_sums.T / len(self.tensor)).astype(np.float32)
         self._last[method] = couple(self.tensor, method, start=self._last.get(method))
@@ -73,45 +80,70 @@ class GrowingTensor:
 
 
 class GrowthStep(NamedTuple):
-    """A pair that was added, how many pairs there are then, and, where asked for, probabilities and their log loss."""
+    """The pair that was added, the number of pairs after it, and, if requested, probabilities and their log loss."""
 
     pair: tuple[int, int]
     pairs: int
-    probabilities: np.ndarray | None
+    probabilities: NDArray[np.floating] | None
     log_loss: float | None
 
 
 def grow_model(
     start: nx.Graph,
-    logits_of: Callable[[int, int], np.ndarray],
-    cost="uniform",
+    logits_of: Callable[[int, int], NDArray[np.floating]],
+    cost: NamedCost | PairCost = "uniform",
     *,
-    matrix=None,
-    seed=0,
-    method=None,
-    every=1,
-    y=None,
+    matrix: ArrayLike | None = None,
+    seed: int = 0,
+    method: str | None = None,
+    every: int = 1,
+    y: NDArray[np.integer] | None = None,
     budget: GrowthBudget | None = None,
 ) -> Iterator[GrowthStep]:
     """Grow a model from a start graph, the cheapest pair first, and yield after each step [S Algorithm 1].
 
+    Shapes: see `pairloom.pipeline`.
+
     Parameters
     ----------
-    start : networkx.Graph of diameter at most two
+    start : networkx.Graph
+        A model graph of diameter at most two.
     logits_of : callable
-        ``logits_of(i, j)`` are the logits (R,) of class i against j, i < j: of a machine trained just then, or a row
-        of a tensor that was trained before.
-    cost, matrix, seed
-        The order, as in `graphs.grow`.
-    method : str, optional
-        The coupling of the probabilities in each step; None gives none.
-    every : int
-        Probabilities after every so many steps, and after the last that a budget of pairs allows.
-    y : (R,) int array, optional
-        The classes of the samples: steps with probabilities tell their log loss.
-    budget : GrowthBudget, optional
-        How far to grow: pairs, a share of them, seconds, or a plateau of the log loss, for which `every` steps are a
-        wave. By default to the complete graph.
+        ``logits_of(i, j)`` returns the logits (R,) of class i against j, i < j, for example of a machine trained at
+        that moment, or a row of a tensor that was trained before.
+    cost : {"uniform", "confusion", "dprime"} or callable, default="uniform"
+        The order of the pairs, as in `graphs.grow`.
+    matrix : array-like of shape (N, N), default=None
+        Confusion matrix or d' for those two costs, as in `graphs.grow`.
+    seed : int, default=0
+        Seed of the cost "uniform".
+    method : str, default=None
+        Coupling method of the probabilities. With None, steps have no probabilities.
+    every : int, default=1
+        Number of steps between probabilities. The last step that a budget of pairs allows always has them.
+    y : (R,) int array, default=None
+        True classes of the samples. If given, steps with probabilities have a log loss.
+    budget : GrowthBudget, default=None
+        When to stop: a number or share of pairs, seconds, or a plateau of the log loss, where a wave is `every` steps.
+        By default, the model grows to the complete graph.
+
+    Returns
+    -------
+    iterator of GrowthStep
+
+    Raises
+    ------
+    ValueError
+        If the budget has a plateau and `method` or `y` is None, or if `start`, `cost` or `matrix` is not allowed.
+
+    See Also
+    --------
+    pairloom.graphs.grow : the order of the pairs.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------
@@ -130,18 +162,28 @@ def grow_model(
     )
 
 
-def _steps(start, logits_of, order, method, every, y, budget):
-    """The steps of `grow_model`, whose arguments are right."""
+def _steps(
+    start: nx.Graph,
+    logits_of: Callable[[int, int], NDArray[np.floating]],
+    order: Iterator[tuple[int, int]],
+    method: str | None,
+    every: int,
+    y: NDArray[np.integer] | None,
+    budget: GrowthBudget,
+) -> Iterator[GrowthStep]:
+    """Yield the steps of `grow_model`, which has checked the arguments."""
     edges = graphs.edge_array(start)
     model = GrowingTensor(start, np.array([logits_of(i, j) for i, j in edges.tolist()], np.float32))
-    n, began, losses = len(start), time.monotonic(), []
+    n, began = len(start), time.monotonic()
+    losses: list[float] = []
     most = budget.most_pairs(n)
     for pairs, (i, j) in enumerate(order, start=len(edges) + 1):
         if budget.spent(n, pairs - 1, time.monotonic() - began, losses) is not None:
             return
         model.add(i, j, logits_of(i, j))
-        wanted = method is not None and ((pairs - len(edges)) % every == 0 or pairs == most)
-        p = model.probabilities(method) if wanted else None
-        if wanted and y is not None:
-            losses.append(mean_log_loss(p, y))
-        yield GrowthStep((i, j), pairs, p, losses[-1] if wanted and y is not None else None)
+        due = (pairs - len(edges)) % every == 0 or pairs == most
+        p = model.probabilities(method) if due and method is not None else None
+        loss = mean_log_loss(p, y) if p is not None and y is not None else None
+        if loss is not None:
+            losses.append(loss)
+        yield GrowthStep((i, j), pairs, p, loss)

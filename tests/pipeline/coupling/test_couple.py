@@ -322,7 +322,7 @@ class TestChecks:
     def test_logits_whose_sums_overflow(self, method):
         logits = np.zeros((5, 5, 2), np.float32)
         logits[1, 2:, 1], logits[2:, 1, 1] = 3e38, -3e38
-        with pytest.raises(ValueError, match=r"sums that float32 holds, L\[1, :, 1\]"):
+        with pytest.raises(ValueError, match=r"within the range of float32, got inf for L\[1, :, 1\]\.$"):
             couple(logits, method)
 
     @pytest.mark.parametrize("shape", [(3, 3), (3, 4, 2), (1, 1, 5), (0, 0, 0), (2, 2, 2, 2)])
@@ -359,7 +359,8 @@ class TestChecks:
     @pytest.mark.parametrize("method", ["wlw2", "stratified", "vote"])
     def test_weights_of_a_method_that_has_none(self, method):
         with pytest.raises(
-            ValueError, match=f"weights are for the methods normal and bradley_terry, got method '{method}'"
+            ValueError,
+            match=f"weights must be None unless method is normal or bradley_terry, got weights for method '{method}'",
         ):
             couple(np.zeros((2, 2, 1)), method, np.ones((2, 2)))
 
