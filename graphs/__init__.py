@@ -1,9 +1,12 @@
 """Which pairs of classes to train: model graphs over the classes.
 
 A model graph has the classes 0..n-1 as nodes and the trained pairs as edges. Builders return a networkx.Graph
-whose ``graph.graph`` says how it was built; `build` finds a builder by the name of its family.
+whose ``graph.graph`` records how it was built; `build` calls a builder by the name of its family.
 
-References are to [S], Bridging performance gap between minimal and maximal SVM models.
+References
+----------
+.. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+   https://github.com/ondrej-such/svm3
 """
 
 from .bipartite import bipartite

@@ -13,22 +13,41 @@ __all__ = ["bipartite"]
 
 
 def bipartite(n: SupportsIndex, hubs: SupportsIndex | Iterable[SupportsIndex]) -> nx.Graph:
-    """Return K(d, n - d) on the classes 0..n-1; two hubs are not joined, nor are two others.
+    """Return K(d, n - d) on the classes 0..n-1; two hubs are not joined, nor are two other classes.
 
     Its diameter is at most two, so every missing pair is completed through common neighbours: two hubs
-    through all the others, two others through all the hubs. It beats a grown graph with as many pairs
-    [S Figure 6].
+    through all other classes, two other classes through all hubs. It is more accurate than a grown graph with
+    the same number of pairs [S Figure 6].
 
     Parameters
     ----------
     n : int
         Number of classes, at least 2.
     hubs : int or iterable of int
-        How many hubs, d: the classes 0..d-1; or the hubs themselves. At least 1, at most n - 1.
+        Either the number of hubs d, which are then the classes 0..d-1, or the hubs themselves. At least 1, at
+        most n - 1 hubs.
 
     Returns
     -------
     networkx.Graph
+        With d (n - d) edges.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not of an integer type.
+    ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    star : K(1, n - 1).
+    hub_neighbours : hubs that are also joined to each other, and pairs of near classes.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------

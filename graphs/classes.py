@@ -1,4 +1,4 @@
-"""Classes as arguments of a builder: how many, which one, which ones."""
+"""Checks of the arguments of a builder: a number of classes, one class, several classes."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -25,11 +25,13 @@ def check_count(
     owner, name : str
         The function and its parameter, for the message.
     value : int
-        Any integer type; a float is refused, even a whole one.
-    least, most : int
-        The allowed range, both ends included; no upper end where `most` is None.
-    most_is : str, optional
-        What `most` is, where the number alone would not say: ``"n - 1"``.
+        Of any integer type. Floats are not accepted, even 2.0.
+    least : int
+        The smallest allowed value.
+    most : int, default=None
+        The largest allowed value. None means no limit.
+    most_is : str, default=None
+        The meaning of `most`, for the message, such as ``"n - 1"``.
 
     Examples
     --------

@@ -12,7 +12,7 @@ __all__ = ["complete"]
 
 
 def complete(n: SupportsIndex) -> nx.Graph:
-    """Return the complete graph: all n (n - 1) / 2 pairs, so nothing is left to be completed.
+    """Return the complete graph: all n (n - 1) / 2 pairs, so no pair needs to be completed.
 
     Parameters
     ----------
@@ -22,6 +22,18 @@ def complete(n: SupportsIndex) -> nx.Graph:
     Returns
     -------
     networkx.Graph
+        With n (n - 1) / 2 edges.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not of an integer type.
+    ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    hub_neighbours : far fewer pairs, chosen by the distances between the classes.
 
     Examples
     --------

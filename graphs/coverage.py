@@ -16,20 +16,25 @@ __all__ = ["Coverage", "coverage"]
 # Comparing arrays field by field has no single truth value, so equality stays identity.
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The pairs of classes by the way their odds are found.
+    """The pairs of classes by the way their odds are computed.
+
+    In all three arrays, i < j and the rows are sorted.
 
     Attributes
     ----------
-    trained : ndarray of shape (E, 2)
-        Distance 1: a machine of their own.
-    through_common_neighbours : ndarray of shape (M, 2)
+    trained : (E, 2) int64 array
+        Distance 1: pairs with machines of their own.
+    through_common_neighbours : (M, 2) int64 array
         Distance 2: the mean over the classes joined to both [S eq. 4, 5].
-    by_potentials : ndarray of shape (P, 2)
-        Distance 3 or more: no such class, so a least-squares potential over the whole graph.
+    by_potentials : (P, 2) int64 array
+        Distance 3 or more: there is no such class, so least-squares potentials over the whole graph are used.
     diameter : int
         The largest distance.
 
-    In all three, i < j and the rows are sorted.
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
     """
 
     trained: NDArray[np.int64]
@@ -39,7 +44,7 @@ class Coverage:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many pairs there are of each kind."""
+        """Number of pairs of each kind."""
         return {
             "trained": len(self.trained),
             "through common neighbours": len(self.through_common_neighbours),
@@ -68,6 +73,16 @@ def coverage(graph: nx.Graph) -> Coverage:
     Returns
     -------
     Coverage
+        The pairs of each kind, and the diameter.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `graph` is not a model graph: see `check_model_graph`.
+
+    See Also
+    --------
+    pairloom.complete_logits : completes the logits.
 
     Examples
     --------
@@ -82,8 +97,8 @@ def coverage(graph: nx.Graph) -> Coverage:
     """
     check_model_graph(graph)
     trained = edge_array(graph)
-    # At 1000 classes the dense product takes 0.02 s whatever the graph, a sparse one up to 2 s. Single
-    # precision will do: sums of ones below 2**24 are exact.
+    # At 1000 classes the dense product takes 0.02 s for any graph, a sparse one up to 2 s. Single precision is
+    # enough: sums of ones below 2**24 are exact.
     A = np.zeros((len(graph), len(graph)), dtype=np.float32)
     A[trained[:, 0], trained[:, 1]] = A[trained[:, 1], trained[:, 0]] = 1
     missing = np.triu(A == 0, 1)

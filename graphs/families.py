@@ -1,4 +1,4 @@
-"""The families of graphs by name, as a configuration asks for them."""
+"""The families of graphs by name, for use in configurations."""
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
@@ -18,6 +18,7 @@ from .trees import path, spanning_tree, star, star_of_least_distance, tree
 __all__ = ["FAMILIES", "build", "needs_distances"]
 
 _TREES = (star, path, tree, spanning_tree, star_of_least_distance)
+#: The builder of each family, by name. Read-only.
 FAMILIES: Mapping[str, Callable[..., nx.Graph]] = MappingProxyType(
     {b.__name__: b for b in (*_TREES, bipartite, complete, hub_neighbours, grown)}
 )
@@ -31,13 +32,25 @@ def build(family: str, n: SupportsIndex, **parameters: Any) -> nx.Graph:
     family : str
         A name in `FAMILIES`.
     n : int
-        Number of classes. A family that sees it in its parameters (distances, parents) must agree with it.
+        Number of classes, at least 1. Parameters that imply a number of classes (distances, parents) must agree.
     **parameters
-        What the family's function takes.
+        Parameters of the family's builder, except n.
 
     Returns
     -------
     networkx.Graph
+        The graph that the builder returns.
+
+    Raises
+    ------
+    ValueError
+        If `family` is unknown, or a parameter is unknown, missing or not allowed.
+    TypeError
+        If an integer parameter is not of an integer type.
+
+    See Also
+    --------
+    needs_distances : whether a family is built from distances.
 
     Examples
     --------
@@ -46,11 +59,12 @@ def build(family: str, n: SupportsIndex, **parameters: Any) -> nx.Graph:
     >>> build("bipartit", 5, hubs=2)
     Traceback (most recent call last):
         ...
-    ValueError: build: unknown family 'bipartit'. Did you mean 'bipartite'?
+    ValueError: build: family must be one of 'star', 'path', 'tree', 'spanning_tree', 'star_of_least_distance', \
+'bipartite', 'complete', 'hub_neighbours', 'grown', got 'bipartit'. Did you mean 'bipartite'?
     >>> build("spanning_tree", 5)
     Traceback (most recent call last):
         ...
-    ValueError: build: family 'spanning_tree' needs distances.
+    ValueError: build: distances must be given for family 'spanning_tree', got none.
     """
     builder = _builder(family, "build")
     accepted = _accepted(builder)
@@ -62,7 +76,7 @@ def build(family: str, n: SupportsIndex, **parameters: Any) -> nx.Graph:
         )
     required = [name for name, parameter in accepted.items() if parameter.default is Parameter.empty]
     if absent := [name for name in required if name not in parameters]:
-        raise ValueError(f"build: family {family!r} needs {' and '.join(absent)}.")
+        raise ValueError(f"build: {' and '.join(absent)} must be given for family {family!r}, got none.")
     graph = builder(n, **parameters) if "n" in signature(builder).parameters else builder(**parameters)
     if len(graph) != n:
         raise ValueError(
@@ -74,6 +88,20 @@ def build(family: str, n: SupportsIndex, **parameters: Any) -> nx.Graph:
 def needs_distances(family: str) -> bool:
     """Return whether a family, given by name, is built from the distances between the classes.
 
+    Parameters
+    ----------
+    family : str
+        A name in `FAMILIES`.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ValueError
+        If `family` is unknown.
+
     Examples
     --------
     >>> [family for family in FAMILIES if needs_distances(family)]
@@ -84,11 +112,13 @@ def needs_distances(family: str) -> bool:
 
 def _builder(family: str, owner: str) -> Callable[..., nx.Graph]:
     if family not in FAMILIES:
-        hint = did_you_mean(family, FAMILIES) or f" Known are {listed(FAMILIES, most=len(FAMILIES))}."
-        raise ValueError(f"{owner}: unknown family {quoted(family)}.{hint}")
+        known = listed(FAMILIES, most=len(FAMILIES))
+        raise ValueError(
+            f"{owner}: family must be one of {known}, got {quoted(family)}.{did_you_mean(family, FAMILIES)}"
+        )
     return FAMILIES[family]
 
 
 def _accepted(builder: Callable[..., nx.Graph]) -> dict[str, Parameter]:
-    """Return what a builder takes beside the number of classes."""
+    """Return the parameters of a builder, except the number of classes."""
     return {name: p for name, p in signature(builder).parameters.items() if name != "n"}

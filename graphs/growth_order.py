@@ -1,4 +1,4 @@
-"""Growing a model: in which order the missing pairs are added to a start graph [S Algorithm 1]."""
+"""Growing a model: the order in which missing pairs are added to a start graph [S Algorithm 1]."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -27,28 +27,46 @@ def grow(
     matrix: ArrayLike | None = None,
     seed: int = 0,
 ) -> Iterator[tuple[int, int]]:
-    """Return the pairs missing in `start`, the cheapest first; of equal costs the first (i, j), i < j.
+    """Return the pairs missing in `start`, the cheapest first; ties are broken by (i, j), i < j.
 
-    The order is settled before the first pair is returned, so `start` may be grown on the way. A pair has one
-    cost whatever the start is: growing from a larger start gives the same order with fewer pairs.
+    The order is computed before the first pair is returned, so `start` may be changed during the iteration. The
+    cost of a pair does not depend on the start: a larger start gives the same order with fewer pairs
+    [S Algorithm 1].
 
     Parameters
     ----------
     start : networkx.Graph
         A model graph: connected, on 0..n-1.
-    cost : {"uniform", "confusion", "dprime"} or callable
+    cost : {"uniform", "confusion", "dprime"} or callable, default="uniform"
         - "uniform": random, every order equally likely;
-        - "confusion": the most confused first, by the mean of the two entries of a confusion matrix;
-        - "dprime": the least d' first;
-        - a function of (i, j), i < j, called once for each missing pair: its least value first.
-    matrix : array-like of shape (n, n), optional
-        The confusion matrix (counts or rates, of another model) or the d' of the pairs, for those two costs.
-    seed : int
-        For "uniform".
+        - "confusion": the most confused pair first, by the mean of the two entries of a confusion matrix;
+        - "dprime": the smallest d' first;
+        - a function of (i, j), i < j, called once per missing pair: its smallest value first.
+    matrix : array-like of shape (n, n), default=None
+        The confusion matrix (counts or rates, of another model) or the d' of the pairs. Required for those two
+        costs, not allowed for "uniform".
+    seed : int, default=0
+        Seed of the random order of "uniform", at least 0.
 
     Returns
     -------
     iterator of (int, int)
+        The missing pairs (i, j), i < j.
+
+    Raises
+    ------
+    ValueError
+        If `cost` is unknown or NaN for a pair, if `matrix` does not fit the cost and the classes, or if `start` is
+        not a model graph.
+
+    See Also
+    --------
+    grown : the graph after a number of pairs.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------
@@ -82,22 +100,44 @@ def grown(
     matrix: ArrayLike | None = None,
     seed: int = 0,
 ) -> nx.Graph:
-    """Return a star grown to a number of pairs.
+    """Return a star grown to a number of pairs [S Algorithm 1].
 
     Parameters
     ----------
     n : int
         Number of classes, at least 2.
     edges : int
-        Number of pairs in the end: at least n - 1, which is the star, at most n (n - 1) / 2.
-    cost, matrix, seed
+        Number of pairs of the result: at least n - 1, which is the star, at most n (n - 1) / 2.
+    cost : {"uniform", "confusion", "dprime"}, default="uniform"
         The order in which pairs are added, as in `grow`.
-    centre : int
+    centre : int, default=0
         The class in the middle of the star.
+    matrix : array-like of shape (n, n), default=None
+        The confusion matrix or the d' of the pairs, as in `grow`.
+    seed : int, default=0
+        Seed of the random order of "uniform", at least 0.
 
     Returns
     -------
     networkx.Graph
+        With `edges` edges.
+
+    Raises
+    ------
+    TypeError
+        If an integer parameter is not of an integer type.
+    ValueError
+        If a parameter is out of range or `matrix` does not fit the cost.
+
+    See Also
+    --------
+    grow : the order of the pairs, for any start graph.
+    star : the graph at the start.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------
@@ -133,7 +173,7 @@ def _check_name(cost: object, owner: str, otherwise: str) -> None:
 
 
 def _cost_matrix(cost: str, n: int, matrix: ArrayLike | None, seed: int) -> NDArray[np.float64]:
-    """Return what each pair costs, shape (n, n)."""
+    """Return the cost of each pair, shape (n, n)."""
     if cost == "uniform":
         if matrix is not None:
             raise ValueError("grow: matrix must be None for the cost 'uniform', got a matrix.")

@@ -1,4 +1,4 @@
-"""How classes and other names are written in messages: quoted, shortened, and with the nearest known one."""
+"""Classes and other names in messages: quoted, shortened, and with the nearest known name."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ __all__ = ["did_you_mean", "listed", "quoted"]
 
 
 def quoted(label: object) -> str:
-    """Return a label as its owner wrote it.
+    """Return a label as the user wrote it.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def quoted(label: object) -> str:
 
 
 def listed(labels: Iterable[object], most: int = 5) -> str:
-    """Return labels separated by commas, those after the first `most` as a number.
+    """Return labels separated by commas: the first `most`, and the number of the others.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def listed(labels: Iterable[object], most: int = 5) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Return a question naming the known name nearest to `name`, empty where none is near.
+    """Return a question with the known name nearest to `name`, or an empty string if none is near.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The model graph: its nodes are the classes 0..n-1, its edges the pairs of classes to train.
 
-A model graph is simple, undirected and connected, over at least two classes. Connected, because the odds of
-two classes are known only along a path of trained pairs [S 3, 4].
+A model graph is simple, undirected and connected, over at least two classes. It must be connected because the
+odds of two classes are known only along a path of trained pairs [S 3, 4].
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,8 +20,24 @@ __all__ = ["check_model_graph", "edge_array", "model_graph", "relabel_to_indices
 def model_graph(n: int, pairs: Iterable[Sequence[int]], family: str, /, **parameters: Any) -> nx.Graph:
     """Return the graph on 0..n-1 with these pairs as edges, labelled with the call that builds it.
 
-    The label, ``graph.graph``, holds JSON-able values only: ``build(**graph.graph)`` builds the graph again,
-    given the matrix, where the family takes one.
+    The label, ``graph.graph``, has only values that JSON can represent. ``build(**graph.graph)`` builds the graph
+    again; families with a matrix need the matrix too.
+
+    Parameters
+    ----------
+    n : int
+        Number of classes.
+    pairs : iterable of (int, int)
+        The edges.
+    family : str
+        Name of the family.
+    **parameters
+        Parameters of the family's builder.
+
+    Returns
+    -------
+    networkx.Graph
+        Not checked: see `check_model_graph`.
 
     Examples
     --------
@@ -38,7 +54,7 @@ def model_graph(n: int, pairs: Iterable[Sequence[int]], family: str, /, **parame
 def edge_array(graph: nx.Graph) -> NDArray[np.int64]:
     """Return the pairs (i, j), i < j, of a graph on 0..n-1, sorted lexicographically.
 
-    This is the one order of edges: a machine is found by its row here, however the graph was built.
+    All per-edge arrays of the package are in this order, which does not depend on how the graph was built.
 
     Parameters
     ----------
@@ -47,7 +63,17 @@ def edge_array(graph: nx.Graph) -> NDArray[np.int64]:
 
     Returns
     -------
-    ndarray of int64, shape (E, 2)
+    (E, 2) int64 array
+        The pairs, i < j.
+
+    Raises
+    ------
+    ValueError
+        If the nodes are not 0..n-1.
+
+    See Also
+    --------
+    relabel_to_indices : from class labels to 0..n-1.
 
     Examples
     --------
@@ -71,17 +97,22 @@ def check_model_graph(
     Parameters
     ----------
     graph : networkx.Graph
-    n_classes : int, optional
-        How many classes there are; by default as many as there are names, or nodes.
-    class_names : sequence, optional
-        The name of each class, for the messages.
+        The graph to check.
+    n_classes : int, default=None
+        Number of classes. By default, the number of names if they are given, else of nodes.
+    class_names : sequence, default=None
+        Name per class, for the messages.
 
     Raises
     ------
     TypeError
         If `graph` is not a graph, is directed, or may have parallel edges.
     ValueError
-        Otherwise; the message names the classes, or the components.
+        In all other cases; the message names the classes or the components.
+
+    See Also
+    --------
+    relabel_to_indices : from class labels to 0..n-1.
 
     Examples
     --------
@@ -112,18 +143,30 @@ def check_model_graph(
 
 
 def relabel_to_indices(graph: nx.Graph, classes: Sequence[object]) -> nx.Graph:
-    """Return a graph over class labels as the same graph over 0..n-1.
+    """Return a copy of a graph over class labels, with the nodes 0..n-1.
 
     Parameters
     ----------
     graph : networkx.Graph
-        Its nodes are the labels, each class once. Attributes of the graph and of its edges are kept.
+        Its nodes are the labels, each class once.
     classes : sequence of length n
         The labels in order: ``classes[i]`` becomes i.
 
     Returns
     -------
     networkx.Graph
+        A new graph. Attributes of the graph and of its edges are kept.
+
+    Raises
+    ------
+    TypeError
+        If `graph` is not an undirected graph without parallel edges.
+    ValueError
+        If the labels are not distinct, or are not the nodes.
+
+    See Also
+    --------
+    check_model_graph : checks the result.
 
     Examples
     --------
@@ -148,7 +191,7 @@ def relabel_to_indices(graph: nx.Graph, classes: Sequence[object]) -> nx.Graph:
             f"{owner}: every node must be a class, got {listed(unknown)}.{did_you_mean(unknown[0], position)}"
         )
     if missing := [label for label in classes if label not in graph]:
-        raise ValueError(f"{owner}: every class must be a node, graph has no {listed(missing)}.")
+        raise ValueError(f"{owner}: every class must be a node, got a graph without {listed(missing)}.")
     relabelled = nx.Graph()
     relabelled.graph.update(graph.graph)
     relabelled.add_nodes_from(range(len(position)))
@@ -174,9 +217,11 @@ def _number_of_classes(graph: nx.Graph, n_classes: int | None, class_names: Sequ
 def _check_nodes(graph: nx.Graph, n: int, class_names: Sequence[object] | None, owner: str) -> None:
     if missing := [node for node in range(n) if node not in graph]:
         named = _named(missing, class_names)
-        # Labels in place of numbers are the likeliest mistake here, so the message shows the way out.
+        # Labels instead of numbers are the likeliest mistake here, so the message says how to map them.
         hint = _label_hint(graph)
-        raise ValueError(f"{owner}: nodes must be the classes 0..{n - 1}, {listed(named)} missing.{hint}")
+        raise ValueError(
+            f"{owner}: nodes must be the classes 0..{n - 1}, got a graph without {listed(named)}.{hint}"
+        )
     if len(graph) > n:
         extra = [node for node in graph if node not in range(n)]
         raise ValueError(f"{owner}: nodes must be the classes 0..{n - 1}, got also {listed(extra)}.")

@@ -1,4 +1,4 @@
-"""Matrices with one number for each pair of classes: distances, confusions."""
+"""Matrices with one number per pair of classes: distances, confusions."""
 
 from typing import Any
 
@@ -19,10 +19,22 @@ def check_pair_matrix(
     Parameters
     ----------
     matrix : array-like of shape (n, n)
-    n : int, optional
-        The number of classes the matrix must have; any number of at least one where it is not given.
-    owner, name : str
-        The function and its parameter, for the message.
+        The matrix to check.
+    n : int, default=None
+        Required number of classes. By default, any number of at least 1.
+    owner : str, default="check_pair_matrix"
+        The function, for the message.
+    name : str, default="matrix"
+        Its parameter, for the message.
+
+    Returns
+    -------
+    (n, n) float64 array
+
+    Raises
+    ------
+    ValueError
+        If the matrix has the wrong shape, or an entry is not finite or is negative.
 
     Examples
     --------
@@ -37,7 +49,9 @@ def check_pair_matrix(
             f"{owner}: {name} must be a square matrix over the classes, got shape {values.shape}."
         )
     if n is not None and len(values) != n:
-        raise ValueError(f"{owner}: {name} must be of shape ({n}, {n}), one row a class, got {values.shape}.")
+        raise ValueError(
+            f"{owner}: {name} must be of shape ({n}, {n}), one row per class, got {values.shape}."
+        )
     for requirement, fails in (("finite", ~np.isfinite(values)), ("non-negative", values < 0)):
         if fails.any():
             i, j = _first(fails)
@@ -51,20 +65,32 @@ def check_distances(
     """Return a matrix of distances between classes as a new float64 array, or raise.
 
     Distances are finite, non-negative and symmetric, and zero on the diagonal; two classes may be at
-    distance zero. Rounding (one millionth of the largest distance) is forgiven and removed: the array
-    returned is exactly symmetric.
+    distance zero. Rounding errors, up to one millionth of the largest distance, are accepted and removed.
 
     Parameters
     ----------
     distances : array-like of shape (n, n)
-    n : int, optional
-        The number of classes the matrix must have.
-    owner, name : str
-        The function and its parameter, for the message.
+        The matrix to check.
+    n : int, default=None
+        Required number of classes. By default, any number of at least 1.
+    owner : str, default="check_distances"
+        The function, for the message.
+    name : str, default="distances"
+        Its parameter, for the message.
 
     Returns
     -------
-    ndarray of shape (n, n)
+    (n, n) float64 array
+        A new array, exactly symmetric, with zeros on the diagonal.
+
+    Raises
+    ------
+    ValueError
+        If the matrix has the wrong shape or is not a matrix of distances; the message names the first entry.
+
+    See Also
+    --------
+    spanning_tree, star_of_least_distance, hub_neighbours : graphs built from distances.
 
     Examples
     --------

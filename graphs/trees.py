@@ -1,7 +1,7 @@
-"""Trees: the fewest pairs that join all the classes, n - 1 of them.
+"""Trees: the smallest model graphs, with n - 1 pairs.
 
-Two findings about trees [S 3, 4]: metrical, that pairs of near classes make better models, and topological,
-that a small diameter does: a star beats a path.
+Two findings about trees [S 3, 4]: pairs of near classes make better models (metrical), and so does a small
+diameter (topological): a star is better than a path.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,25 @@ def star(n: SupportsIndex, centre: SupportsIndex = 0) -> nx.Graph:
     ----------
     n : int
         Number of classes, at least 1.
-    centre : int
+    centre : int, default=0
         The class in the middle.
 
     Returns
     -------
     networkx.Graph
+        With n - 1 edges and a diameter of at most two.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not of an integer type.
+    ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    star_of_least_distance : chooses the centre by the distances between the classes.
+    bipartite : several classes in the middle.
 
     Examples
     --------
@@ -56,6 +69,14 @@ def path(n: SupportsIndex) -> nx.Graph:
     Returns
     -------
     networkx.Graph
+        With n - 1 edges and a diameter of n - 1.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not of an integer type.
+    ValueError
+        If a parameter is out of range.
 
     Examples
     --------
@@ -72,12 +93,20 @@ def tree(parents: Sequence[SupportsIndex]) -> nx.Graph:
     Parameters
     ----------
     parents : sequence of int, length n
-        ``parents[i]`` is the parent of class i, and -1 for the one class that has none, the root. (-1 and not
-        None, so that an integer array or a TOML list can say it.) A parent need not come before its children.
+        ``parents[i]`` is the parent of class i, and -1 for the root, the only class without a parent. (-1 and
+        not None, so that an integer array or a TOML list can be used.) A parent need not come before its children.
 
     Returns
     -------
     networkx.Graph
+        With n - 1 edges.
+
+    Raises
+    ------
+    TypeError
+        If a parent is not of an integer type.
+    ValueError
+        If there is not exactly one root, a parent is not a class, or the parents form a cycle.
 
     Examples
     --------
@@ -91,24 +120,31 @@ def tree(parents: Sequence[SupportsIndex]) -> nx.Graph:
         got = f"{len(roots)} ({listed(roots)})" if roots else "none"
         raise ValueError(f"tree: parents must have -1 for exactly one class, the root, got {got}.")
     graph = model_graph(n, ((above[i], i) for i in range(n) if i != roots[0]), "tree", parents=above)
-    # One root and n - 1 parents make a tree exactly when nothing goes round in a circle away from the root.
+    # One root and n - 1 parents are a tree if and only if there is no cycle away from the root.
     if astray := sorted(set(graph) - nx.node_connected_component(graph, roots[0])):
         raise ValueError(
             f"tree: following parents from every class must end at the root {roots[0]}, "
-            f"got a circle from {listed(astray)}."
+            f"got a cycle from {listed(astray)}."
         )
     return graph
 
 
 def five_vertex_trees() -> dict[str, nx.Graph]:
-    """Return the three trees on five vertices under their names in [S Table 4].
+    """Return the three trees on five vertices, with their names in [S Table 4].
 
     Up to isomorphism there are no others: G2 is the star K(1, 4), G4 the path, and G3 the fork between them,
-    with degrees 3, 2, 1, 1, 1. Their diameters are 2, 3 and 4, and the paper's errors grow in that order.
+    with degrees 3, 2, 1, 1, 1. Their diameters are 2, 3 and 4, and the errors in the paper increase in that
+    order.
 
     Returns
     -------
     dict of str to networkx.Graph
+        G2, G3 and G4.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------
@@ -122,9 +158,9 @@ def five_vertex_trees() -> dict[str, nx.Graph]:
 
 
 def spanning_tree(distances: ArrayLike) -> nx.Graph:
-    """Return the minimum spanning tree: the tree with the least sum of distances over its pairs [S 3, 4].
+    """Return the minimum spanning tree: the tree with the smallest sum of distances over its pairs [S 3, 4].
 
-    Among equal distances the pair (i, j), i < j, that comes first is preferred, so the tree is unique.
+    Of equal distances, the first pair (i, j), i < j, is preferred, so the tree is unique.
 
     Parameters
     ----------
@@ -134,6 +170,21 @@ def spanning_tree(distances: ArrayLike) -> nx.Graph:
     Returns
     -------
     networkx.Graph
+        With n - 1 edges.
+
+    Raises
+    ------
+    ValueError
+        If `distances` are not distances: see `check_distances`.
+
+    See Also
+    --------
+    star_of_least_distance : the smallest sum of distances among stars.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------
@@ -142,8 +193,8 @@ def spanning_tree(distances: ArrayLike) -> nx.Graph:
     """
     d = check_distances(distances, owner="spanning_tree")
     i, j = np.triu_indices(len(d), 1)
-    # The tree depends on the order of the distances only. Ranks keep it, break its ties, and are never zero,
-    # which SciPy would take for a missing pair.
+    # The tree depends only on the order of the distances. Ranks keep the order, break ties, and are never zero,
+    # which SciPy would treat as a missing pair.
     rank = np.empty(len(i))
     rank[np.argsort(d[i, j], kind="stable")] = np.arange(1, len(i) + 1)
     chosen = minimum_spanning_tree(coo_array((rank, (i, j)), shape=d.shape)).nonzero()
@@ -151,10 +202,10 @@ def spanning_tree(distances: ArrayLike) -> nx.Graph:
 
 
 def star_of_least_distance(distances: ArrayLike) -> nx.Graph:
-    """Return the star with the least sum of distances over its pairs [S 3, 4].
+    """Return the star with the smallest sum of distances over its pairs [S 3, 4].
 
-    Its centre is the class with the least sum of distances to the others, the first of those where several
-    have it. Of all trees of diameter two this one follows the metrical finding best.
+    Its centre is the class with the smallest sum of distances to the others; of equal sums, the first. It has
+    the nearest pairs of all trees with diameter two.
 
     Parameters
     ----------
@@ -164,6 +215,23 @@ def star_of_least_distance(distances: ArrayLike) -> nx.Graph:
     Returns
     -------
     networkx.Graph
+        With n - 1 edges and a diameter of at most two.
+
+    Raises
+    ------
+    ValueError
+        If `distances` are not distances: see `check_distances`.
+
+    See Also
+    --------
+    star : a star with a given centre.
+    spanning_tree : the smallest sum of distances among all trees.
+    hub_neighbours : several hubs, and pairs of near classes.
+
+    References
+    ----------
+    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+       https://github.com/ondrej-such/svm3
 
     Examples
     --------

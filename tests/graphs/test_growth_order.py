@@ -141,7 +141,7 @@ def test_grown_graphs_are_nested():
         ),
         (
             lambda: graphs.grow(graphs.star(3), "confusion", matrix=np.zeros((4, 4))),
-            "grow: matrix must be of shape (3, 3), one row a class, got (4, 4).",
+            "grow: matrix must be of shape (3, 3), one row per class, got (4, 4).",
         ),
         (
             lambda: graphs.grow(graphs.star(3), "dprime", matrix=[[0, 1, 2], [1, 0, 3], [2, 5, 0]]),

@@ -24,7 +24,8 @@ def test_edge_array_does_not_depend_on_how_the_graph_was_built(random, n):
 def test_edge_array_refuses_labels():
     # '0' and '1' would turn into numbers without a word.
     with pytest.raises(
-        ValueError, match=r"^edge_array: nodes must be the classes 0\.\.1, 0, 1 missing\. Map labels"
+        ValueError,
+        match=r"^edge_array: nodes must be the classes 0\.\.1, got a graph without 0, 1\. Map labels",
     ):
         graphs.edge_array(nx.Graph([("0", "1")]))
 
@@ -58,14 +59,14 @@ def test_only_simple_undirected_graphs_pass(graph):
     [
         (graphs.star(1), {}, "must have at least 2 classes, got 1."),
         (nx.Graph(), {}, "must have at least 2 classes, got 0."),
-        (graphs.star(3), {"n_classes": 5}, "nodes must be the classes 0..4, 3, 4 missing."),
-        (graphs.star(3), {"class_names": PETS}, "nodes must be the classes 0..3, 'owl' missing."),
+        (graphs.star(3), {"n_classes": 5}, "nodes must be the classes 0..4, got a graph without 3, 4."),
+        (graphs.star(3), {"class_names": PETS}, "nodes must be the classes 0..3, got a graph without 'owl'."),
         (graphs.star(5), {"n_classes": 3}, "nodes must be the classes 0..2, got also 3, 4."),
-        (nx.Graph([(1, 2)]), {}, "nodes must be the classes 0..1, 0 missing."),
+        (nx.Graph([(1, 2)]), {}, "nodes must be the classes 0..1, got a graph without 0."),
         (
             nx.Graph([("cat", "dog"), ("dog", "owl")]),
             {},
-            "nodes must be the classes 0..2, 0, 1, 2 missing. "
+            "nodes must be the classes 0..2, got a graph without 0, 1, 2. "
             "Map labels such as 'cat', 'dog' and 1 more with relabel_to_indices.",
         ),
         (nx.Graph([(0, 1), (1, 1)]), {}, "must not join a class to itself, got 1."),
@@ -133,7 +134,7 @@ def test_relabelling_keeps_the_data_of_edges_and_leaves_the_original_alone():
     [
         (["cat", "dogs", "owl"], "every node must be a class, got 'dog'. Did you mean 'dogs'?"),
         (["cat", "owl"], "every node must be a class, got 'dog'."),
-        (["cat", "dog", "owl", "gar"], "every class must be a node, graph has no 'gar'."),
+        (["cat", "dog", "owl", "gar"], "every class must be a node, got a graph without 'gar'."),
         (["cat", "dog", "owl", "cat"], "classes must be distinct, got 'cat' more than once."),
     ],
 )

@@ -61,5 +61,5 @@ def test_distances_may_all_be_zero():
 
 
 def test_number_of_classes():
-    with pytest.raises(ValueError, match=r"must be of shape \(5, 5\), one row a class, got \(4, 4\)\.$"):
+    with pytest.raises(ValueError, match=r"must be of shape \(5, 5\), one row per class, got \(4, 4\)\.$"):
         graphs.check_distances(line(4), 5)

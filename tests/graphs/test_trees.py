@@ -141,12 +141,12 @@ def test_star_of_least_distance_is_the_lightest_star(distances):
         (
             lambda: graphs.tree([-1, 0, 3, 2]),
             ValueError,
-            "tree: following parents from every class must end at the root 0, got a circle from 2, 3.",
+            "tree: following parents from every class must end at the root 0, got a cycle from 2, 3.",
         ),
         (
             lambda: graphs.tree([-1, 1]),
             ValueError,
-            "tree: following parents from every class must end at the root 0, got a circle from 1.",
+            "tree: following parents from every class must end at the root 0, got a cycle from 1.",
         ),
     ],
 )
