@@ -1,4 +1,4 @@
-"""Performing an experiment on a set: train or read the tensor, measure, write the files, print the table."""
+"""Running an experiment on a set: train or read the tensor, measure, write the files, print the table."""
 
 import os
 import platform
@@ -7,35 +7,53 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from pairloom.pipeline.experiments.experiment import Experiment, cells, heading, write_files
+from pairloom.pipeline.experiments.experiment import (
+    Experiment,
+    Item,
+    Result,
+    Row,
+    cells,
+    heading,
+    write_files,
+)
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
+    TrainedTensor,
     cached_tensor,
     is_present,
     load_set,
     paper_settings,
     tensor_file,
 )
-
-#: ``elsewhere(function, file, items)`` yields ``function(trained, item)`` for each item, in order, computed by
-#: processes that read the trained tensor from its file.
-Elsewhere = Callable[[Callable, TensorFile, Sequence], Iterable[Any]]
+from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.machines.linear_machines import MachineSettings
 
 
-def sets_for(experiment: Experiment, named=()) -> list[str]:
-    """The sets that were named, or those the experiment is made for as far as they are here."""
+class Elsewhere(Protocol):
+    """Yields ``function(trained, item)`` for each item, in order, computed by other processes.
+
+    They read the trained tensor from its file.
+    """
+
+    def __call__(
+        self, function: Callable[[TrainedTensor, Item], Result], file: TensorFile, items: Sequence[Item], /
+    ) -> Iterable[Result]: ...
+
+
+def sets_for(experiment: Experiment[Any], named: Sequence[str] = ()) -> list[str]:
+    """The named sets; without names, the experiment's sets that are present."""
     return list(named) or [name for name in experiment.data if is_present(name)]
 
 
 def perform(
-    experiment: Experiment,
+    experiment: Experiment[Row],
     data: str,
     out: Path,
     *,
@@ -44,22 +62,23 @@ def perform(
     console: Console | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> list[Path]:
-    """Perform an experiment on a set and return the files that were written, in a folder of the set's name.
+    """Run an experiment on a set, write its files into a folder with the name of the set, and return their paths.
 
     Parameters
     ----------
     experiment : Experiment
     data : str
-        The name of a set, or the path of its features.
+        Name of a set, or path of its features.
     out : Path
     repetitions : int, optional
-        At most: a draw of classes is not repeated where all can be had. By default the experiment's own number.
+        Maximum number of repetitions. If there are fewer sets of classes to draw, each is used once. The default is the
+        experiment's own number.
     seed : int
-        Of the draws. The folds of the machines keep theirs, so that one tensor serves every seed.
+        Seed of the draws. The folds of the machines have a seed of their own, so one tensor serves every seed.
     console : rich.console.Console, optional
-        Where the table is printed; without it nothing is.
+        Console for the table. By default nothing is printed.
     elsewhere : callable, optional
-        Who computes the repetitions, if not this process. What comes out is the same.
+        Computes the repetitions in other processes, with the same results. By default this process computes them.
     """
     printed = console or Console(quiet=True)
     messages = Console(stderr=True, quiet=console is None)
@@ -68,10 +87,13 @@ def perform(
     folder = out / Path(data).stem
     path = (folder / "tensor.npz").absolute()
     trained = _trained(features, settings, path, messages)
-    steps_taken = []
+    steps_taken: list[int] = []
 
-    def each(function, trained, items):
+    def each(
+        function: Callable[[TrainedTensor, Item], Result], trained: TrainedTensor, items: Sequence[Item]
+    ) -> list[Result]:
         steps_taken.append(len(items))
+        results: Iterable[Result]
         if elsewhere is None or not experiment.is_repeated:
             results = (function(trained, item) for item in items)
         else:
@@ -80,13 +102,13 @@ def perform(
         return list(track(results, name, len(items), console=messages, transient=True))
 
     began = time.perf_counter()
-    # With more threads BLAS splits a product, and rounds, as the number of cores has it.
+    # With more threads, the rounding of BLAS products would depend on the number of cores.
     with threadpool_limits(1):
         times = repetitions or experiment.usual_repetitions(trained.n_classes)
         rows = experiment.measure(trained, times, seed, each)
     facts = {
         "data": folder.name,
-        # Three of ten classes can be drawn in 120 ways only; and an experiment may have nothing to draw.
+        # There may be fewer than requested: three of ten classes, for example, can be drawn in only 120 ways.
         "repetitions": steps_taken[0] if experiment.is_repeated else 1,
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
@@ -97,8 +119,8 @@ def perform(
     return files
 
 
-def _circumstances(features, settings):
-    """What a reader of the results has to know of the data, the machines and the computer."""
+def _circumstances(features: FeatureSet, settings: MachineSettings) -> dict[str, Any]:
+    """Facts about the data, the machines and the computer, for readers of the results."""
     return {
         "synthetic": features.synthetic,
         "classes": len(features.classes),
@@ -111,14 +133,14 @@ def _circumstances(features, settings):
     }
 
 
-def _trained(features, settings, path, console):
+def _trained(features: FeatureSet, settings: MachineSettings, path: Path, console: Console) -> TrainedTensor:
     n = len(features.classes)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
         return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges))
 
 
-def _print(experiment, rows, data, console):
+def _print(experiment: Experiment[Row], rows: list[Row], data: str, console: Console) -> None:
     summary = experiment.summary(rows)
     table = Table(
         *heading(type(summary[0]) if summary else experiment.row),
@@ -139,13 +161,13 @@ def _print(experiment, rows, data, console):
 
 
 def computer() -> str:
-    """The processor, how many cores, and the versions that matter."""
+    """The processor, the number of cores, and the versions of Python and the numerical packages."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
     return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
 
 
-def _processor():
-    """Linux tells the model's name in a file only."""
+def _processor() -> str:
+    """The model of the processor. Linux has it in a file only."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
