@@ -125,7 +125,7 @@ def predict_many_classes():
     means = rng.standard_normal((CLASSES, FEATURES), dtype=np.float32)
     y = np.repeat(np.arange(CLASSES), 4)
     X = means[y] + 0.5 * rng.standard_normal((len(y), FEATURES), dtype=np.float32)
-    model = PairwiseSVC(whiten=None, calibrate=None, random_state=0).fit(X, y)
+    model = PairwiseSVC(whiten="none", coupled_calibration="none", random_state=0).fit(X, y)
     X_new = np.repeat(means, SAMPLES // CLASSES, axis=0)
     start = time.perf_counter()
     p = model.predict_proba(X_new)

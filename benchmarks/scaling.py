@@ -81,7 +81,11 @@ def measure(config, workers: int, folder: Path) -> tuple[dict[str, float], str]:
     with connected(ClusterConfig(workers=workers)) as client:
         # Every worker compiles or loads the kernels once; that is not what is measured.
         for turn in range(2):
-            run(load_config("digits", [f"run.seed={turn}"]), folder / f"warm-{workers}-{turn}", client)
+            run(
+                load_config("digits", [f"model.random_state={turn}"]),
+                folder / f"warm-{workers}-{turn}",
+                client,
+            )
         directory = folder / f"run-{workers}"
         return run(config, directory, client), digest(directory)
 

@@ -31,23 +31,25 @@ from pairloom.cluster.config import (
 )
 from pairloom.cluster.connect import Unreachable, connected
 from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
-from pairloom.cluster.estimate import seconds_per_pair
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import SUBMITTED, RunLock, request_cancel
-from pairloom.cluster.plan import STAGES, Plan, make_plan
+from pairloom.cluster.plan import Plan, make_plan
 from pairloom.cluster.printing import plan_facts, print_facts, print_result, print_status
 from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import Stop
+from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import run_status
-from pairloom.cluster.units import log_line, machine_settings
+from pairloom.cluster.units import log_line
+from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
 from pairloom.pipeline.features.feature_set import load_samples
-from pairloom.pipeline.run.prediction import predict_samples, write_probabilities
+from pairloom.pipeline.run.planning import seconds_per_pair
+from pairloom.pipeline.run.probability_files import write_probabilities
 
 __all__ = ["main"]
 
@@ -139,7 +141,8 @@ def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
-        facts = plan_facts(planned, seconds_per_pair(planned, data))
+        machines = planned.settings.machines(planned.candidates[0].C)
+        facts = plan_facts(planned, seconds_per_pair(data, planned.shape.edges, machines))
         if as_json:
             click.echo(json.dumps(facts, indent=1))
         else:
@@ -226,21 +229,14 @@ def cancel(directory: Path, wait: bool) -> None:
 @_run_directory
 @click.option("--features", required=True, help="File with X: .npz, zarr or folder of .npy.")
 @click.option("--out", required=True, type=_path, help="probabilities.npz, .csv or .zarr")
-@click.option("--method", help="Coupling method. Default: the first of the run.")
-def predict(directory: Path, features: str, out: Path, method: str | None) -> None:
-    """Write the probabilities of new samples, by the machines of the run in DIRECTORY."""
+@click.option("--coupling", help="One of the run's couplings. Default: that of its model.")
+def predict(directory: Path, features: str, out: Path, coupling: str | None) -> None:
+    """Write the probabilities of new samples, by the model of the run in DIRECTORY."""
     with exits():
-        stored = Plan.read(directory)
-        missing = unfinished_units(directory, stored, ("machines", "calibration"))
-        if any(missing.values()):
-            raise ValueError(f"{directory}: machines are missing or damaged: pairloom resume {directory}")
-        chosen = method or stored.shape.methods[0]
-        if chosen not in stored.shape.methods:
-            raise ValueError(f"--method must be one of {', '.join(stored.shape.methods)}, got {chosen}")
-        X = load_samples(features, stored.shape.features)
-        p = predict_samples(directory, stored.shape, stored.feature_keys, machine_settings(stored), X, chosen)
-        write_probabilities(out, p, stored.shape.classes)
-        click.echo(f"{len(X)} samples, {chosen}: {out}")
+        model = PairwiseSVC.from_run(directory, coupling=coupling)
+        X = load_samples(features, model.n_features_in_)
+        write_probabilities(out, model.predict_proba(X), model.classes_.tolist())
+        click.echo(f"{len(X)} samples, {model.coupling}: {out}")
 
 
 @main.command()
@@ -250,13 +246,13 @@ def report(directory: Path, as_json: bool) -> None:
     """Write the report of a finished run again, and print its table."""
     with exits():
         stored = Plan.read(directory)
-        missing = unfinished_units(directory, stored, STAGES[:-1])
+        missing = unfinished_units(directory, stored, STAGE_NAMES[:-1])
         if any(missing.values()):
             raise ValueError(f"{directory}: not finished: pairloom resume {directory}")
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
-                drive(directory, stored, None, _no_cluster, Stop(), progress, STAGES[-1:])
+                drive(directory, stored, None, _no_cluster, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")
         print_result(directory, as_json)
 

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pairloom.graphs import family_parameters
+from pairloom.graphs.labels import did_you_mean
+from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
+from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
+from pairloom.pipeline.machines.folds import FitOn
+from pairloom.pipeline.machines.settings import Calibration
 
 __all__ = [
-    "CalibrationConfig",
     "ClusterConfig",
     "Config",
     "ConfigError",
-    "CouplingConfig",
     "DataConfig",
     "GraphConfig",
     "GrowthConfig",
-    "MachineConfig",
+    "ModelConfig",
     "RunConfig",
     "SlurmConfig",
     "differing_keys",
-    "digest_of",
     "load_config",
     "named_configs",
     "with_overrides",
@@ -53,98 +53,117 @@ class DataConfig(_Section):
     test_fraction: float = Field(0.25, gt=0, lt=1, description="test share, where the data are one pool X, y")
 
 
-class GraphConfig(_Section):
-    """Which pairs are trained. Parameters that are not given take the family's defaults."""
+Family = Literal[
+    "star",
+    "path",
+    "tree",
+    "spanning_tree",
+    "star_of_least_distance",
+    "bipartite",
+    "complete",
+    "hub_neighbours",
+    "grown",
+]
+Coupling = Literal["stratified", "normal", "wlw2", "bradley_terry", "vote"]
+Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale"]
 
-    family: Literal["star", "path", "spanning_tree", "bipartite", "complete", "hub_neighbours"] = "complete"
-    centre: int | None = Field(None, ge=0)
-    hubs: int | None = Field(None, ge=1)
-    neighbours: int | None = Field(None, ge=0)
+
+class GraphConfig(_Section):
+    """Which pairs are trained. Parameters that are not given take the family's defaults; see `pairloom.graphs`."""
+
+    family: Family = "hub_neighbours"
+    centre: int | None = Field(None, ge=0, description="the class in the middle of a star")
+    hubs: int | list[int] | None = Field(None, description="how many hubs, or which classes they are")
+    neighbours: int | None = Field(None, ge=0, description="nearest classes that each class is joined to")
+    parents: list[int] | None = Field(None, description="the parent of each class of a tree, -1 for the root")
+    edges: int | None = Field(None, ge=1, description="how many pairs a star is grown to")
+    cost: GrowthCost | None = Field(None, description="the order in which a star is grown")
+    matrix: list[list[float]] | None = Field(None, description="confusion or d' of the pairs, for that cost")
+    seed: int | None = Field(None, ge=0, description="of the cost uniform")
 
     @model_validator(mode="after")
     def _only_what_the_family_takes(self) -> Self:
-        taken = {"star": {"centre"}, "bipartite": {"hubs"}, "hub_neighbours": {"hubs", "neighbours"}}
-        for name in self.parameters().keys() - taken.get(self.family, set()):
+        taken, given = family_parameters(self.family), self.parameters()
+        for name in given.keys() - taken.keys():
             raise ValueError(f"{name} is not a parameter of the family {self.family!r}")
-        if self.family == "bipartite" and self.hubs is None:
-            raise ValueError("the family 'bipartite' needs hubs, the number of classes joined to all others")
+        for name in [name for name, required in taken.items() if required and name not in given]:
+            raise ValueError(f"the family {self.family!r} needs {name}")
         return self
 
-    def parameters(self) -> dict[str, int]:
-        """What was given besides the family."""
+    def parameters(self) -> dict[str, Any]:
+        """All that was given besides the family."""
         return {k: v for k, v in self.model_dump(exclude={"family"}).items() if v is not None}
 
+    def requested(self) -> dict[str, Any]:
+        """The graph in the form in which `PairwiseSVC` takes it."""
+        return {"family": self.family, **self.parameters()}
 
-class MachineConfig(_Section):
-    """The machine of one pair."""
 
-    C: float | Literal["scale"] = "scale"
-    folds: int = Field(4, ge=2)
-    fit_on: Literal["rest", "fold"] = "rest"
-    calibration: Literal["average", "crossval"] = "average"
-    thresholds: bool = False
-    tol: float = Field(1e-3, gt=0, lt=1)
-    # shrinkage of the pooled within-class covariance, 0 to 1
-    whiten: float | Literal["none"] = 0.8
+class ModelConfig(_Section):
+    """The model. Keys have the names, values and defaults of the parameters of `PairwiseSVC`."""
+
+    coupling: Coupling = Field("stratified", description="how the pairs become probabilities")
+    C: Penalty | list[Penalty] = Field(
+        "scale", description="the penalty of an error; of a list the best is kept"
+    )
+    folds: int = Field(4, ge=2, description="folds per class")
+    fit_on: FitOn = Field("rest", description="the fold scheme")
+    calibration: Calibration = Field("platt", description="how a decision value becomes a logit")
+    coupled_calibration: CoupledLevel = Field("scale", description="what is learned through the coupling")
+    calibration_samples: int = Field(2000, ge=1, description="training samples for that, at most")
+    whiten: float | Literal["auto", "none"] = Field(
+        "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
+    )
+    thresholds: bool = Field(False, description="shift each pair's logit to its fewest errors")
+    priors: list[float] | None = Field(None, description="share of each class where predictions are made")
+    class_weight: dict[str, float] | Literal["balanced"] | None = Field(
+        None, description="weight of the samples of each class, by its name"
+    )
+    tol: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which a machine is done")
+    random_state: int = Field(0, ge=0, description="seeds folds and draws; a run must be repeatable")
 
     @field_validator("C")
     @classmethod
-    def _positive(cls, C: float | str) -> float | str:
-        if not isinstance(C, str) and C <= 0:
-            raise ValueError("must be positive, or 'scale'")
-        return C
+    def _some(cls, value: Any) -> Any:
+        if value == []:
+            raise ValueError("must hold at least one value")
+        return value
 
     @field_validator("whiten")
     @classmethod
     def _share(cls, t: float | str) -> float | str:
         if not isinstance(t, str) and not 0 <= t <= 1:
-            raise ValueError("must be from 0 to 1, or 'none'")
+            raise ValueError("must be from 0 to 1, 'auto' or 'none'")
         return t
 
-
-Method = Literal["normal", "wlw2", "stratified", "bradley_terry", "vote"]
-
-
-class CouplingConfig(_Section):
-    """How the pairs become probabilities."""
-
-    # the first is the one that `predict` uses
-    methods: list[Method] = Field(["stratified", "normal", "wlw2", "bradley_terry", "vote"], min_length=1)
-    tensor: Literal["auto", "stored", "virtual"] = "auto"
-
-    @field_validator("methods")
-    @classmethod
-    def _different(cls, methods: list[Method]) -> list[Method]:
-        if len(set(methods)) != len(methods):
-            raise ValueError("must not name a method twice")
-        return methods
-
-
-class CalibrationConfig(_Section):
-    """How the coupled model is scaled."""
-
-    level: Literal["scale", "none"] = "scale"
-    samples: int = Field(2000, ge=1, description="training samples whose out-of-fold logits choose the scale")
+    @model_validator(mode="after")
+    def _has_a_gradient(self) -> Self:
+        if self.coupled_calibration == "edges" and self.coupling not in GRADIENTS:
+            known = ", ".join(GRADIENTS)
+            raise ValueError(f'coupled_calibration = "edges" needs a coupling with a gradient: {known}')
+        return self
 
 
 class GrowthConfig(_Section):
-    """How the graph grows, wave by wave, from the one that `graph` names. Whatever is reached first ends it.
+    """How the graph grows, wave by wave, from the one that `graph` names. Keys are the arguments of `PairwiseSVC.grow`.
 
-    Nothing here but `cost`, `method` and `wave` changes a result, only how far it goes: the others may be raised later.
+    Nothing here but `cost`, `coupling` and `wave` changes a result, only how far it goes: the others may be raised
+    later.
     """
 
-    cost: GrowthCost = "confusion"
-    method: Method | None = Field(
-        None, description="what judges a wave; default: the first of coupling.methods"
+    cost: GrowthCost = Field("confusion", description="which pairs come first")
+    coupling: Coupling | None = Field(
+        None, description="the coupling that judges a wave; default: that of the model"
     )
     wave: int | None = Field(
-        None, ge=1, description="pairs added at a time; default: a fifth more, at least one for each class"
+        None, ge=1, description="pairs added at a time; default: a fifth more, at least one per class"
     )
-    pairs: int | None = Field(None, ge=1, description="pairs in the end, those of the start among them")
+    pairs: int | None = Field(None, ge=1, description="pairs in the end, those of the start included")
     share: float | None = Field(None, gt=0, le=1, description="the same as a share of all pairs")
     seconds: float | None = Field(None, gt=0, description="of growing, counted anew when a run is resumed")
-    # two waves in a row that lessen the out-of-fold log loss by less than this share of it end the growth
-    plateau: float | Literal["never"] = 0.01
+    plateau: float | Literal["never"] = Field(
+        0.01, description="stop when two waves in a row improve the log loss by less than this share"
+    )
 
     @field_validator("plateau")
     @classmethod
@@ -160,7 +179,7 @@ class GrowthConfig(_Section):
 
 
 #: Families in which all classes have a common neighbour, so that every missing pair can be completed.
-GROWING_FAMILIES = ("star", "bipartite", "hub_neighbours", "complete")
+GROWING_FAMILIES = ("star", "star_of_least_distance", "bipartite", "hub_neighbours", "complete", "grown")
 
 
 class SlurmConfig(_Section):
@@ -214,11 +233,23 @@ class ClusterConfig(_Section):
 class RunConfig(_Section):
     """The run itself."""
 
-    name: str = Field("run", pattern=r"^[\w][\w.-]*$")
-    seed: int = Field(0, ge=0)
-    edges_per_tile: int | None = Field(None, ge=1)
-    samples_per_slab: int | None = Field(None, ge=1)
+    name: str = Field("run", pattern=r"^[\w][\w.-]*$", description="names the run directory")
+    also_couple: list[Coupling] = Field(
+        [], description="further couplings, beside model.coupling, to report and to predict by"
+    )
+    tensor: Literal["auto", "stored", "virtual"] = Field(
+        "auto", description="whether the N x N x R tensor is kept; auto: while it is below 2 GiB"
+    )
+    edges_per_tile: int | None = Field(None, ge=1, description="default: half a second of work")
+    samples_per_slab: int | None = Field(None, ge=1, description="default: 16 MiB of the tensor")
     memory_limit: str = Field("2GiB", pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$", description="of one worker")
+
+    @field_validator("also_couple")
+    @classmethod
+    def _different(cls, couplings: list[Coupling]) -> list[Coupling]:
+        if len(set(couplings)) != len(couplings):
+            raise ValueError("must not name a coupling twice")
+        return couplings
 
 
 class Config(_Section):
@@ -226,22 +257,39 @@ class Config(_Section):
 
     data: DataConfig
     graph: GraphConfig = GraphConfig()
-    machine: MachineConfig = MachineConfig()
-    coupling: CouplingConfig = CouplingConfig()
-    calibration: CalibrationConfig = CalibrationConfig()
+    model: ModelConfig = ModelConfig()
     growth: GrowthConfig | None = None
     cluster: ClusterConfig = ClusterConfig()
     run: RunConfig = RunConfig()
 
+    @property
+    def couplings(self) -> tuple[Coupling, ...]:
+        """The model's coupling, and the others that were asked for."""
+        own = self.model.coupling
+        return (own, *(coupling for coupling in self.run.also_couple if coupling != own))
+
     @model_validator(mode="after")
-    def _growth_has_a_start_and_judges(self) -> Self:
+    def _every_coupling_can_be_calibrated(self) -> Self:
+        missing = [coupling for coupling in self.couplings if coupling not in GRADIENTS]
+        if self.model.coupled_calibration == "edges" and missing:
+            raise ValueError(
+                f'run.also_couple must be couplings with a gradient where model.coupled_calibration = "edges",'
+                f" got {missing[0]!r}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _growth_has_a_start(self) -> Self:
         if self.growth is None:
             return self
         if self.graph.family not in GROWING_FAMILIES:
             known = ", ".join(GROWING_FAMILIES)
             raise ValueError(f"graph.family must be one of {known} to grow from, got {self.graph.family!r}")
-        if self.calibration.level == "none":
-            raise ValueError('calibration.level must be "scale" with [growth]: drawn samples judge the waves')
+        if self.model.coupled_calibration == "edges":
+            raise ValueError(
+                'model.coupled_calibration must be "scale" or "none" with [growth]: edges would have slopes of '
+                "their own"
+            )
         return self
 
     def result_settings(self) -> dict[str, Any]:
@@ -318,8 +366,9 @@ def _config_file(source: str | Path) -> Path:
         return path
     if str(source) in known:
         return known[str(source)]
-    nearest = _nearest(str(source), known)
-    raise ConfigError(f"no such file or named configuration: {source}{nearest}; there are {', '.join(known)}")
+    raise ConfigError(
+        f"no such file or named configuration: {source}.{did_you_mean(str(source), known)} Known: {', '.join(known)}."
+    )
 
 
 def _set(tables: dict[str, Any], override: str) -> None:
@@ -357,7 +406,7 @@ def _problem(detail: dict[str, Any], otherwise: str = "") -> str:
     location = [str(part) for part in detail["loc"] if not _is_union_branch(part)]
     key = ".".join(location) or "configuration"
     if detail["type"] == "extra_forbidden":
-        return f"{key}: unknown key{_nearest(location[-1], _keys_beside(location))}"
+        return f"{key}: unknown key.{_nearest(location[-1], _keys_beside(location))}"
     if detail["type"] == "missing":
         return f"{key}: missing, and there is no default"
     # A section's own check speaks of several keys: pydantic then gives the whole section as the input.
@@ -380,13 +429,8 @@ def _keys_beside(location: list[str]) -> list[str]:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else f" (known: {', '.join(known)})"
-
-
-def digest_of(value: Any) -> str:
-    """Digest of a JSON value, the same for equal values whatever the order of their keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    known = list(known)
+    return did_you_mean(word, known) or f" Known: {', '.join(known)}."
 
 
 def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

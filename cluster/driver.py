@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,25 +18,22 @@ from typing import Protocol
 from distributed import Client
 
 from pairloom.cluster.config import Config
-from pairloom.cluster.growing_run import judged_waves, next_plan, reason_to_stop, regrown
+from pairloom.cluster.growing_run import judged_waves, next_plan, regrown, whole_waves
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import StageTasks, Stop
+from pairloom.cluster.stages import STAGE_NAMES, STAGES, stage_named
 from pairloom.cluster.units import Receipt, log_line, run_unit
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples
 from pairloom.pipeline.features.feature_set import FeatureSet, load_features
 from pairloom.pipeline.growth.wave import Wave
-from pairloom.pipeline.report.report import write_report
-from pairloom.pipeline.run import stages
+from pairloom.pipeline.growth.waves import grow_in_waves
+from pairloom.pipeline.run.calibrating import remove_waves
 from pairloom.pipeline.run.run_directory import stamp_groups
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX
 
 __all__ = ["Progress", "adopt_plan", "drive", "load_data", "prepare_run", "unfinished_units"]
 
 Connect = Callable[[], AbstractContextManager[Client]]
-
-# Run by the driver itself: the data are in its memory, or the work is one small piece.
-_LOCAL_STAGES = ("features", "samples", "draws", "whitening", "report")
 
 
 class Progress(Protocol):
@@ -57,7 +53,7 @@ def load_data(config: Config) -> FeatureSet:
     """The features that a configuration names."""
     data = config.data
     return load_features(
-        data.features, test=data.test, test_fraction=data.test_fraction, seed=config.run.seed
+        data.features, test=data.test, test_fraction=data.test_fraction, seed=config.model.random_state
     )
 
 
@@ -76,7 +72,7 @@ def prepare_run(config: Config, directory: Path) -> tuple[Plan | None, FeatureSe
 
 
 def _has_data(directory: Path) -> bool:
-    plan, stores = _plan_in(directory), ("features", "samples", "draws", "whitening")
+    plan, stores = _plan_in(directory), tuple(stage.name for stage in STAGES if stage.needs_data)
     return plan is not None and not any(unfinished_units(directory, plan, stores).values())
 
 
@@ -122,13 +118,15 @@ def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: b
 def _what_update_would_do(fresh: Plan | None, old: Plan) -> str:
     if fresh is None:
         return "The data are gone, so the run can only be resumed as it was."
-    concerned = [stage for stage in STAGES if fresh.keys[stage] or old.keys[stage]]
+    concerned = [stage for stage in STAGE_NAMES if fresh.keys[stage] or old.keys[stage]]
     kept = [stage for stage in concerned if fresh.keys[stage] == old.keys[stage]]
     again = [stage for stage in concerned if stage not in kept]
     return f"With --update it would keep {', '.join(kept) or 'nothing'} and compute {', '.join(again)} again."
 
 
-def unfinished_units(directory: Path, plan: Plan, which: tuple[str, ...] = STAGES) -> dict[str, list[int]]:
+def unfinished_units(
+    directory: Path, plan: Plan, which: tuple[str, ...] = STAGE_NAMES
+) -> dict[str, list[int]]:
     """Units of each stage that the ledger lacks, or whose files are no longer what it says."""
     ledger, unfinished = Ledger(directory), {}
     for stage in which:
@@ -145,7 +143,7 @@ def drive(
     connect: Connect,
     stop: Stop,
     progress: Progress,
-    which: tuple[str, ...] = STAGES,
+    which: tuple[str, ...] = STAGE_NAMES,
 ) -> None:
     """Do everything of a run, or of some of its stages, that is not done. The caller holds the lock."""
     _sweep(directory)
@@ -156,25 +154,51 @@ def drive(
             plan = _grow(session, plan, which[: which.index("growth") + 1])
         session.run(plan, which)
         if "growth" in which:
-            stages.remove_waves(directory, plan.units("growth"))
+            remove_waves(directory, plan.units("growth"))
 
 
 def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
     """Train and judge, wave after wave, until the budget is spent; return the plan of what was grown."""
-    began: float | None = None
-    while True:
-        session.run(plan, which, growing=True)
-        waves = judged_waves(session.directory, plan)
-        assert len(waves) == len(plan.waves)
-        session.tell_wave(waves)
-        now = time.monotonic()
-        # Not from the beginning of the run: what has to be made first would use up the budget.
-        began = now if began is None else began
-        if (reason := reason_to_stop(plan, waves, now - began)) is not None:
-            session.progress.note(f"Grown to {len(plan.shape.edges)} pairs: {reason}.")
-            return plan
-        plan = next_plan(plan, waves)
-        plan.write(session.directory)
+    assert plan.config.growth is not None
+    growing = _GrowingRun(session, plan, which)
+    for reason in grow_in_waves(growing, plan.config.growth.budget):
+        if reason is not None:
+            session.progress.note(f"Grown to {growing.n_pairs} pairs: {reason}.")
+    return growing.plan
+
+
+class _GrowingRun:
+    """A run that grows on the cluster: its plan gets longer with every wave."""
+
+    def __init__(self, session: _Session, plan: Plan, which: tuple[str, ...]) -> None:
+        self.plan, self._session, self._which = plan, session, which
+        self._waves: list[Wave] = []
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes the model has."""
+        return len(self.plan.shape.classes)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs the model has."""
+        return len(self.plan.shape.edges)
+
+    def judge(self) -> list[Wave]:
+        """Train all that is planned, judge it, and return the judgements that count towards a plateau."""
+        self._session.run(self.plan, self._which, growing=True)
+        self._waves = judged_waves(self._session.directory, self.plan)
+        assert len(self._waves) == len(self.plan.waves)
+        self._session.tell_wave(self._waves)
+        return whole_waves(self.plan, self._waves)
+
+    def add_wave(self) -> None:
+        """Plan the next wave; it is trained when it is judged."""
+        self.plan = next_plan(self.plan, self._waves)
+        self.plan.write(self._session.directory)
+
+    def finish(self) -> None:
+        """Nothing is left to do: the stages after growth calibrate the model."""
 
 
 class _Session:
@@ -191,7 +215,7 @@ class _Session:
         self.directory, self.progress = directory, progress
         self._data, self._client, self._stop = data, client, stop
         # Units, with their keys, whose files this driver has compared with the ledger, or has just had written.
-        self._proved: dict[str, set[tuple[int, str]]] = {stage: set() for stage in STAGES}
+        self._proved: dict[str, set[tuple[int, str]]] = {stage: set() for stage in STAGE_NAMES}
 
     def run(self, plan: Plan, which: tuple[str, ...], *, growing: bool = False) -> None:
         """Do the units of some stages that the ledger does not prove.
@@ -224,13 +248,12 @@ class _Session:
         return [unit for unit in range(len(keys)) if unit not in claimed]
 
     def _receipts(self, plan: Plan, stage: str, units: list[int]) -> Iterator[Receipt]:
-        if stage in _LOCAL_STAGES:
+        where = stage_named(stage).where
+        if where == "driver":
             yield from _run_here(self.directory, plan, stage, units, self._data)
             return
         retries, note = plan.config.cluster.retries, self.progress.note
-        # A judgement begins where the one before has ended.
-        together = [[unit] for unit in units] if stage == "growth" else [units]
-        for some in together:
+        for some in [[unit] for unit in units] if where == "in turn" else [units]:
             keys = {unit: plan.keys[stage][unit] for unit in some}
             yield from StageTasks(self._client(), self.directory, stage, keys, retries, self._stop, note)
 
@@ -243,49 +266,14 @@ class _Session:
 
 
 def _run_here(
-    directory: Path, plan: Plan, stage: str, units: list[int], data: FeatureSet | None
+    directory: Path, plan: Plan, name: str, units: list[int], data: FeatureSet | None
 ) -> Iterator[Receipt]:
-    if data is None and stage != "report":
+    stage = stage_named(name)
+    if data is None and stage.needs_data:
         data = load_data(plan.config)
-    work = _local_work(directory, plan, stage, data)
     for unit in units:
-        yield run_unit(directory, stage, unit, plan.keys[stage][unit], work)
-
-
-def _local_work(
-    directory: Path, plan: Plan, stage: str, data: FeatureSet | None
-) -> Callable[[int], list[Path]]:
-    if stage == "report":
-        waves = judged_waves(directory, plan)
-        return lambda unit: write_report(directory, plan.shape, _work_seconds(directory, plan), waves)
-    assert data is not None
-    works: dict[str, Callable[[int], list[Path]]] = {
-        "features": lambda unit: stages.store_classes(directory, data, plan.class_blocks[unit]),
-        "samples": lambda unit: stages.store_samples(directory, data, plan.slabs[unit]),
-        "draws": lambda unit: stages.store_draws(directory, data, _drawn(plan, data)),
-        "whitening": lambda unit: stages.store_whitening(
-            directory, data, plan.config.machine.whiten, _drawn(plan, data).rows if plan.shape.draws else None
-        ),
-    }
-    return works[stage]
-
-
-def _drawn(plan: Plan, data: FeatureSet) -> DrawnSamples:
-    """The training samples that calibrate the coupled model."""
-    config = plan.config
-    return draw_samples(
-        data.y_train, config.calibration.samples, config.machine.folds, config.run.seed, plan.shape.whitened
-    )
-
-
-def _work_seconds(directory: Path, plan: Plan) -> dict[str, float]:
-    """Seconds of work in each stage, on whatever worker and in whatever session it was done."""
-    ledger = Ledger(directory)
-    return {
-        stage: sum(entry.seconds for entry in ledger.claimed(stage, plan.keys[stage]))
-        for stage in STAGES
-        if stage != "report"
-    }
+        work = functools.partial(stage.work, directory, plan, unit, data)
+        yield run_unit(directory, name, unit, plan.keys[name][unit], work)
 
 
 def _sweep(directory: Path) -> None:

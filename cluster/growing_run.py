@@ -8,13 +8,16 @@ a run that is grown on later ends with the bytes of one that was given the large
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import Plan
 from pairloom.pipeline.growth.wave import Wave
-from pairloom.pipeline.run.stages import read_wave
+from pairloom.pipeline.run.calibrating import read_wave
 
-__all__ = ["judged_waves", "next_plan", "reason_to_stop", "regrown"]
+if TYPE_CHECKING:
+    from pairloom.cluster.plan import Plan
+
+__all__ = ["judged_waves", "next_plan", "regrown", "whole_waves"]
 
 
 def judged_waves(directory: Path, plan: Plan) -> list[Wave]:
@@ -37,13 +40,9 @@ def _judgement(directory: Path, wave: int) -> tuple[str, Wave] | None:
     return entry.key, read_wave(directory, wave)
 
 
-def reason_to_stop(plan: Plan, waves: list[Wave], seconds: float) -> str | None:
-    """Why the run grows no further, after so many seconds of growing; None if it does."""
-    assert plan.config.growth is not None
-    # A wave that a budget has cut says nothing of what a whole one would have brought.
-    whole = waves[:-1] if _cut_off(plan, waves) else waves
-    losses = [wave.log_loss for wave in whole]
-    return plan.config.growth.budget.spent(len(plan.shape.classes), len(plan.shape.edges), seconds, losses)
+def whole_waves(plan: Plan, waves: list[Wave]) -> list[Wave]:
+    """The waves that count towards a plateau: one that a budget has cut says nothing of a whole one."""
+    return waves[:-1] if _cut_off(plan, waves) else waves
 
 
 def next_plan(plan: Plan, waves: list[Wave]) -> Plan:

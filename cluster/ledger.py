@@ -9,14 +9,13 @@ and the files are still what it says. Everything else is computed again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pairloom.cluster.config import digest_of
-from pairloom.pipeline.storage.atomic_file import digest, write_atomically
+from pairloom.pipeline.storage.atomic_file import write_atomically
+from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 
 __all__ = ["Entry", "Ledger"]
 
@@ -55,20 +54,16 @@ class Ledger:
 
     def record(self, entry: Entry) -> None:
         """Write an entry. To record a unit twice leaves the second entry."""
-        content = asdict(entry)
-        sealed = json.dumps({**content, "seal": digest_of(content)}, indent=1)
-        write_atomically(self._path(entry.stage, entry.unit), sealed.encode())
+        write_atomically(self._path(entry.stage, entry.unit), sealed(asdict(entry), indent=1))
 
     def read(self, stage: str, unit: int) -> Entry | None:
         """The entry of a unit; None where there is none or it is damaged."""
         try:
-            content = json.loads(self._path(stage, unit).read_bytes())
-            seal = content.pop("seal")
-            entry = Entry(**content)
-        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
+            entry = Entry(**unsealed(self._path(stage, unit).read_bytes()))
+        except (FileNotFoundError, DamagedSeal, TypeError):
             return None
         moved = (entry.stage, entry.unit) != (stage, unit)
-        return None if moved or seal != digest_of(content) else entry
+        return None if moved else entry
 
     def claimed(self, stage: str, keys: Sequence[str]) -> Iterator[Entry]:
         """Entries of a stage under the keys of its units, their files not looked at."""
@@ -96,7 +91,7 @@ class Ledger:
 
     def seal_files(self, paths: Iterable[Path]) -> dict[str, str]:
         """Digests of files that were just written, as an entry keeps them."""
-        return {path.relative_to(self.directory).as_posix(): digest(path) for path in paths}
+        return {path.relative_to(self.directory).as_posix(): file_digest(path) for path in paths}
 
     def forget(self, stage: str, unit: int) -> None:
         """Remove an entry, so that its unit is computed again."""
@@ -110,7 +105,7 @@ class Ledger:
 
     def _digest(self, path: str) -> str | None:
         try:
-            return digest(self.directory / path)
+            return file_digest(self.directory / path)
         except OSError:
             return None
 

@@ -1,10 +1,9 @@
-"""The plan of a run: everything that is settled before the first task, and kept in ``run.json``."""
+"""The plan of a run: everything that is decided before the first task, and kept in ``run.json``."""
 
 from __future__ import annotations
 
 import functools
 import importlib.metadata
-import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
@@ -18,44 +17,34 @@ from numpy.typing import NDArray
 
 import pairloom
 from pairloom import graphs
-from pairloom.cluster.config import Config, differing_keys, digest_of
+from pairloom.cluster.config import Config, differing_keys
+from pairloom.cluster.stages import unit_keys
 from pairloom.cluster.tiles import (
     default_edges_per_tile,
     default_samples_per_slab,
     order_by_blocks,
-    pieces,
 )
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
-from pairloom.pipeline.features.class_distances import mean_distances
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.growth.wave import usual_wave
-from pairloom.pipeline.machines.folds import fold_scheme
-from pairloom.pipeline.machines.linear_machines import scaled_C
-from pairloom.pipeline.run.feature_store import FeatureKeys
-from pairloom.pipeline.run.run_directory import RunShape
+from pairloom.pipeline.machines.folds import check_folds, fold_scheme
+from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.model.choice import Candidate
+from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.stored_form import plain
+from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.run.planning import ModelPlan, check_priors, class_weights_for, plan_model
+from pairloom.pipeline.run.run import Run, StoreKeys
+from pairloom.pipeline.run.run_directory import CLASSES_PER_BLOCK, RunShape
 from pairloom.pipeline.storage.atomic_file import write_atomically
+from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 
-__all__ = ["STAGES", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
+__all__ = ["FORMAT", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
 
-FORMAT = 2
-
-STAGES = (
-    "features",
-    "samples",
-    "draws",
-    "whitening",
-    "machines",
-    "draw_logits",
-    "growth",
-    "calibration",
-    "logits",
-    "probabilities",
-    "report",
-)
+FORMAT = 3
 
 # A stored tensor beyond this is more disk than a person expects of a default.
 _STORED_TENSOR_LIMIT = 2 * 2**30
-_CLASSES_PER_UNIT = 32
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed", "networkx")
 
 
@@ -79,8 +68,14 @@ class Plan:
         Of the training and of the test samples.
     shape
         Sizes, edges in the order of the tiles, and chunks.
-    cost
-        The C of the machines, found from the data where the configuration leaves it to them.
+    candidates
+        The values of C and whitening that the run chooses from.
+    graph
+        The label of the graph of the start: its family and its parameters.
+    probe
+        The pairs on which candidates are compared; None for those of the start.
+    class_weights
+        The weight of each class, or None.
     waves
         How many edges there are after each wave of growth, the graph of the start being the first. A run that
         does not grow has no waves but that one.
@@ -91,9 +86,70 @@ class Plan:
     config: Config
     fingerprints: dict[str, str]
     shape: RunShape
-    cost: float
+    candidates: tuple[Candidate, ...]
+    graph: dict[str, Any]
+    probe: NDArray[np.int64] | None
+    class_weights: tuple[float, ...] | None
     waves: tuple[int, ...]
     versions: dict[str, str]
+
+    @property
+    def settings(self) -> ModelSettings:
+        """The settings of the model, as `PairwiseSVC` has them."""
+        model = self.config.model
+        return ModelSettings(
+            candidates=self.candidates,
+            coupling=model.coupling,
+            folds=model.folds,
+            fit_on=model.fit_on,
+            calibration=model.calibration,
+            coupled_calibration=model.coupled_calibration,
+            calibration_samples=model.calibration_samples,
+            thresholds=model.thresholds,
+            tol=model.tol,
+            seed=model.random_state,
+        )
+
+    @property
+    def format(self) -> int:
+        """The version of the run directory's format."""
+        return FORMAT
+
+    @property
+    def probe_edges(self) -> NDArray[np.int64]:
+        """The pairs on which candidates are compared, sorted."""
+        if self.probe is not None:
+            return self.probe
+        start = self.shape.edges[: self.waves[0]]
+        return np.asarray(start[graphs.edge_order(start)])
+
+    def run(self, directory: Path) -> Run:
+        """The run in a directory, as its stages see it."""
+        priors = self.config.model.priors
+        return Run(
+            directory=directory,
+            shape=self.shape,
+            settings=self.settings,
+            keys=self.store_keys,
+            probe=self.probe_edges,
+            probe_is_own=self.probe is None,
+            class_weights=self.class_weights,
+            priors=None if priors is None else tuple(priors),
+            memory_limit=parse_bytes(self.config.run.memory_limit),
+        )
+
+    @property
+    def model_label(self) -> dict[str, Any]:
+        """The label of the model graph. One that has grown is of no family, as that of a grown `PairwiseSVC`."""
+        if len(self.waves) == 1:
+            return self.graph
+        kept = {name: self.graph[name] for name in ("neighbours",) if name in self.graph}
+        return {"family": "changed", "n": len(self.shape.classes), **kept}
+
+    @property
+    def estimator_parameters(self) -> dict[str, Any]:
+        """The parameters of a `PairwiseSVC` that is fitted alike."""
+        return {"graph": self.config.graph.requested(), **self.config.model.model_dump(mode="json")}
 
     @property
     def tiles(self) -> list[slice]:
@@ -112,10 +168,10 @@ class Plan:
         return E if growth is None else max(E, growth.budget.most_pairs(len(self.shape.classes)))
 
     @property
-    def judging_method(self) -> str:
-        """The coupling by which the waves of a run that grows are judged."""
+    def judging_coupling(self) -> str:
+        """The coupling by which the waves of a growing run are judged."""
         assert self.config.growth is not None
-        return self.config.growth.method or self.shape.methods[0]
+        return self.config.growth.coupling or self.config.model.coupling
 
     def pairs_to_propose(self, wave: int) -> int:
         """How many edges the wave after this one has: enough to end with a whole tile.
@@ -136,7 +192,7 @@ class Plan:
     @property
     def class_blocks(self) -> list[slice]:
         """Slices of the class axis that are put into the feature store together."""
-        return pieces(len(self.shape.classes), _CLASSES_PER_UNIT)
+        return pieces(len(self.shape.classes), CLASSES_PER_BLOCK)
 
     def units(self, stage: str) -> int:
         """How many units of work a stage has."""
@@ -144,62 +200,13 @@ class Plan:
 
     @functools.cached_property
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """For each unit of each stage, the digest of everything that its result depends on.
-
-        A key holds the keys of what the unit reads, so a change is felt exactly where it matters: other
-        coupling methods leave the machines alone, other test samples too, and a tile of machines knows of no
-        edges but its own.
-        """
-        settings, shape = self.config.result_settings(), self.shape
-        seed = settings["run"]["seed"]
-        features = digest_of([FORMAT, self.versions["pairloom"], self.fingerprints["train"]])
-        samples = digest_of([FORMAT, self.fingerprints["test"], shape.samples_per_slab])
-        draws = digest_of([features, shape.draws, settings["machine"]["folds"], seed])
-        # The covariance is found from the samples that are not drawn.
-        left_out = draws if shape.whitened else None
-        whitening = digest_of([features, settings["machine"]["whiten"], left_out])
-        machine = digest_of([whitening, settings["machine"], self.cost, shape.edges_per_tile, seed])
-        machines = [digest_of([machine, shape.edges[tile].tolist()]) for tile in self.tiles]
-        draw_logits = [digest_of([key, draws]) for key in machines if shape.draws]
-        calibration = [digest_of([draw_logits, method]) for method in shape.methods]
-        logits = [digest_of([key, samples]) for key in machines]
-        coupled = digest_of([logits, calibration, shape.methods, shape.tensor_stored])
-        return {
-            "features": (features,) * len(self.class_blocks),
-            "samples": (samples,) * len(self.slabs),
-            "draws": (draws,) * bool(shape.draws),
-            "whitening": (whitening,),
-            "machines": tuple(machines),
-            "draw_logits": tuple(draw_logits),
-            "growth": self._growth_keys(digest_of([machine, draws])),
-            "calibration": tuple(calibration),
-            "logits": tuple(logits),
-            "probabilities": (coupled,) * len(self.slabs),
-            "report": (digest_of([coupled, self.waves if self.config.growth else None]),),
-        }
+        """For each unit of each stage, the digest of everything that its result depends on; see `stages`."""
+        return unit_keys(self)
 
     @property
-    def feature_keys(self) -> FeatureKeys:
-        """Keys of what the feature store holds. Without samples to calibrate by there is no key of those."""
-        return FeatureKeys(
-            *(self.keys[stage][0] if self.keys[stage] else "" for stage in FeatureKeys._fields)
-        )
-
-    def _growth_keys(self, drawn: str) -> tuple[str, ...]:
-        """Keys of the judgements, each of which knows the ones before and the edges of its own wave.
-
-        ``drawn`` is the digest of the machines' settings and the drawn samples: what a judgement reads of them does
-        not depend on how the edges are cut into tiles, of which a later wave may change the last.
-        """
-        if self.config.growth is None:
-            return ()
-        facts = [self.judging_method, self.config.growth.cost]
-        keys, begin = [drawn], 0
-        for wave, end in enumerate(self.waves):
-            edges = self.shape.edges[begin:end].tolist()
-            keys.append(digest_of([keys[-1], *facts, edges, self.pairs_to_propose(wave)]))
-            begin = end
-        return tuple(keys[1:])
+    def store_keys(self) -> StoreKeys:
+        """Keys of the content of the feature store. Without samples to calibrate by there is no key of those."""
+        return StoreKeys(*(self.keys[stage][0] if self.keys[stage] else "" for stage in StoreKeys._fields))
 
     def tensor_bytes(self) -> int:
         """Size of the completed (class, class, sample) tensor."""
@@ -222,10 +229,10 @@ class Plan:
         shape = self.shape
         E, N, R, D = self.most_pairs, len(shape.classes), shape.samples, shape.features
         return {
-            "features.zarr": 4 * D * (sum(shape.rows) + R + shape.draws + D * shape.whitened + 1),
+            "features.zarr": _bytes_of_features(shape),
             "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40) + 16),
             "logits.zarr": 4 * E * (R + shape.draws) + (self.tensor_bytes() if shape.tensor_stored else 0),
-            "probabilities.zarr": 4 * R * N * len(shape.methods),
+            "probabilities.zarr": 4 * R * N * len(shape.couplings),
         }
 
     def check_memory(self) -> None:
@@ -234,7 +241,7 @@ class Plan:
         if needed > limit:
             raise ValueError(
                 f"run.memory_limit must be at least {format_bytes(needed)}, what one task here holds, got "
-                f"{self.config.run.memory_limit}; less run.edges_per_tile or run.samples_per_slab need less"
+                f"{self.config.run.memory_limit}; lower run.edges_per_tile or run.samples_per_slab."
             )
 
     def differing_keys(self, config: Config, fingerprints: Mapping[str, str]) -> list[str]:
@@ -246,38 +253,38 @@ class Plan:
 
     def write(self, directory: Path) -> None:
         """Write ``run.json``."""
-        content = self._content()
-        sealed = {**content, "seal": digest_of(content)}
-        write_atomically(directory / "run.json", json.dumps(sealed).encode())
+        write_atomically(directory / "run.json", sealed(self._content()))
 
     @classmethod
     def read(cls, directory: Path) -> Plan:
-        """Read ``run.json``, or raise `DamagedPlan`."""
+        """Read ``run.json``, or raise `DamagedPlan`, or `Mismatch` where it is of another format."""
         path = directory / "run.json"
         try:
-            content = json.loads(path.read_bytes())
-            seal = content.pop("seal")
+            content = unsealed(path.read_bytes())
         except FileNotFoundError as error:
             raise DamagedPlan(
-                f"{path}: no such file: not a run directory, or its plan was deleted"
+                f"{path}: no such file: not a run directory, or its plan was deleted."
             ) from error
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise DamagedPlan(f"{path}: damaged") from error
+        except DamagedSeal as error:
+            raise DamagedPlan(f"{path}: damaged: {error}.") from error
         if content.get("format") != FORMAT:
-            raise Mismatch(f"{path}: format must be {FORMAT}, got {content.get('format')}")
-        if seal != digest_of(content):
-            raise DamagedPlan(f"{path}: damaged, its seal does not match what it holds")
+            raise Mismatch(
+                f"{path}: format must be {FORMAT}, got {content.get('format')}: the run was made by another"
+                " version of pairloom, which can finish it. This one cannot: start it anew in another directory."
+            )
         return cls._from_content(content)
 
     def _content(self) -> dict[str, Any]:
-        shape = self.shape._asdict() | {"edges": self.shape.edges.tolist()}
         return {
             "format": FORMAT,
             "config": self.config.model_dump(mode="json"),
             "config_hash": digest_of(self.config.result_settings()),
             "fingerprints": self.fingerprints,
-            "shape": shape,
-            "cost": self.cost,
+            "shape": self.shape._asdict() | {"edges": self.shape.edges.tolist()},
+            "candidates": [list(candidate) for candidate in self.candidates],
+            "graph": self.graph,
+            "probe": None if self.probe is None else self.probe.tolist(),
+            "class_weights": self.class_weights,
             "waves": self.waves,
             "versions": self.versions,
         }
@@ -285,16 +292,31 @@ class Plan:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Plan:
         shape: dict[str, Any] = dict(content["shape"])
-        shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "methods")}
-        shape["edges"] = np.array(shape["edges"], dtype=np.int64).reshape(-1, 2)
+        shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "shrinkages", "couplings")}
+        shape["edges"] = _pairs(shape["edges"])
+        weights = content["class_weights"]
         return cls(
             config=Config.model_validate(content["config"]),
             fingerprints=content["fingerprints"],
             shape=RunShape(**shape),
-            cost=content["cost"],
+            candidates=tuple(Candidate(*candidate) for candidate in content["candidates"]),
+            graph=content["graph"],
+            probe=None if content["probe"] is None else _pairs(content["probe"]),
+            class_weights=None if weights is None else tuple(weights),
             waves=tuple(content["waves"]),
             versions=content["versions"],
         )
+
+
+def _pairs(edges: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    return np.array(edges, dtype=np.int64).reshape(-1, 2)
+
+
+def _bytes_of_features(shape: RunShape) -> int:
+    D, stored = shape.features, np.dtype(shape.dtype).itemsize
+    rows = stored * D * (sum(shape.rows) + shape.draws)
+    samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
+    return rows + samples + 4 * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
 
 
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
@@ -306,53 +328,65 @@ def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping
 
 def make_plan(config: Config, data: FeatureSet) -> Plan:
     """Plan a run of these data: build the graph, order its edges, cut tiles and slabs."""
-    N, D = len(data.classes), data.X_train.shape[1]
-    rows = np.bincount(data.y_train, minlength=N)
-    _check_folds(config.machine.folds, rows, data.classes)
-    pair_rows, edges = 2 * float(rows.mean()), _edges(config, data)
-    growing = config.growth is not None
-    T = config.run.edges_per_tile or default_edges_per_tile(pair_rows, D, config.machine.folds, growing)
-    # Chunks of a graph that grows must not.
-    T = min(T, len(edges))
-    r = config.run.samples_per_slab or default_samples_per_slab(N)
-    machine = config.machine
-    shape = RunShape(
-        classes=data.classes,
-        rows=tuple(rows.tolist()),
-        features=D,
-        samples=len(data.X_test),
-        labelled=data.y_test is not None,
-        edges=order_by_blocks(edges, T),
-        machines_per_edge=fold_scheme(machine.folds, machine.fit_on, machine.calibration).n_machines,
-        whitened=machine.whiten != "none",
-        draws=_draws(config, rows),
-        edges_per_tile=T,
-        samples_per_slab=r,
-        methods=tuple(config.coupling.methods),
-        tensor_stored=_stores_tensor(config, 4 * N**2 * len(data.X_test)),
-        synthetic=data.synthetic,
+    model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
+    check_folds(model.folds, rows, data.classes, "model.folds")
+    weights = class_weights_for(data, model.class_weight)
+    check_priors(model.priors, rows * (1.0 if weights is None else np.array(weights)))
+    found = plan_model(data, config.graph.requested(), model.C, model.whiten)
+    own_probe = found.probe is found.graph
+    shape = _shape(config, data, rows, found)
+    plan = Plan(
+        config=config,
+        fingerprints=data.fingerprints,
+        shape=shape,
+        candidates=found.candidates,
+        graph=plain(found.graph.graph),
+        probe=None if own_probe else graphs.edge_array(found.probe),
+        class_weights=weights,
+        waves=(len(shape.edges),),
+        versions=_versions(),
     )
-    spread = float(data.X_train.var(axis=0, dtype=np.float64).sum())
-    cost = scaled_C(spread) if machine.C == "scale" else machine.C
-    plan = Plan(config, data.fingerprints, shape, cost, (len(edges),), _versions())
     _check_budget(plan)
     plan.check_memory()
     return plan
 
 
-def _draws(config: Config, rows: NDArray[np.int64]) -> int:
-    """How many training samples calibrate the coupled model."""
-    if config.calibration.level == "none":
+def _shape(config: Config, data: FeatureSet, rows: NDArray[np.int64], found: ModelPlan) -> RunShape:
+    model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
+    edges = graphs.edge_array(found.graph)
+    growing = config.growth is not None
+    tile = config.run.edges_per_tile or default_edges_per_tile(
+        2 * float(rows.mean()), D, model.folds, growing
+    )
+    # The chunk size stays fixed while the graph grows.
+    tile = min(tile, len(edges))
+    shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
+    return RunShape(
+        classes=data.classes,
+        rows=tuple(rows.tolist()),
+        features=D,
+        dtype=data.X_train.dtype.name,
+        samples=len(data.X_test),
+        sample_dtype=data.X_test.dtype.name,
+        labelled=data.y_test is not None,
+        edges=order_by_blocks(edges, tile),
+        machines_per_edge=fold_scheme(model.folds, model.fit_on).n_machines,
+        shrinkages=shrinkages,
+        draws=_draws(config, rows, all(map(is_whitened, shrinkages)), len(found.candidates)),
+        edges_per_tile=tile,
+        samples_per_slab=config.run.samples_per_slab or default_samples_per_slab(N),
+        couplings=config.couplings,
+        edges_calibrated=model.coupled_calibration == "edges",
+        tensor_stored=_stores_tensor(config, 4 * N**2 * len(data.X_test)),
+        synthetic=data.synthetic,
+    )
+
+
+def _draws(config: Config, rows: NDArray[np.int64], whitened: bool, candidates: int) -> int:
+    """How many training samples are drawn: to calibrate the coupled model, to choose, to judge growth."""
+    if config.model.coupled_calibration == "none" and config.growth is None and candidates == 1:
         return 0
-    return int(draws_by_class(rows, config.calibration.samples, config.machine.whiten != "none").sum())
-
-
-def _edges(config: Config, data: FeatureSet) -> NDArray[np.int64]:
-    parameters: dict[str, Any] = dict(config.graph.parameters())
-    N = len(data.classes)
-    if graphs.needs_distances(config.graph.family):
-        parameters["distances"] = mean_distances(data.X_train, data.y_train, N)
-    return np.asarray(graphs.edge_array(graphs.build(config.graph.family, N, **parameters)), dtype=np.int64)
+    return int(draws_by_class(rows, config.model.calibration_samples, whitened).sum())
 
 
 def _check_budget(plan: Plan) -> None:
@@ -368,18 +402,9 @@ def _check_budget(plan: Plan) -> None:
 
 
 def _stores_tensor(config: Config, tensor_bytes: int) -> bool:
-    if config.coupling.tensor == "auto":
+    if config.run.tensor == "auto":
         return tensor_bytes <= _STORED_TENSOR_LIMIT
-    return config.coupling.tensor == "stored"
-
-
-def _check_folds(folds: int, rows: NDArray[np.int64], classes: tuple[str, ...]) -> None:
-    smallest = int(np.argmin(rows))
-    if rows[smallest] < folds:
-        raise ValueError(
-            "machine.folds must be at least 2 and at most the size of the smallest class "
-            f"(class {classes[smallest]!r} has {rows[smallest]} samples), got {folds}"
-        )
+    return config.run.tensor == "stored"
 
 
 def _versions() -> dict[str, str]:

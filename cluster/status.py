@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import SUBMITTED, Driver, newest_driver
-from pairloom.cluster.plan import STAGES, Plan
+from pairloom.cluster.plan import Plan
+from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.report.report import judgement
 from pairloom.pipeline.run.run_directory import run_groups
 from pairloom.pipeline.storage.zarr_layout import differing_files
@@ -36,7 +37,7 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
     plan, ledger = Plan.read(directory), Ledger(directory)
     stages: dict[str, tuple[int, int]] = {}
     damaged: list[str] = []
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         if verify:
             sound, damage = ledger.verified(stage, plan.keys[stage])
             done = len(sound)

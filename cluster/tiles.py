@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["default_edges_per_tile", "default_samples_per_slab", "order_by_blocks", "pieces"]
+__all__ = ["default_edges_per_tile", "default_samples_per_slab", "order_by_blocks"]
 
 # A pair of 400 rows and 512 features in 4 folds took 6 ms on one core. A tile aims at half a second by this
 # measure; what pairs are seen to cost decides how many tiles make a task (see schedule.py).
@@ -38,17 +38,6 @@ def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np
     b = math.isqrt(max(edges_per_tile - 1, 0)) + 1
     i, j = edges[:, 0], edges[:, 1]
     return edges[np.lexsort((j, i, j // b, i // b))]
-
-
-def pieces(length: int, size: int) -> list[slice]:
-    """Cut ``range(length)`` into slices of ``size``, the last one shorter.
-
-    Examples
-    --------
-    >>> pieces(5, 2)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
 def default_edges_per_tile(rows_per_pair: float, features: int, folds: int, growing: bool = False) -> int:

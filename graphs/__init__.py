@@ -12,11 +12,12 @@ References
 from .bipartite import bipartite
 from .complete import complete
 from .coverage import Coverage, coverage
-from .families import FAMILIES, build, needs_distances
+from .families import FAMILIES, build, family_parameters, needs_distances
 from .growth_order import grow, grown
 from .hub_neighbours import hub_neighbours
-from .model_graph import check_model_graph, edge_array, relabel_to_indices
+from .model_graph import check_model_graph, edge_array, edge_order, model_graph, relabel_to_indices
 from .pair_matrix import check_distances
+from .requested_graph import requested_graph
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
@@ -29,13 +30,17 @@ __all__ = [
     "complete",
     "coverage",
     "edge_array",
+    "edge_order",
+    "family_parameters",
     "five_vertex_trees",
     "grow",
     "grown",
     "hub_neighbours",
+    "model_graph",
     "needs_distances",
     "path",
     "relabel_to_indices",
+    "requested_graph",
     "spanning_tree",
     "star",
     "star_of_least_distance",

@@ -15,7 +15,7 @@ from .hub_neighbours import hub_neighbours
 from .labels import did_you_mean, listed, quoted
 from .trees import path, spanning_tree, star, star_of_least_distance, tree
 
-__all__ = ["FAMILIES", "build", "needs_distances"]
+__all__ = ["FAMILIES", "build", "family_parameters", "needs_distances"]
 
 _TREES = (star, path, tree, spanning_tree, star_of_least_distance)
 #: The builder of each family, by name. Read-only.
@@ -108,6 +108,35 @@ def needs_distances(family: str) -> bool:
     ['spanning_tree', 'star_of_least_distance', 'hub_neighbours']
     """
     return "distances" in _accepted(_builder(family, "needs_distances"))
+
+
+def family_parameters(family: str) -> dict[str, bool]:
+    """Return the parameters of a family, given by name, and whether each must be given.
+
+    The number of classes and the distances between them come from the data and are not included.
+
+    Parameters
+    ----------
+    family : str
+        A name in `FAMILIES`.
+
+    Returns
+    -------
+    dict of str to bool
+        Whether each parameter is required, by name.
+
+    Raises
+    ------
+    ValueError
+        If `family` is unknown.
+
+    Examples
+    --------
+    >>> family_parameters("hub_neighbours"), family_parameters("bipartite")
+    ({'hubs': False, 'neighbours': False}, {'hubs': True})
+    """
+    accepted = _accepted(_builder(family, "family_parameters"))
+    return {name: p.default is Parameter.empty for name, p in accepted.items() if name != "distances"}
 
 
 def _builder(family: str, owner: str) -> Callable[..., nx.Graph]:

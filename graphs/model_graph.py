@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .labels import did_you_mean, listed
 
-__all__ = ["check_model_graph", "edge_array", "model_graph", "relabel_to_indices"]
+__all__ = ["check_model_graph", "edge_array", "edge_order", "model_graph", "relabel_to_indices"]
 
 
 def model_graph(n: int, pairs: Iterable[Sequence[int]], family: str, /, **parameters: Any) -> nx.Graph:
@@ -85,8 +85,29 @@ def edge_array(graph: nx.Graph) -> NDArray[np.int64]:
     _check_nodes(graph, len(graph), None, "edge_array")
     ends = np.fromiter(chain.from_iterable(graph.edges()), np.int64, count=2 * graph.number_of_edges())
     pairs = np.sort(ends.reshape(-1, 2), axis=1)
-    ordered: NDArray[np.int64] = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    ordered: NDArray[np.int64] = pairs[edge_order(pairs)]
     return ordered
+
+
+def edge_order(edges: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the permutation that sorts pairs (i, j) as `edge_array` does.
+
+    Parameters
+    ----------
+    edges : (E, 2) int array
+        Pairs, i < j.
+
+    Returns
+    -------
+    (E,) int array
+        ``edges[edge_order(edges)]`` is sorted.
+
+    Examples
+    --------
+    >>> edge_order(np.array([[1, 2], [0, 2], [0, 1]]))
+    array([2, 1, 0])
+    """
+    return np.lexsort((edges[:, 1], edges[:, 0]))
 
 
 def check_model_graph(

@@ -1,11 +1,31 @@
-"""Threads: how many, and work on pieces in them."""
+"""Work cut into pieces, and pieces done in threads. The cut never depends on the number of threads."""
+
+from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+__all__ = ["in_threads", "pieces", "thread_count"]
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 
-def thread_count(n_jobs, owner):
+def pieces(length: int, size: int) -> list[slice]:
+    """Cut ``range(length)`` into slices of ``size``, the last one shorter.
+
+    Examples
+    --------
+    >>> pieces(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def thread_count(n_jobs: int | None, owner: str) -> int:
     """The number of threads that scikit-learn's n_jobs stands for: None is one, -1 as many as there are cores."""
     if n_jobs is None:
         return 1
@@ -14,7 +34,7 @@ def thread_count(n_jobs, owner):
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 
-def in_threads(work, pieces, n_threads):
+def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece], n_threads: int) -> list[Result]:
     """[work(piece) for piece in pieces], in threads, in the order of the pieces."""
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, pieces))

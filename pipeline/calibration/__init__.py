@@ -1,1 +1,22 @@
-"""Calibration: of one machine (Platt) and of the coupled model, on samples that were held out."""
+"""Calibration of the coupled model, on training samples that are held out from the machines that score them.
+
+Which samples, their out-of-fold logits, the log loss, one scale for the model, and every edge's slope and shift.
+"""
+
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, HeldOut, calibrate_coupled
+from pairloom.pipeline.calibration.drawn_samples import draw_samples
+from pairloom.pipeline.calibration.log_loss import log_losses, mean_log_loss
+from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
+from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
+
+__all__ = [
+    "CoupledCalibration",
+    "HeldOut",
+    "ScaleChoice",
+    "calibrate_coupled",
+    "choose_scale",
+    "draw_samples",
+    "log_losses",
+    "mean_log_loss",
+    "out_of_fold_edge_logits",
+]

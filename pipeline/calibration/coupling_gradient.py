@@ -60,7 +60,8 @@ def gradient_of_log_probability(
     """
     if method not in GRADIENTS:
         raise ValueError(
-            f"calibrate='platt' needs a coupling with a gradient, one of {', '.join(GRADIENTS)}, got {method!r}."
+            "coupled_calibration='edges' needs a coupling with a gradient, one of"
+            f" {', '.join(GRADIENTS)}, got {method!r}."
         )
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     gradient = np.empty((len(completion.edges), n_samples))

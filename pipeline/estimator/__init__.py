@@ -1,1 +1,8 @@
-"""The estimator: PairwiseSVC, the fitted model behind it, its changes and its saved form."""
+"""The estimator: `PairwiseSVC`, scikit-learn's interface to the model, and the check of its parameters.
+
+Everything it does is in the rooms before it; a run does the same from a configuration.
+"""
+
+from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
+
+__all__ = ["PairwiseSVC"]

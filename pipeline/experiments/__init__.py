@@ -1,1 +1,4 @@
-"""The experiments of the main paper [S]. Each set has one trained tensor; every smaller model is a mask over it."""
+"""The experiments of the main paper, one file each, and the page that gathers their results.
+
+Every model is a part of one trained tensor, so no experiment trains anything but that.
+"""

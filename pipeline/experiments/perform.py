@@ -33,7 +33,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
     tensor_file,
 )
 from pairloom.pipeline.features.feature_set import FeatureSet
-from pairloom.pipeline.machines.linear_machines import MachineSettings
+from pairloom.pipeline.machines.settings import MachineSettings
 
 
 class Elsewhere(Protocol):

@@ -8,13 +8,14 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
@@ -24,8 +25,8 @@ from pairloom.pipeline.completion.completion_kernels import scatter
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.features.class_distances import class_means, mean_distances
 from pairloom.pipeline.features.feature_set import DATA_FOLDER, EMBEDDED, FeatureSet, load_features
-from pairloom.pipeline.machines.linear_machines import MachineSettings, scaled_C
-from pairloom.pipeline.machines.linear_model import train_linear_model
+from pairloom.pipeline.machines.linear_model import Advance, train_linear_model
+from pairloom.pipeline.machines.settings import MachineSettings, scaled_C
 from pairloom.pipeline.machines.whitening import centring
 from pairloom.pipeline.report.evaluation import confusion_counts
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -64,7 +65,7 @@ class TrainedTensor(NamedTuple):
     n_jobs: int = -1
 
     @property
-    def n_classes(self):
+    def n_classes(self) -> int:
         return len(self.classes)
 
     def of_classes(self, chosen: Sequence[int]) -> "TrainedTensor":
@@ -86,7 +87,7 @@ class TrainedTensor(NamedTuple):
     def of_edges(self, graph: nx.Graph) -> np.ndarray:
         """(E, R) logits of a graph's edges: the mask."""
         i, j = graphs.edge_array(graph).T
-        return self.logits[i, j]
+        return np.asarray(self.logits[i, j])
 
     def probabilities(self, graph: nx.Graph, methods: Sequence[str] = COUPLINGS) -> dict[str, np.ndarray]:
         """(R, N) probabilities of the model over a graph, for each of some couplings."""
@@ -106,14 +107,14 @@ class TrainedTensor(NamedTuple):
         return self.errors(graph, ["normal"])["normal"]
 
 
-def paper_settings(X, seed=0) -> MachineSettings:
+def paper_settings(X: NDArray[np.floating], seed: int = 0) -> MachineSettings:
     """Machines as the paper trains them [S 2.3]: fitted on one fold of four, calibrated on the others."""
     spread = X.var(axis=0, dtype=np.float64).sum()
     return MachineSettings(C=scaled_C(float(spread)), folds=4, fit_on="fold", seed=seed)
 
 
 def train_tensor(
-    data: FeatureSet, settings: MachineSettings, progress: Callable | None = None
+    data: FeatureSet, settings: MachineSettings, progress: Advance | None = None
 ) -> TrainedTensor:
     """Train all pairs of a set and apply them to its test samples. `progress(edges)` is called as tiles end."""
     if data.y_test is None:
@@ -138,20 +139,20 @@ def train_tensor(
     )
 
 
-def _as_tensor(edge_logits, n):
+def _as_tensor(edge_logits: NDArray[np.float32], n: int) -> NDArray[np.float32]:
     """(N, N, R) from the logits of all pairs (E, R)."""
     tensor = np.zeros((n, n, edge_logits.shape[1]), np.float32)
     scatter(edge_logits, graphs.edge_array(graphs.complete(n)), tensor)
     return tensor
 
 
-def _nearest_mean_confusion(data):
+def _nearest_mean_confusion(data: FeatureSet) -> NDArray[np.int64]:
     means = class_means(data.X_train, data.y_train, len(data.classes))
     return confusion_counts(-cdist(data.X_train, means), data.y_train)
 
 
 def cached_tensor(
-    data: FeatureSet, settings: MachineSettings, path: Path, progress: Callable | None = None
+    data: FeatureSet, settings: MachineSettings, path: Path, progress: Advance | None = None
 ) -> TrainedTensor:
     """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
     file = tensor_file(path, data, settings)

@@ -1,1 +1,16 @@
-"""Features: reading and checking them, the embedded sets, and the distances between classes."""
+"""Features: where samples come from, how they are checked and recognised, and how far apart the classes are.
+
+The first step of the data's way. `FeatureSet` is the form in which a run takes its samples; the embedded sets are here.
+"""
+
+from pairloom.pipeline.features.class_distances import class_means, kernel_mean_distances, mean_distances
+from pairloom.pipeline.features.feature_set import FeatureSet, load_features, load_samples
+
+__all__ = [
+    "FeatureSet",
+    "class_means",
+    "kernel_mean_distances",
+    "load_features",
+    "load_samples",
+    "mean_distances",
+]

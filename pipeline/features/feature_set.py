@@ -39,8 +39,8 @@ class FeatureSet(NamedTuple):
 
     Parameters
     ----------
-    X_train, X_test : (n, D) float32 arrays
-        Features, finite.
+    X_train, X_test : (n, D) float32 or float64 arrays
+        Features, finite, in float32 unless they came in a wider type.
     y_train, y_test : (n,) int64 arrays
         Labels as indices into ``classes``. ``y_test`` is None where the test samples have no labels.
     classes : tuple of str
@@ -51,9 +51,9 @@ class FeatureSet(NamedTuple):
         Whether the features are drawn rather than measured. A report says so.
     """
 
-    X_train: NDArray[np.float32]
+    X_train: NDArray[np.floating]
     y_train: NDArray[np.int64]
-    X_test: NDArray[np.float32]
+    X_test: NDArray[np.floating]
     y_test: NDArray[np.int64] | None
     classes: tuple[str, ...]
     fingerprints: dict[str, str]
@@ -96,7 +96,7 @@ def load_features(
     return data
 
 
-def load_samples(source: str, features: int) -> NDArray[np.float32]:
+def load_samples(source: str, features: int) -> NDArray[np.floating]:
     """Load samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns."""
     arrays = read_arrays(source)
     for name in ("X", "X_test"):
@@ -107,7 +107,7 @@ def load_samples(source: str, features: int) -> NDArray[np.float32]:
                     f"{source}: {name} must have {features} features, as the model has, got {X.shape[1]}"
                 )
             return X
-    raise ValueError(f"{source}: must hold X (or X_test), got {_listed(arrays)}")
+    raise ValueError(f"{source}: must hold X (or X_test), got {_listed(arrays)}.")
 
 
 def read_arrays(source: str) -> dict[str, NDArray[Any]]:
@@ -220,13 +220,14 @@ def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) 
     return FeatureSet(X_train, y_train, X_test, y_test, names, prints)
 
 
-def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.float32]:
+def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.floating]:
     X = np.asarray(values)
     if X.ndim != 2 or X.shape[1] == 0:
         raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {X.shape}")
     if X.dtype.kind not in "fiub":
         raise ValueError(f"{source}: {name} must be real numbers, got dtype {X.dtype}")
-    X = np.ascontiguousarray(X, dtype=np.float32)
+    # Rows are centred before they become float32: of features far from zero little else would be left.
+    X = np.ascontiguousarray(X, dtype=np.result_type(X.dtype, np.float32))
     finite = np.isfinite(X).all(axis=1)
     if not finite.all():
         first = int(np.flatnonzero(~finite)[0])
@@ -289,7 +290,7 @@ def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], so
         raise ValueError(f"{source}: every class must have training samples, {_listed(empty)} have none")
 
 
-def _fingerprint(X: NDArray[np.float32], y: NDArray[np.int64] | None, names: tuple[str, ...]) -> str:
+def _fingerprint(X: NDArray[np.floating], y: NDArray[np.int64] | None, names: tuple[str, ...]) -> str:
     seen = hashlib.sha256(repr((X.shape, y is None, names)).encode())
     seen.update(X.data)
     if y is not None:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled import choose_scale, nearby_scale
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
 from pairloom.pipeline.completion.slab import couple_slab, slab_width
 
@@ -164,7 +164,7 @@ def _own_logits(
 
 def _membership(y: NDArray[np.integer], n_classes: int) -> NDArray[np.float64]:
     """(R, N): one where the sample is of the class."""
-    return np.eye(n_classes)[y]
+    return np.asarray(np.eye(n_classes)[y])
 
 
 def _sizes(membership: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,1 +1,28 @@
-"""Machines: folds, the SVM solver, whitening, the training of edges, and the logits that machines give."""
+"""Machines: folds, the SVM solver, Platt's calibration, whitening, and the training of the edges of a model graph.
+
+`train_edges` is the unit of work of threads and of the cluster alike; `collapse` makes one affine map of its machines.
+"""
+
+from pairloom.pipeline.machines.estimator_model import EstimatorModel, train_estimator_model
+from pairloom.pipeline.machines.linear_machines import Machines, train_edges
+from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model, train_machines
+from pairloom.pipeline.machines.logits import AffineLogits, collapse
+from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.whitening import Whitening, centre_of, centred, fit_whitening
+
+__all__ = [
+    "AffineLogits",
+    "EstimatorModel",
+    "LinearModel",
+    "MachineSettings",
+    "Machines",
+    "Whitening",
+    "centre_of",
+    "centred",
+    "collapse",
+    "fit_whitening",
+    "train_edges",
+    "train_estimator_model",
+    "train_linear_model",
+    "train_machines",
+]

@@ -1,19 +1,40 @@
-"""Folds: which samples a machine is fitted on, which calibrate it, and which it has never seen."""
+"""Folds: the samples that a machine is fitted on, those that calibrate it, and those held out from it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-FIT_ON = ("rest", "fold")
-CALIBRATIONS = ("average", "crossval")
+from pairloom.graphs.labels import quoted
+
+__all__ = ["FIT_ON", "FitOn", "FoldScheme", "check_folds", "class_folds", "fold_scheme"]
+
+FitOn = Literal["rest", "fold", "all"]
+FIT_ON: tuple[str, ...] = get_args(FitOn)
 
 
-def class_folds(n_samples, n_folds, seed, class_index):
-    """The fold of every sample of a class: as even as can be, drawn from (seed, class) and nothing else.
+def check_folds(
+    folds: int, counts: NDArray[np.integer], labels: Sequence[object] | NDArray[Any], owner: str
+) -> None:
+    """Raise unless every class has a sample for every fold."""
+    c = int(counts.argmin())
+    if counts[c] < folds:
+        raise ValueError(
+            f"{owner} must be at least 2 and at most the size of the smallest class"
+            f" (class {quoted(labels[c])} has {counts[c]} samples), got {folds}."
+        )
+
+
+def class_folds(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDArray[np.int64]:
+    """The fold of every sample of a class: sizes as even as possible, drawn from (seed, class) and nothing else.
 
     So a class has the same folds in every pair, on every worker, whatever the other classes are.
     """
-    order = np.random.default_rng([seed, class_index]).permutation(n_samples)
+    order = np.random.default_rng([seed, class_key]).permutation(n_samples)
     folds = np.empty(n_samples, dtype=np.int64)
     folds[order] = np.arange(n_samples) % n_folds
     return folds
@@ -32,31 +53,37 @@ class FoldScheme:
     pooled : bool
         One pair of parameters for all machines, from the union of their calibration samples.
     shares : (M,)
-        The pair's logit is the mean of its machines' with these weights: a geometric mean of odds.
+        The pair's logit is the mean of its machines' logits with these weights: a geometric mean of odds.
     out_of_fold : (K, M)
-        The same for a training sample of fold k: only machines that did not see it.
+        The same for a training sample of fold k: only machines that were not fitted on it.
     """
 
-    fitted_on: np.ndarray
-    calibrated_on: np.ndarray
+    fitted_on: NDArray[np.bool_]
+    calibrated_on: NDArray[np.bool_]
     pooled: bool
-    shares: np.ndarray
-    out_of_fold: np.ndarray
+    shares: NDArray[np.float64]
+    out_of_fold: NDArray[np.float64]
 
     @property
-    def n_machines(self):
+    def n_machines(self) -> int:
+        """M, how many machines a pair has."""
         return len(self.shares)
 
 
-def fold_scheme(n_folds, fit_on="rest", calibration="average"):
-    """How K folds are used [S 2.3].
+def fold_scheme(n_folds: int, fit_on: FitOn = "rest") -> FoldScheme:
+    """How K folds are used.
 
-    `fit_on="fold"` (the paper): machine k is fitted on fold k and calibrated on the others. `"rest"`: the other way
-    round. `calibration="crossval"` [LW 8]: decision values by cross-validation, one pair of Platt parameters on
-    their union, and one more machine on all samples, which alone is used for prediction.
+    Parameters
+    ----------
+    n_folds : int
+    fit_on : {"rest", "fold", "all"}
+        - "rest": machine k is fitted on all folds but k and calibrated on k;
+        - "fold" [S 2.3]: machine k is fitted on fold k and calibrated on the others;
+        - "all" [LW 8], LIBSVM's way: decision values by cross-validation, one pair of Platt parameters on their union,
+          and one more machine on all samples, which alone is used for prediction.
     """
     own = np.eye(n_folds, dtype=bool)
-    if calibration == "crossval":
+    if fit_on == "all":
         everything = np.ones((1, n_folds), dtype=bool)
         return FoldScheme(
             fitted_on=np.vstack([~own, everything]),

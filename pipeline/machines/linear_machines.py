@@ -1,69 +1,21 @@
-"""The machines: for every edge of the model graph, the linear SVMs of its folds and what calibrates them."""
+"""The linear machines: for every edge of the model graph, the SVMs of its folds and their calibration."""
+
+from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.graphs.labels import did_you_mean
-from pairloom.pipeline.machines.folds import CALIBRATIONS, FIT_ON, class_folds, fold_scheme
+from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.pair_kernels import train_linear_pair
-from pairloom.pipeline.machines.svm import MAX_ITERATIONS, WORKING_SET
+from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.svm import WORKING_SET
 
-
-@dataclass(frozen=True)
-class MachineSettings:
-    """How the machines of an edge are trained: plain values, the same for every edge.
-
-    Attributes
-    ----------
-    C : float
-        The cost of an error, in the space the machines see.
-    folds : int
-    fit_on : {"rest", "fold"}
-    calibration : {"average", "crossval"}
-        See `folds.fold_scheme`.
-    thresholds : bool
-        Shift each pair's logit to where it makes fewest errors on samples its machines have not seen [HT 3].
-    tol : float
-        Duality gap at which a machine is done, relative to its objective.
-    max_iterations : int
-    seed : int
-        With the class it decides the folds.
-    """
-
-    C: float = 1.0
-    folds: int = 4
-    fit_on: str = "rest"
-    calibration: str = "average"
-    thresholds: bool = False
-    tol: float = 1e-3
-    max_iterations: int = MAX_ITERATIONS
-    seed: int = 0
-
-    def __post_init__(self):
-        for name, known in (("fit_on", FIT_ON), ("calibration", CALIBRATIONS)):
-            value = getattr(self, name)
-            if value not in known:
-                raise ValueError(
-                    f"MachineSettings: {name} must be one of {', '.join(known)}, got {value!r}."
-                    f"{did_you_mean(value, known)}"
-                )
-        if not self.C > 0:
-            raise ValueError(f"MachineSettings: C must be positive, got {self.C!r}.")
-        if self.folds < 2:
-            raise ValueError(f"MachineSettings: folds must be at least 2, got {self.folds!r}.")
-
-    @property
-    def scheme(self):
-        return fold_scheme(self.folds, self.fit_on, self.calibration)
-
-
-def scaled_C(spread: float) -> float:
-    """The C that C = "scale" stands for: 10 / mean squared norm of the centred features, their total variance."""
-    return 10.0 / spread if spread > 0 else 1.0
+__all__ = ["Machines", "train_edges"]
 
 
 class Machines(NamedTuple):
@@ -78,22 +30,48 @@ class Machines(NamedTuple):
     threshold : (E,) float64
         Taken off the pair's logit.
     dprime : (E,) float64
-        The distance of the two classes on the pair's own logits, by machines that had not seen the sample.
+        The distance of the two classes on the pair's own held-out logits.
     gap : (E, M) float64
         Relative duality gap at which each machine stopped.
     iterations : (E, M) int64
     """
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    platt: np.ndarray
-    threshold: np.ndarray
-    dprime: np.ndarray
-    gap: np.ndarray
-    iterations: np.ndarray
+    coef: NDArray[np.float32]
+    intercept: NDArray[np.float64]
+    platt: NDArray[np.float64]
+    threshold: NDArray[np.float64]
+    dprime: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    iterations: NDArray[np.int64]
+
+    def of_edges(self, edges: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Machines:
+        """The machines of some edges."""
+        return Machines(**{name: values[edges] for name, values in self._asdict().items()})
+
+    def followed_by(self, added: Machines) -> Machines:
+        """The machines of these edges and of more edges after them."""
+        more = added._asdict()
+        return Machines(
+            **{name: np.concatenate([values, more[name]]) for name, values in self._asdict().items()}
+        )
+
+    def replaced(self, edges: NDArray[np.integer], fresh: Machines) -> Machines:
+        """A copy in which the machines of some edges are others."""
+        copy = Machines(**{name: values.copy() for name, values in self._asdict().items()})
+        new = fresh._asdict()
+        for name, values in copy._asdict().items():
+            values[edges] = new[name]
+        return copy
 
 
-def train_edges(class_rows, edges, settings, *, costs=None, weights=None, keys=None):
+def train_edges(
+    class_rows: Mapping[int, NDArray[np.float32]],
+    edges: NDArray[np.integer],
+    settings: MachineSettings,
+    *,
+    sample_weight: Mapping[int, NDArray[np.float64]] | None = None,
+    keys: Sequence[int] | NDArray[np.integer] | None = None,
+) -> Machines:
     """Train the machines of some edges: the unit of work of threads and of the cluster alike.
 
     Parameters
@@ -102,12 +80,11 @@ def train_edges(class_rows, edges, settings, *, costs=None, weights=None, keys=N
         At least the classes that the edges name.
     edges : (E, 2) int array, i < j
     settings : MachineSettings
-    costs : mapping of class index -> (n_c,) array, optional
-        What C is multiplied by, sample by sample.
-    weights : mapping of class index -> (n_c,) array, optional
-        The weight of each sample in the calibration.
+    sample_weight : mapping of class index -> (n_c,) array, optional
+        Per-sample multiplier of C, also used in calibration.
     keys : sequence of int, optional
-        What seeds the folds of each class, by default its index: a class keeps its key when others come and go.
+        The number that seeds the folds of each class, by default its index. A class keeps its key when others come and
+        go.
 
     Returns
     -------
@@ -116,14 +93,14 @@ def train_edges(class_rows, edges, settings, *, costs=None, weights=None, keys=N
     """
     scheme, edges = settings.scheme, np.asarray(edges)
     machines = _empty_machines(len(edges), scheme.n_machines, _n_features(class_rows))
-    parts = {c: _class_part(class_rows, c, settings, costs, weights, keys) for c in np.unique(edges).tolist()}
+    parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
     for e, (i, j) in enumerate(edges.tolist()):
         first, second = parts[i], parts[j]
         machines.dprime[e], machines.threshold[e] = train_linear_pair(
             first.rows,
             second.rows,
-            first.cost,
-            second.cost,
+            first.C,
+            second.C,
             np.concatenate([first.weight, second.weight]),
             np.concatenate([first.folds, second.folds]),
             scheme.fitted_on,
@@ -145,30 +122,33 @@ def train_edges(class_rows, edges, settings, *, costs=None, weights=None, keys=N
 
 
 class _ClassPart(NamedTuple):
-    """What an edge needs of one of its classes."""
+    """One of the two classes of an edge: rows, the C of each row, its weight in calibration, its fold."""
 
-    rows: np.ndarray
-    cost: np.ndarray
-    weight: np.ndarray
-    folds: np.ndarray
+    rows: NDArray[np.float32]
+    C: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    folds: NDArray[np.int64]
 
 
-def _class_part(class_rows, c, settings, costs, weights, keys):
+def _class_part(
+    class_rows: Mapping[int, NDArray[np.float32]],
+    c: int,
+    settings: MachineSettings,
+    sample_weight: Mapping[int, NDArray[np.float64]] | None,
+    keys: Sequence[int] | NDArray[np.integer] | None,
+) -> _ClassPart:
     rows = np.ascontiguousarray(class_rows[c], np.float32)
-    ones = np.ones(len(rows))
-    return _ClassPart(
-        rows=rows,
-        cost=settings.C * (ones if costs is None else np.asarray(costs[c], np.float64)),
-        weight=ones if weights is None else np.asarray(weights[c], np.float64),
-        folds=class_folds(len(rows), settings.folds, settings.seed, c if keys is None else int(keys[c])),
-    )
+    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight[c], np.float64)
+    key = c if keys is None else int(keys[c])
+    folds = class_folds(len(rows), settings.folds, settings.seed, key)
+    return _ClassPart(rows, settings.C * weight, weight, folds)
 
 
-def _n_features(class_rows):
-    return next(iter(class_rows.values())).shape[1]
+def _n_features(class_rows: Mapping[int, NDArray[np.float32]]) -> int:
+    return int(next(iter(class_rows.values())).shape[1])
 
 
-def _empty_machines(n_edges, n_machines, n_features):
+def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
     return Machines(
         coef=np.empty((n_edges, n_machines, n_features), np.float32),
         intercept=np.empty((n_edges, n_machines)),
@@ -180,7 +160,7 @@ def _empty_machines(n_edges, n_machines, n_features):
     )
 
 
-def _warn_early_stops(gap, settings):
+def _warn_early_stops(gap: NDArray[np.float64], settings: MachineSettings) -> None:
     early = int((gap > settings.tol).sum())
     if early:
         warnings.warn(

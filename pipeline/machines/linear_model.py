@@ -1,16 +1,34 @@
 """The linear machines of a whole model graph: trained by tiles in threads, applied as one matrix product."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.linear_machines import Machines, train_edges
 from pairloom.pipeline.machines.logits import collapse
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Whitening
-from pairloom.pipeline.pieces import in_threads
+from pairloom.pipeline.pieces import in_threads, pieces
 
-#: Edges of a tile: a tenth of a second of work, so that a progress bar moves and threads end together.
+__all__ = [
+    "Advance",
+    "LinearModel",
+    "train_in_threads",
+    "train_linear_model",
+    "train_machines",
+    "whitened_rows",
+]
+
+#: Edges per tile: a tenth of a second of work, so that a progress bar moves and threads end together.
 TILE = 64
+
+#: Called with the number of edges that were just trained.
+Advance = Callable[[int], object]
+Trained = TypeVar("Trained")
 
 
 class LinearModel(NamedTuple):
@@ -19,51 +37,59 @@ class LinearModel(NamedTuple):
     machines: Machines
     whitening: Whitening
 
-    def logits(self, shares, X):
-        """(E, R) logits of raw samples with these shares of each edge's machines."""
+    def logits(self, shares: NDArray[np.float64], X: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(E, R) logits of centred samples with these shares of each edge's machines."""
         return collapse(self.machines, shares, self.whitening)(X)
 
 
-def tiles_of(n_edges, tile=TILE):
-    """Cut the edges into tiles: from their number alone, so that no result depends on the number of threads."""
-    return [slice(low, min(low + tile, n_edges)) for low in range(0, n_edges, tile)]
-
-
-def train_in_threads(train, edges, n_threads, progress=None):
+def train_in_threads(
+    train: Callable[[NDArray[np.integer]], Trained],
+    edges: NDArray[np.integer],
+    n_threads: int,
+    advance: Advance | None = None,
+) -> list[Trained]:
     """Apply `train(edges of a tile)` to all tiles in threads. Returns the results in the order of the tiles."""
 
-    def work(tile):
+    def work(tile: slice) -> Trained:
         trained = train(edges[tile])
-        if progress is not None:
-            progress(tile.stop - tile.start)
+        if advance is not None:
+            advance(tile.stop - tile.start)
         return trained
 
-    return in_threads(work, tiles_of(len(edges)), n_threads)
+    return in_threads(work, pieces(len(edges), TILE), n_threads)
 
 
-def whitened_rows(rows, whitening):
-    """Mapping of class -> its rows as machines are given them, from raw rows (n_c, D)."""
+def whitened_rows(
+    rows: Mapping[int, NDArray[np.floating]], whitening: Whitening
+) -> dict[int, NDArray[np.float32]]:
+    """Mapping of class -> its rows as machines are given them, from centred rows (n_c, D)."""
     return {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
 
 
 def train_machines(
-    whitened, edges, settings, n_threads=1, progress=None, costs=None, weights=None, keys=None
+    whitened: Mapping[int, NDArray[np.float32]],
+    edges: NDArray[np.integer],
+    settings: MachineSettings,
+    n_threads: int = 1,
+    advance: Advance | None = None,
+    **of_classes: Any,
 ) -> Machines:
-    """The machines of all edges, trained on whitened rows of classes."""
+    """The machines of all edges, trained on whitened rows of classes; keywords are those of `train_edges`."""
     parts = train_in_threads(
-        lambda tile: train_edges(whitened, tile, settings, costs=costs, weights=weights, keys=keys),
-        edges,
-        n_threads,
-        progress,
+        lambda tile: train_edges(whitened, tile, settings, **of_classes), edges, n_threads, advance
     )
     return Machines(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 def train_linear_model(
-    rows, edges, settings, whitening, n_threads=1, progress=None, costs=None, weights=None, keys=None
+    rows: Mapping[int, NDArray[np.floating]],
+    edges: NDArray[np.integer],
+    settings: MachineSettings,
+    whitening: Whitening,
+    n_threads: int = 1,
+    advance: Advance | None = None,
+    **of_classes: Any,
 ) -> LinearModel:
-    """Train all edges on rows of classes, a mapping of class -> (n_c, D) raw rows."""
+    """Train all edges on rows of classes, a mapping of class -> (n_c, D) centred rows."""
     whitened = whitened_rows(rows, whitening)
-    return LinearModel(
-        train_machines(whitened, edges, settings, n_threads, progress, costs, weights, keys), whitening
-    )
+    return LinearModel(train_machines(whitened, edges, settings, n_threads, advance, **of_classes), whitening)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import kernel
-from pairloom.pipeline.calibration.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
+from pairloom.pipeline.machines.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
 from pairloom.pipeline.machines.svm_kernels import dot, solve_rows
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pairloom import graphs
 from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.report import figures
 from pairloom.pipeline.report.evaluation import confusion_counts, reliability, scores, worst_pairs
 from pairloom.pipeline.run.run_directory import RunShape, open_group
-from pairloom.pipeline.run.stages import model_graph
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
@@ -37,7 +37,7 @@ def write_report(
     seconds
         Work in each stage, for the table.
     waves
-        What was found after each wave of a run that grows.
+        The judgement after each wave of a run that grows.
     """
     probabilities = _probabilities(directory, shape)
     labels = read_whole(open_group(directory, "features.zarr")["label"]) if shape.labelled else None
@@ -60,7 +60,7 @@ def write_report(
 
 def _probabilities(directory: Path, shape: RunShape) -> dict[str, NDArray[np.float32]]:
     group = open_group(directory, "probabilities.zarr")
-    return {method: read_whole(group[method]) for method in shape.methods}
+    return {method: read_whole(group[method]) for method in shape.couplings}
 
 
 def _metrics(
@@ -80,7 +80,7 @@ def _metrics(
     }
     if labels is None:
         return metrics
-    first = probabilities[shape.methods[0]]
+    first = probabilities[shape.couplings[0]]
     worst = worst_pairs(confusion_counts(first, labels), _WORST_PAIRS)
     return metrics | {
         "methods": {method: scores(p, labels)._asdict() for method, p in probabilities.items()},
@@ -102,7 +102,10 @@ def _figures(
     note = " (synthetic features)" if shape.synthetic else ""
     N, E = len(shape.classes), len(shape.edges)
     title = f"{N} classes, {E} trained pairs{note}"
-    yield "graph", figures.graph_figure(model_graph(shape), shape.classes, title)
+    yield (
+        "graph",
+        figures.graph_figure(graphs.model_graph(N, shape.edges.tolist(), "run"), shape.classes, title),
+    )
     if waves:
         yield "growth", figures.growth_figure(waves, f"Growth in {len(waves) - 1} waves{note}")
     if labels is None:
@@ -111,9 +114,9 @@ def _figures(
     yield "accuracy", figures.accuracy_figure(scored, f"Coupling methods{note}")
     curves = {method: reliability(p, labels) for method, p in probabilities.items()}
     yield "reliability", figures.reliability_figure(curves, f"Reliability{note}")
-    confusion = confusion_counts(probabilities[shape.methods[0]], labels)
+    confusion = confusion_counts(probabilities[shape.couplings[0]], labels)
     pairs = worst_pairs(confusion, _WORST_PAIRS)
-    title = f"Errors of {shape.methods[0]}{note}"
+    title = f"Errors of {shape.couplings[0]}{note}"
     yield "confusion", figures.confusion_figure(confusion, shape.classes, pairs, title)
 
 

@@ -1,1 +1,10 @@
-"""The run directory: which arrays it holds, and what each stage of a run reads and writes there."""
+"""The run directory: its arrays, its stages, and the model of a finished run.
+
+One file per kind of stage: storing, choosing, training, calibrating, coupling. Each unit of work owns whole chunks.
+"""
+
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import RunShape, open_group
+from pairloom.pipeline.run.run_model import read_run_model
+
+__all__ = ["Run", "RunShape", "open_group", "read_run_model"]

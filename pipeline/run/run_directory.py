@@ -1,16 +1,16 @@
 """The zarr groups of a run directory: which arrays they hold, how those are chunked, how chunks are written.
 
 ========================  ==================================================================================
-features.zarr             train (class, row, feature), one chunk or more a class; test (sample, feature) and
-                          label (sample); drawn (draw, feature), drawn_class and drawn_fold (draw), training
-                          samples that calibrate the coupled model; mean (feature) and factor (feature,
-                          whitened) of the whitening
+features.zarr             train (class, row, feature), at least one chunk per class, and checksum (class);
+                          test (sample, feature) and label (sample); drawn (draw, feature), drawn_class and
+                          drawn_fold (draw), training samples that calibrate the coupled model; centre
+                          (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened)
 machines.zarr             coef (edge, machine, feature), intercept, platt, gap and iterations (edge, machine),
                           threshold and dprime (edge)
-logits.zarr               edges (edge, sample), what the machines say; tensor (class, other, sample),
-completed;
-                          drawn (edge, draw), of the drawn samples by machines that have not seen them
-probabilities.zarr        one array (sample, class) for each coupling method; scale (coupling)
+logits.zarr               edges (edge, sample); tensor (class, other, sample), completed;
+                          drawn (edge, draw), out-of-fold logits of the drawn samples
+probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
+                          calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
 
 Class names, and the two classes of each edge, are coordinates: ``xarray.open_zarr`` reads each group.
@@ -26,6 +26,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 from pairloom.pipeline.storage.zarr_layout import (
     ChunkedArray,
     Coordinate,
@@ -42,25 +43,51 @@ GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilit
 # A class with more rows than this takes several chunks, so that one crowded class does not pad all the
 # others.
 _ROWS_PER_CHUNK = 1024
+#: Classes that are put into the feature store together.
+CLASSES_PER_BLOCK = 32
 
 
 class RunShape(NamedTuple):
-    """Everything that decides the layout of the groups."""
+    """Everything that decides the layout of the groups.
+
+    Attributes
+    ----------
+    classes, rows : names of the classes, and the training rows of each
+    features, dtype : columns of the features, and the type in which training rows are stored
+    samples, sample_dtype, labelled : test samples, their type, and whether their labels are known
+    edges : (E, 2) pairs in the order of the tiles
+    machines_per_edge : int
+    shrinkages : the whitenings that machines may be trained under
+    draws : how many training samples calibrate the coupled model
+    edges_per_tile, samples_per_slab : chunks along the two axes
+    couplings : the coupling methods, the model's own first
+    edges_calibrated : whether every edge has a slope and a shift of its own
+    tensor_stored : whether the completed tensor is kept
+    synthetic : whether the features are drawn rather than measured
+    """
 
     classes: tuple[str, ...]
     rows: tuple[int, ...]
     features: int
+    dtype: str
     samples: int
+    sample_dtype: str
     labelled: bool
     edges: NDArray[np.int64]
     machines_per_edge: int
-    whitened: bool
+    shrinkages: tuple[Shrinkage, ...]
     draws: int
     edges_per_tile: int
     samples_per_slab: int
-    methods: tuple[str, ...]
+    couplings: tuple[str, ...]
+    edges_calibrated: bool
     tensor_stored: bool
     synthetic: bool
+
+    @property
+    def whitenings(self) -> tuple[Shrinkage, ...]:
+        """The shrinkages that whiten: each has a matrix."""
+        return tuple(t for t in self.shrinkages if is_whitened(t))
 
 
 def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
@@ -132,25 +159,29 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends],
         "logits.zarr": [classes, other, *ends],
-        "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.methods))],
+        "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
     }
 
 
 def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, D, R, most = len(shape.classes), shape.features, shape.samples, max(shape.rows)
-    r = shape.samples_per_slab
+    r, S, W = shape.samples_per_slab, len(shape.shrinkages), len(shape.whitenings)
     arrays = [
-        ChunkedArray("train", ("class", "row", "feature"), (N, most, D), (1, _ROWS_PER_CHUNK, D)),
-        ChunkedArray("test", ("sample", "feature"), (R, D), (r, D)),
-        ChunkedArray("mean", ("feature",), (D,), (D,)),
+        ChunkedArray(
+            "train", ("class", "row", "feature"), (N, most, D), (1, _ROWS_PER_CHUNK, D), shape.dtype
+        ),
+        ChunkedArray("checksum", ("class",), (N,), (CLASSES_PER_BLOCK,), "int64"),
+        ChunkedArray("test", ("sample", "feature"), (R, D), (r, D), shape.sample_dtype),
+        ChunkedArray("centre", ("feature",), (D,), (D,), "float64"),
+        ChunkedArray("mean", ("shrinkage", "feature"), (S, D), (1, D)),
     ]
     if shape.labelled:
         arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
-    if shape.whitened:
-        arrays.append(ChunkedArray("factor", ("feature", "whitened"), (D, D), (D, D)))
+    if W:
+        arrays.append(ChunkedArray("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
     if shape.draws:
         S = shape.draws
-        arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D)))
+        arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D), shape.dtype))
         arrays += [
             ChunkedArray(f"drawn_{what}", ("draw",), (S,), (S,), "int32") for what in ("class", "fold")
         ]
@@ -183,6 +214,12 @@ def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
-    N, R, M, r = len(shape.classes), shape.samples, len(shape.methods), shape.samples_per_slab
-    coupled = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.methods]
-    return [*coupled, ChunkedArray("scale", ("coupling",), (M,), (1,), "float64")]
+    N, R, r = len(shape.classes), shape.samples, shape.samples_per_slab
+    E, M = len(shape.edges), len(shape.couplings)
+    arrays = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.couplings]
+    arrays.append(ChunkedArray("scale", ("coupling",), (M,), (1,), "float64"))
+    if shape.edges_calibrated:
+        arrays += [
+            ChunkedArray(name, ("coupling", "edge"), (M, E), (1, E), "float64") for name in ("slope", "shift")
+        ]
+    return arrays

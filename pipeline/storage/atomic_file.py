@@ -1,15 +1,14 @@
-"""Files that are there whole or not at all, and the digests that say whether they still are."""
+"""Files that are there whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PARTIAL_SUFFIX", "create_exclusively", "digest", "write_atomically"]
+__all__ = ["PARTIAL_SUFFIX", "create_exclusively", "write_atomically"]
 
 # zarr's LocalStore ends its own temporary files the same way, so one sweep finds what a killed process left
 # of either.
@@ -56,9 +55,3 @@ def create_exclusively(path: Path, data: bytes) -> bool:
             return False
     _flush_name(path)
     return True
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes in hexadecimal, what ``sha256sum`` prints."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,9 +11,10 @@ from distributed import Client
 
 from pairloom.cluster.config import load_config
 from pairloom.cluster.driver import adopt_plan, drive, prepare_run
-from pairloom.cluster.plan import STAGES, Plan
+from pairloom.cluster.plan import Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
+from pairloom.cluster.stages import STAGE_NAMES
 
 GROUPS = ("features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr")
 
@@ -37,9 +38,22 @@ def write_features(
 
 
 def write_config(path: Path, features: Path, **run: int) -> Path:
-    """A configuration for those features; keywords go into its [run] section."""
+    """A configuration for those features, of all pairs and all couplings; keywords go into its [run] section."""
     lines = [f"{key} = {value}" for key, value in run.items()]
-    path.write_text("\n".join(["[data]", f'features = "{features}"', "[run]", *lines, ""]))
+    path.write_text(
+        f"""
+        [data]
+        features = "{features}"
+        [graph]
+        family = "complete"
+        [model]
+        whiten = 0.8
+        [run]
+        also_couple = ["normal", "wlw2", "bradley_terry", "vote"]
+        """
+        + "\n".join(lines)
+        + "\n"
+    )
     return path
 
 
@@ -86,6 +100,6 @@ def run_here(
         lambda: contextlib.nullcontext(client),
         Stop(),
         progress or Quiet(),
-        STAGES[: STAGES.index(until) + 1],
+        STAGE_NAMES[: STAGE_NAMES.index(until) + 1],
     )
     return plan

@@ -62,8 +62,8 @@ def test_plan_makes_nothing(small_config, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (["run", "digts"], 2, "did you mean 'digits'"),
-        (["run", "digits", "--set", "graph.hub=3"], 2, "graph.hub: unknown key (did you mean 'hubs'?)"),
+        (["run", "digts"], 2, "Did you mean 'digits'"),
+        (["run", "digits", "--set", "graph.hub=3"], 2, "graph.hub: unknown key. Did you mean 'hubs'?"),
         (["run", "digits", "--scheduler", "tcp://192.0.2.7:8786"], 3, "--insecure"),
         (["run", "digits", "--set", "data.features=nowhere.npz"], 1, "no such file or folder"),
         (["submit", "digits"], 2, "--scheduler"),
@@ -91,9 +91,9 @@ def test_a_run_of_a_cluster_that_is_gone_is_resumed_here(copied_run, monkeypatch
 
 
 def test_a_changed_configuration_is_refused(copied_run):
-    done = pairloom("resume", copied_run, "--set", "machine.folds=3")
+    done = pairloom("resume", copied_run, "--set", "model.folds=3")
     assert done.exit_code == 3
-    assert "machine.folds: was 4, is 3" in done.stderr
+    assert "model.folds: was 4, is 3" in done.stderr
 
 
 def test_a_directory_that_is_driven_is_refused(copied_run):
@@ -122,7 +122,7 @@ def test_predict_gives_the_probabilities_of_the_run(suffix, small_run, tmp_path)
         np.savez(tmp_path / "new.npz", X=archive["X_test"])
     out = tmp_path / f"p{suffix}"
     done = pairloom(
-        "predict", small_run, "--features", tmp_path / "new.npz", "--out", out, "--method", "wlw2"
+        "predict", small_run, "--features", tmp_path / "new.npz", "--out", out, "--coupling", "wlw2"
     )
     assert done.exit_code == 0, done.output
     expected = xarray.open_zarr(small_run / "probabilities.zarr")["wlw2"].values
@@ -142,7 +142,7 @@ def test_predict_gives_the_probabilities_of_the_run(suffix, small_run, tmp_path)
 
 @pytest.mark.parametrize(
     ("option", "value", "complaint"),
-    [("--method", "norml", "--method must be one of"), ("--out", "p.xls", "--out must end in one of")],
+    [("--coupling", "norml", "coupling must be one of"), ("--out", "p.xls", "--out must end in one of")],
 )
 def test_predict_refuses_what_it_cannot_do(option, value, complaint, small_run, tmp_path):
     np.savez(tmp_path / "new.npz", X=np.zeros((2, 6)))

@@ -7,14 +7,16 @@ import pytest
 from pairloom.cluster.config import (
     Config,
     ConfigError,
-    Method,
+    Coupling,
+    Family,
     differing_keys,
-    digest_of,
     load_config,
     named_configs,
     with_overrides,
 )
+from pairloom.graphs import FAMILIES
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.storage.digests import digest_of
 
 
 def write(folder, text):
@@ -31,9 +33,15 @@ def test_every_named_configuration_is_sound():
         assert load_config(name).run.name == name
 
 
-def test_the_coupling_methods_are_those_that_there_are():
-    assert set(get_args(Method)) == set(METHODS)
-    assert set(load_config("digits").coupling.methods) == set(METHODS)
+def test_the_choices_are_those_that_there_are():
+    assert set(get_args(Coupling)) == set(METHODS)
+    assert set(get_args(Family)) == set(FAMILIES)
+
+
+def test_the_couplings_are_the_models_own_and_others_that_were_asked_for():
+    assert load_config("digits").couplings == ("stratified",)
+    asked = load_config("digits", ["model.coupling=normal", "run.also_couple=['vote', 'normal']"])
+    assert asked.couplings == ("normal", "vote")
 
 
 def test_everything_wrong_is_said_at_once(tmp_path):
@@ -43,7 +51,7 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         [data]
         featurs = "x.npz"
         [grap]
-        [machine]
+        [model]
         folds = "4"
         C = -1.0
         [cluster.slurm]
@@ -56,11 +64,11 @@ def test_everything_wrong_is_said_at_once(tmp_path):
     for expected in [
         str(path),
         "data.features: missing",
-        "data.featurs: unknown key (did you mean 'features'?)",
-        "grap: unknown key (did you mean 'graph'?)",
-        "machine.folds: Input should be a valid integer, got '4'",
-        "machine.C: must be positive, or 'scale', got -1.0",
-        "cluster.slurm.memry: unknown key (did you mean 'memory'?)",
+        "data.featurs: unknown key. Did you mean 'features'?",
+        "grap: unknown key. Did you mean 'graph'?",
+        "model.folds: Input should be a valid integer, got '4'",
+        "model.C: Input should be greater than 0",
+        "cluster.slurm.memry: unknown key. Did you mean 'memory'?",
     ]:
         assert expected in message
 
@@ -73,8 +81,11 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         ("cluster.scheduler=tcp://127.0.0.1:8786", "go together"),
         ("cluster.kind=slurm", "go together"),
         ("cluster.tls_cert=a.pem", "must be given together"),
-        ("coupling.methods=['normal', 'normal']", "twice"),
-        ("machine.whiten=2.0", "from 0 to 1"),
+        ("run.also_couple=['normal', 'normal']", "twice"),
+        ("model.C=[]", "at least one value"),
+        ("model.C=inf", "model.C"),
+        ("graph.family=grown", "the family 'grown' needs edges"),
+        ("model.whiten=2.0", "from 0 to 1"),
         ("run.name='a/b'", "run.name"),
     ],
 )
@@ -86,25 +97,25 @@ def test_impossible_combinations_are_refused(override, complaint):
 
 def test_overrides_are_toml_or_plain_strings():
     config = load_config(
-        "digits", ["graph.family=bipartite", "graph.hubs=3", "machine.C=0.5", "run.seed = 7"]
+        "digits", ["graph.family=bipartite", "graph.hubs=3", "model.C=0.5", "model.random_state = 7"]
     )
-    assert (config.graph.family, config.graph.hubs, config.machine.C, config.run.seed) == (
+    assert (config.graph.family, config.graph.hubs, config.model.C, config.model.random_state) == (
         "bipartite",
         3,
         0.5,
         7,
     )
-    assert with_overrides(config, ["run.seed=8"]).run.seed == 8
+    assert with_overrides(config, ["model.random_state=8"]).model.random_state == 8
 
 
-@pytest.mark.parametrize("override", ["seed=3", "run.seed", "=3", "run.=3"])
+@pytest.mark.parametrize("override", ["seed=3", "model.random_state", "=3", "run.=3"])
 def test_an_override_names_a_section_and_a_key(override):
     with pytest.raises(ConfigError, match="--set"):
         load_config("digits", [override])
 
 
 def test_an_unknown_name_gets_the_nearest_one():
-    with pytest.raises(ConfigError, match="did you mean 'digits'"):
+    with pytest.raises(ConfigError, match="Did you mean 'digits'"):
         load_config("digts")
 
 
@@ -118,8 +129,8 @@ def test_where_a_run_is_computed_is_not_part_of_its_result():
     there = load_config("digits", ["cluster.kind=threads", "cluster.workers=7", "run.name=other"])
     assert here.result_settings() == there.result_settings()
     assert differing_keys(
-        here.result_settings(), load_config("digits", ["machine.folds=5"]).result_settings()
-    ) == ["machine.folds: was 4, is 5"]
+        here.result_settings(), load_config("digits", ["model.folds=5"]).result_settings()
+    ) == ["model.folds: was 4, is 5"]
 
 
 def test_a_configuration_survives_json():

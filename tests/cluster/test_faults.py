@@ -20,7 +20,8 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 
 import pairloom
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import STAGES, DamagedPlan, Plan
+from pairloom.cluster.plan import DamagedPlan, Plan
+from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import run_status
 from pairloom.cluster.units import Task, run_task
 
@@ -113,7 +114,7 @@ def test_workers_are_killed_every_second_ten_times(begin, directory, dask_proces
     code, errors = finish(driver)
     assert code == 0, errors
     assert_same_bytes(directory, undisturbed)
-    assert sum(units_begun_again(directory, stage) for stage in STAGES) <= 10
+    assert sum(units_begun_again(directory, stage) for stage in STAGE_NAMES) <= 10
 
 
 def test_the_scheduler_is_killed(begin, resume, directory, dask_processes, undisturbed):
@@ -243,9 +244,9 @@ def test_the_configuration_or_the_data_are_changed(begin, resume, directory, das
     dask_processes.start_worker()
     assert finish(begin())[0] == 0
     before = bytes_of(directory)
-    code, errors = resume("--set", "machine.folds=3", "--set", "graph.family=star")
+    code, errors = resume("--set", "model.folds=3", "--set", "graph.family=star")
     assert code == 3
-    assert "machine.folds: was 4, is 3" in errors
+    assert "model.folds: was 4, is 3" in errors
     assert "graph.family: was 'complete', is 'star'" in errors
     content = json.loads((directory / "run.json").read_text())
     data = Path(content["config"]["data"]["features"])

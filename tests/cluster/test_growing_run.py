@@ -16,13 +16,13 @@ from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.status import run_status
+from pairloom.graphs import model_graph
 from pairloom.pipeline.run.run_directory import open_group
-from pairloom.pipeline.run.stages import model_graph
 
 CLASSES, START = 8, 7
 # From a star, two pairs a wave and two a tile: 7 of the start, then 10, 12, 14 ...
-METHODS = "coupling.methods=['stratified', 'normal']"
-GROWING = ("graph.family=star", "growth.wave=2", "growth.plateau=never", METHODS)
+COUPLINGS = ("model.coupling=stratified", "run.also_couple=['normal']")
+GROWING = ("graph.family=star", "growth.wave=2", "growth.plateau=never", *COUPLINGS)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_wave_is_judged_by_every_second_drawn_sample(grown_run):
     y = open_group(grown_run, "features.zarr")["drawn_class"][:][1::2]
     logits = open_group(grown_run, "logits.zarr")["drawn"][:, 1::2]
     for wave in judged_waves(grown_run, plan):
-        graph = model_graph(plan.shape._replace(edges=plan.shape.edges[: wave.pairs]))
+        graph = model_graph(CLASSES, plan.shape.edges[: wave.pairs].tolist(), "grown")
         tensor = np.zeros((CLASSES, CLASSES, len(y)), np.float32)
         for (i, j), row in zip(plan.shape.edges[: wave.pairs].tolist(), logits, strict=False):
             tensor[i, j], tensor[j, i] = row, -row
@@ -155,7 +155,7 @@ def test_a_share_of_the_pairs_is_a_budget(growing_config, client, tmp_path):
 def test_other_methods_are_coupled_without_growing_again(copied_run, growing_config, client):
     machines = bytes_of(copied_run, ("machines.zarr",))
     begun = {stage: times_begun(copied_run, stage) for stage in ("machines", "growth")}
-    methods = "coupling.methods=['stratified', 'vote']"
+    methods = "model.coupling=stratified", "run.also_couple=['vote']"
     run_here(growing_config, copied_run, client, *GROWING, "growth.pairs=15", methods, update=True)
     assert bytes_of(copied_run, ("machines.zarr",)) == machines
     assert {stage: times_begun(copied_run, stage) for stage in ("machines", "growth")} == begun
@@ -197,15 +197,27 @@ def test_every_judgement_can_be_made_again(copied_run, growing_config, client):
 
 # What becomes of a grown run, and how it is then run again: the plan gets shorter, and grows again.
 SHORTER = {
-    "another first method": (lambda run: None, ("coupling.methods=['normal', 'stratified']",)),
+    "another first method": (
+        lambda run: None,
+        (
+            "model.coupling=normal",
+            "run.also_couple=['stratified']",
+        ),
+    ),
     "another wave": (lambda run: None, ("growth.wave=4",)),
     "another method and a damaged judgement": (
         lambda run: cut(run / "growth" / "000001.json"),
-        ("coupling.methods=['stratified', 'vote']",),
+        (
+            "model.coupling=stratified",
+            "run.also_couple=['vote']",
+        ),
     ),
     "another method and the last wave not judged": (
         lambda run: (run / "ledger" / "growth" / "000004.json").unlink(),
-        ("coupling.methods=['stratified', 'vote']",),
+        (
+            "model.coupling=stratified",
+            "run.also_couple=['vote']",
+        ),
     ),
     "no plan and a damaged judgement": (
         lambda run: [cut(run / "growth" / "000001.json"), (run / "run.json").unlink()],
@@ -246,7 +258,7 @@ def test_a_plan_that_gets_shorter_grows_again(what, cost, growing_config, client
 
 
 def test_what_the_run_no_longer_has_is_removed_without_a_word(copied_run, growing_config, client):
-    run_here(growing_config, copied_run, client, "graph.family=star", METHODS, update=True)
+    run_here(growing_config, copied_run, client, "graph.family=star", *COUPLINGS, update=True)
     assert not list((copied_run / "growth").iterdir())
     assert sorted(path.stem for path in (copied_run / "ledger" / "machines").iterdir()) == [
         f"{unit:06d}" for unit in range(4)
@@ -261,14 +273,14 @@ def test_what_the_run_no_longer_has_is_removed_without_a_word(copied_run, growin
 def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, client):
     if lost:
         (copied_run / "run.json").unlink()
-    settings = (*GROWING, "growth.pairs=9", "coupling.methods=['stratified', 'vote']")
+    settings = (*GROWING, "growth.pairs=9", "model.coupling=stratified", "run.also_couple=['vote']")
     run_here(growing_config, copied_run, client, *settings, update=True)
     assert Plan.read(copied_run).waves == (7, 10, 12, 14, 15)
 
 
 def test_another_coupling_judges(growing_config, client, tmp_path):
     """Then the first method of the run may change without another growth."""
-    settings = (*GROWING, "growth.pairs=12", "growth.method=normal")
+    settings = (*GROWING, "growth.pairs=12", "growth.coupling=normal")
     run_here(growing_config, tmp_path / "run", client, *settings)
     by_normal = judged_waves(tmp_path / "run", Plan.read(tmp_path / "run"))
     run_here(
@@ -277,11 +289,12 @@ def test_another_coupling_judges(growing_config, client, tmp_path):
         client,
         *GROWING[:-1],
         "growth.pairs=12",
-        "coupling.methods=['normal']",
+        "model.coupling=normal",
+        "run.also_couple=[]",
     )
     assert by_normal == judged_waves(tmp_path / "other", Plan.read(tmp_path / "other"))
     begun = times_begun(tmp_path / "run", "growth")
-    methods = "coupling.methods=['wlw2']"
+    methods = "model.coupling=wlw2", "run.also_couple=[]"
     run_here(growing_config, tmp_path / "run", client, *settings, methods, update=True)
     assert times_begun(tmp_path / "run", "growth") == begun
 
@@ -299,10 +312,13 @@ def test_status_and_report_tell_the_waves(grown_run):
     ("overrides", "complaint"),
     [
         (("graph.family=path", "growth.pairs=20"), r"graph\.family must be one of .* got 'path'"),
-        (("graph.family=star", "growth.pairs=20", "calibration.level=none"), r"calibration\.level must be"),
+        (
+            ("graph.family=star", "growth.pairs=20", "model.coupled_calibration=none"),
+            r"calibration\.level must be",
+        ),
         (("graph.family=star", "growth.plateau=1.5"), r"growth\.plateau: must be .* 'never', got 1\.5"),
         (("graph.family=star", "growth.share=0"), r"growth\.share: .* got 0"),
-        (("graph.family=star", "growth.pair=20"), r"growth\.pair: unknown key \(did you mean 'pairs'\?\)"),
+        (("graph.family=star", "growth.pair=20"), r"growth\.pair: unknown key\. Did you mean 'pairs'\?"),
     ],
 )
 def test_a_wrong_configuration_is_refused(overrides, complaint, growing_config):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from pairloom.cluster.config import load_config
-from pairloom.cluster.plan import STAGES, DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
+from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.features.feature_set import load_features
+from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +17,7 @@ def digits():
     return load_features("digits")
 
 
-TRAINED = {"machines", "draw_logits", "calibration", "logits", "probabilities", "report"}
+TRAINED = {"machines", "draw_logits", "calibration", "model", "logits", "probabilities", "report"}
 
 
 def planned(digits, *overrides):
@@ -34,7 +36,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     planned(digits).write(tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 2
+    assert content["format"] == 3
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -58,39 +60,43 @@ def test_a_directory_without_a_plan_is_no_run(tmp_path):
 def test_another_format_is_refused(digits, tmp_path):
     planned(digits).write(tmp_path)
     path = tmp_path / "run.json"
-    path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
-    with pytest.raises(Mismatch, match="format must be 2, got 3"):
+    content = unsealed(path.read_bytes())
+    path.write_bytes(sealed({**content, "format": 2}))
+    with pytest.raises(Mismatch, match="format must be 3, got 2: the run was made by another version"):
         Plan.read(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("override", "changed"),
     [
-        ("coupling.methods=['normal']", {"calibration", "probabilities", "report"}),
-        ("calibration.level=none", TRAINED | {"draws", "whitening"}),
-        ("graph.family=path", TRAINED),
-        ("machine.folds=5", TRAINED | {"draws", "whitening"}),
-        ("machine.whiten=0.3", TRAINED | {"whitening"}),
-        ("machine.C=0.5", TRAINED),
-        ("coupling.tensor=virtual", {"probabilities", "report"}),
+        ("run.also_couple=['normal']", {"calibration", "model", "probabilities", "report"}),
+        ("model.coupling=normal", {"candidates", *TRAINED}),
+        ("model.coupled_calibration=none", {"calibration", "model", "probabilities", "report"}),
+        ("model.priors=[1, 1, 1, 1, 1, 1, 1, 1, 1, 2]", {"model", "probabilities", "report"}),
+        ("model.class_weight=balanced", {"candidates", *TRAINED}),
+        ("graph.family=path", {"candidates", *TRAINED}),
+        ("model.folds=5", TRAINED | {"draws", "candidates"}),
+        ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
+        ("model.C=0.5", {"candidates", *TRAINED}),
+        ("run.tensor=virtual", {"probabilities", "report"}),
         ("cluster.kind=threads", set()),
     ],
 )
 def test_a_change_is_felt_only_where_it_matters(override, changed, digits):
     old, new = planned(digits), planned(digits, override)
-    assert {stage for stage in STAGES if old.keys[stage] != new.keys[stage]} == changed
+    assert {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]} == changed
 
 
 def test_other_test_samples_keep_the_machines(digits):
     other = digits._replace(fingerprints=digits.fingerprints | {"test": "other"})
     old, new = planned(digits), make_plan(load_config("digits"), other)
-    changed = {stage for stage in STAGES if old.keys[stage] != new.keys[stage]}
+    changed = {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]}
     assert changed == {"samples", "logits", "probabilities", "report"}
 
 
 def test_too_many_folds_are_refused_with_the_class(digits):
     with pytest.raises(ValueError, match=r"folds must be .* \(class '8' has \d+ samples\), got 200"):
-        planned(digits, "machine.folds=200")
+        planned(digits, "model.folds=200")
 
 
 def test_what_cannot_fit_is_refused_before_it_is_begun(digits):
@@ -107,5 +113,7 @@ def test_graphs_of_neighbours_are_built_from_the_class_means(digits):
 
 def test_a_large_tensor_is_virtual_unless_asked_for(digits):
     assert planned(digits).shape.tensor_stored
-    assert not planned(digits, "coupling.tensor=virtual").shape.tensor_stored
-    assert planned(digits, "calibration.level=none").disk_bytes()["logits.zarr"] == 4 * 450 * (45 + 100)
+    assert not planned(digits, "run.tensor=virtual").shape.tensor_stored
+    assert planned(digits, "model.coupled_calibration=none").disk_bytes()["logits.zarr"] == 4 * 450 * (
+        45 + 100
+    )

@@ -25,7 +25,10 @@ from pairloom.cluster.status import run_status
 GROWING = ("graph.family=star", "growth.wave=1", "growth.plateau=never")
 VARIANTS = {
     "as it was": (),
-    "one method": ("coupling.methods=['normal']",),
+    "one method": (
+        "model.coupling=normal",
+        "run.also_couple=[]",
+    ),
     "other test samples": ("data.test='{other}'",),
     "grows": (*GROWING, "growth.pairs=4"),
     "grows further": (*GROWING, "growth.pairs=6"),

@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pairloom.cluster.tiles import default_edges_per_tile, default_samples_per_slab, order_by_blocks, pieces
+from pairloom.cluster.tiles import default_edges_per_tile, default_samples_per_slab, order_by_blocks
+from pairloom.pipeline.pieces import pieces
 
 
 def complete_edges(n):

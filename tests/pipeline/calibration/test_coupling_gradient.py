@@ -121,7 +121,7 @@ def test_extreme_logits_stay_finite(method):
 def test_voting_has_none():
     completion = plan_completion(graphs.complete(3))
     with pytest.raises(
-        ValueError, match=r"calibrate='platt' needs a coupling with a gradient, .* got 'vote'"
+        ValueError, match=r"coupled_calibration='edges' needs a coupling with a gradient, .* got 'vote'"
     ):
         gradient_of_log_probability(np.zeros((3, 1), np.float32), np.zeros(1, int), completion, "vote")
 

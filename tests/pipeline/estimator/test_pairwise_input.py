@@ -45,7 +45,7 @@ def test_weights_that_leave_too_little(data):
         PairwiseSVC(estimator=LogisticRegression(), class_weight="balanced").fit(X, y)
 
 
-@pytest.mark.parametrize("whiten", [None, 0.0, 0.8, "auto"])
+@pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, "auto"])
 def test_constant_columns_and_constant_features(data, whiten):
     X, y, X_new, y_new = data
     constant = np.column_stack([X, np.full(len(X), 7.0)])
@@ -94,13 +94,20 @@ def test_unfitted(data):
         ({"graph": nx.Graph([(0, 1), (2, 3), (3, 4)])}, "must be connected, got 2 components"),
         ({"coupling": "stratifed"}, "PairwiseSVC: coupling must be one of .*Did you mean 'stratified'?"),
         ({"kernel": "liner"}, "PairwiseSVC: kernel must be one of .*got 'liner'. Did you mean 'linear'?"),
-        ({"fit_on": "folds"}, "PairwiseSVC: fit_on must be one of 'rest', 'fold', got 'folds'."),
+        ({"fit_on": "folds"}, "PairwiseSVC: fit_on must be one of 'rest', 'fold', 'all', got 'folds'."),
         (
             {"calibration": "mean"},
-            "PairwiseSVC: calibration must be one of 'average', 'crossval', got 'mean'",
+            "PairwiseSVC: calibration must be one of 'platt', got 'mean'",
         ),
-        ({"calibrate": "plat"}, "PairwiseSVC: calibrate must be one of .*Did you mean 'platt'?"),
-        ({"calibrate": "platt", "coupling": "vote"}, "calibrate='platt' needs a coupling with a gradient"),
+        (
+            {"coupled_calibration": "edge"},
+            "PairwiseSVC: coupled_calibration must be one of .*Did you mean 'edges'?",
+        ),
+        ({"coupled_calibration": None}, "coupled_calibration must be one of .*'none', got None"),
+        (
+            {"coupled_calibration": "edges", "coupling": "vote"},
+            "coupled_calibration='edges' needs a coupling with a gradient",
+        ),
         ({"C": 0}, "C must be positive, 'scale', or a list of these, got 0"),
         ({"C": -1.0}, "C must be positive.*got -1.0"),
         ({"C": np.nan}, "C must be positive.*got nan"),
@@ -108,14 +115,16 @@ def test_unfitted(data):
         ({"C": "scal"}, "C must be positive.*got 'scal'"),
         ({"C": []}, r"C must be positive.*got \[\]"),
         ({"C": [1.0, 0.0]}, r"C must be positive.*got \[1.0, 0.0\]"),
-        ({"whiten": 1.5}, "whiten must be None, 'auto' or from 0 to 1, got 1.5"),
-        ({"whiten": "yes"}, "whiten must be None, 'auto' or from 0 to 1, got 'yes'"),
-        ({"whiten": [0.5]}, r"whiten must be None, 'auto' or from 0 to 1, got \[0.5\]"),
+        ({"whiten": 1.5}, "whiten must be 'auto', 'none' or from 0 to 1, got 1.5"),
+        ({"whiten": "yes"}, "whiten must be 'auto', 'none' or from 0 to 1, got 'yes'"),
+        ({"whiten": [0.5]}, r"whiten must be 'auto', 'none' or from 0 to 1, got \[0.5\]"),
         ({"folds": 1}, "folds must be an integer of at least 2, got 1"),
         ({"folds": 2.5}, "folds must be an integer of at least 2, got 2.5"),
+        ({"whiten": None}, "whiten must be 'auto', 'none' or from 0 to 1, got None"),
         ({"tol": 0}, "tol must be positive, got 0"),
+        ({"calibration_samples": 0}, "calibration_samples must be an integer of at least 1, got 0"),
         ({"memory_limit": -1}, "memory_limit must be positive, got -1"),
-        ({"priors": [1, 2]}, r"priors must be 5 non-negative numbers, one a class, got \[1, 2\]"),
+        ({"priors": [1, 2]}, r"priors must be 5 non-negative numbers, one per class, got \[1, 2\]"),
         ({"priors": [1, 1, 1, 1, -1]}, "priors must be 5 non-negative numbers"),
         ({"priors": [0] * 5}, "priors must be 5 non-negative numbers"),
         ({"priors": [np.nan] * 5}, "priors must be 5 non-negative numbers"),
@@ -176,6 +185,6 @@ def test_settings_changed_after_the_fit_do_not_change_the_machines(data):
 @pytest.mark.parametrize("family", sorted(set(graphs.FAMILIES) - {"grown"}))  # is given an order of pairs
 def test_every_family_by_name(data, family):
     needed = {"bipartite": {"hubs": 2}, "tree": {"parents": [-1, 0, 0, 1, 1]}}.get(family, {})
-    model = fitted(data, graph={"family": family} | needed, whiten=None)
+    model = fitted(data, graph={"family": family} | needed, whiten="none")
     assert nx.is_connected(model.graph_)
     assert np.isfinite(model.predict_proba(data[2])).all()

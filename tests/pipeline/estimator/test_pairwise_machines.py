@@ -17,27 +17,27 @@ from pairloom.pipeline.machines.svm import fit_linear_svm
 
 
 def test_a_list_of_costs(data):
-    model = fitted(data, C=[1e-7, "scale", 1.0], whiten=None)
+    model = fitted(data, C=[1e-7, "scale", 1.0], whiten="none")
     table = model.candidates_
     assert [row["C"] for row in table][::2] == [1e-7, 1.0]
     best = min(table, key=lambda row: row["log_loss"])
     assert best["C"] == model.C_
     assert len({row["log_loss"] for row in table}) == 3
-    assert fitted(data, C=1.0, whiten=None).candidates_ == []
-    assert fitted(data, C=2.5, whiten=None).C_ == 2.5
+    assert fitted(data, C=1.0, whiten="none").candidates_ == []
+    assert fitted(data, C=2.5, whiten="none").C_ == 2.5
 
 
 def test_the_cost_named_scale(data):
     spread = data[0].var(axis=0).sum()
-    assert pytest.approx(10 / spread) == fitted(data, whiten=None).C_
+    assert pytest.approx(10 / spread) == fitted(data, whiten="none").C_
 
 
-@pytest.mark.parametrize("whiten", [None, 0.0, 0.8, 1.0, "auto"])
+@pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, 1.0, "auto"])
 def test_whitening(data, whiten):
     model = fitted(data, whiten=whiten)
     if whiten == "auto":
-        assert {row["whiten"] for row in model.candidates_} == {None, 0.8}
-        assert model.whiten_ in (None, 0.8)
+        assert {row["whiten"] for row in model.candidates_} == {"none", 0.8}
+        assert model.whiten_ in ("none", 0.8)
     else:
         assert model.whiten_ == whiten
     assert model.score(data[2], data[3]) > 0.7
@@ -46,7 +46,7 @@ def test_whitening(data, whiten):
 def test_thresholds_shift_the_pairs():
     X, y = blobs(3, 2, 60, spread=6.0)
     without, shifted = (
-        PairwiseSVC(whiten=None, thresholds=on, random_state=0).fit(X, y) for on in (False, True)
+        PairwiseSVC(whiten="none", thresholds=on, random_state=0).fit(X, y) for on in (False, True)
     )
     assert (without.machines_.threshold == 0).all()
     assert (shifted.machines_.threshold != 0).any()
@@ -56,7 +56,7 @@ def test_thresholds_shift_the_pairs():
 
 @pytest.mark.parametrize("fit_on", ["rest", "fold"])
 def test_machines_are_those_of_the_folds(data, fit_on):
-    model = fitted(data, whiten=None, graph="star", C=0.1, fit_on=fit_on)
+    model = fitted(data, whiten="none", graph="star", C=0.1, fit_on=fit_on)
     assert model.machines_.coef.shape == (4, 4, 4)
     from pairloom.pipeline.machines.folds import class_folds
 
@@ -69,17 +69,17 @@ def test_machines_are_those_of_the_folds(data, fit_on):
     np.testing.assert_allclose(model.machines_.coef[0, 2], alone.coef, rtol=0.05, atol=2e-3)
 
 
-def test_crossval_is_near_to_libsvm():
+def test_fit_on_all_is_near_to_libsvm():
     """LIBSVM draws its folds at random and couples by wlw2: close, not equal."""
     X, y = load_iris(return_X_y=True)
     ours = PairwiseSVC(
         "complete",
-        "wlw2",
+        coupling="wlw2",
         C=1.0,
         folds=5,
-        calibration="crossval",
-        calibrate=None,
-        whiten=None,
+        fit_on="all",
+        coupled_calibration="none",
+        whiten="none",
         random_state=0,
     ).fit(X, y)
     peer = SVC(kernel="linear", C=1.0, probability=True, random_state=0).fit(X, y)
@@ -115,7 +115,7 @@ def test_a_linear_gram_matrix_is_the_linear_kernel(data):
     X, y, X_new, _ = data
     centre = X.mean(axis=0)
     X, X_new = X - centre, X_new - centre
-    linear = PairwiseSVC(C=1.0, whiten=None, tol=1e-6, random_state=0).fit(X, y)
+    linear = PairwiseSVC(C=1.0, whiten="none", tol=1e-6, random_state=0).fit(X, y)
     gram = PairwiseSVC(kernel="precomputed", C=1.0, random_state=0).fit(X @ X.T, y)
     np.testing.assert_array_equal(gram.edges_, linear.edges_)
     np.testing.assert_allclose(gram.predict_proba(X_new @ X.T), linear.predict_proba(X_new), atol=0.02)
@@ -139,4 +139,4 @@ def test_any_two_class_learner(data, estimator):
     assert model.score(X_new, y_new) > 0.7
     assert (model.predict(X_new) == model.predict_proba(X_new).argmax(axis=1)).all()
     assert not hasattr(estimator, "classes_")
-    assert model.candidates_ == []  # C is the estimator's own affair
+    assert model.candidates_ == []  # C is a parameter of the estimator itself

@@ -32,7 +32,14 @@ def test_a_mask_is_the_smaller_graph_trained(digits_features, digits, family):
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("family", GRAPHS)
 def test_a_mask_is_the_estimator_over_that_graph(digits_features, digits, family, coupling):
-    svc = PairwiseSVC(GRAPHS[family], coupling, fit_on="fold", calibrate=None, whiten=None, random_state=0)
+    svc = PairwiseSVC(
+        GRAPHS[family],
+        coupling=coupling,
+        fit_on="fold",
+        coupled_calibration="none",
+        whiten="none",
+        random_state=0,
+    )
     svc.fit(digits_features.X_train, digits_features.y_train)
     # C differs in the ninth digit, so the machines agree within the solver's tolerance.
     p = svc.predict_proba(digits_features.X_test)

@@ -34,8 +34,8 @@ def test_fold():
     np.testing.assert_allclose(scheme.out_of_fold, (1 - own) / 2)
 
 
-def test_crossval_predicts_with_the_machine_that_saw_everything():
-    scheme = fold_scheme(3, calibration="crossval")
+def test_all_predicts_with_the_machine_that_saw_everything():
+    scheme = fold_scheme(3, fit_on="all")
     assert scheme.n_machines == 4
     assert scheme.pooled
     np.testing.assert_array_equal(scheme.shares, [0, 0, 0, 1])
@@ -44,11 +44,9 @@ def test_crossval_predicts_with_the_machine_that_saw_everything():
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
-@pytest.mark.parametrize(
-    ("fit_on", "calibration"), [("rest", "average"), ("fold", "average"), ("rest", "crossval")]
-)
-def test_no_machine_judges_what_it_was_fitted_on(n_folds, fit_on, calibration):
-    scheme = fold_scheme(n_folds, fit_on, calibration)
+@pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
+def test_no_machine_judges_what_it_was_fitted_on(n_folds, fit_on):
+    scheme = fold_scheme(n_folds, fit_on)
     assert not (scheme.fitted_on & scheme.calibrated_on).any()
     assert not (scheme.fitted_on.T & (scheme.out_of_fold > 0)).any()
     np.testing.assert_allclose(scheme.out_of_fold.sum(axis=1), 1)

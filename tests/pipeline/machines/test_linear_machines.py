@@ -5,13 +5,15 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.pipeline.calibration.platt import fit_platt
 from pairloom.pipeline.machines.folds import class_folds
-from pairloom.pipeline.machines.linear_machines import MachineSettings, train_edges
-from pairloom.pipeline.machines.linear_model import TILE, tiles_of, train_linear_model
+from pairloom.pipeline.machines.linear_machines import train_edges
+from pairloom.pipeline.machines.linear_model import TILE, train_linear_model
 from pairloom.pipeline.machines.pair_kernels import dprime, fewest_errors
+from pairloom.pipeline.machines.platt import fit_platt
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
 from pairloom.pipeline.machines.whitening import centring
+from pairloom.pipeline.pieces import pieces
 
 EDGES = np.array([(i, j) for i in range(5) for j in range(i + 1, 5)])
 
@@ -52,9 +54,9 @@ def by_hand(a, b, classes, settings):
     [
         MachineSettings(C=0.3, tol=1e-7),
         MachineSettings(C=0.3, folds=3, fit_on="fold", tol=1e-7, seed=4),
-        MachineSettings(C=0.3, folds=5, calibration="crossval", tol=1e-7),
+        MachineSettings(C=0.3, folds=5, fit_on="all", tol=1e-7),
     ],
-    ids=["rest", "fold", "crossval"],
+    ids=["rest", "fold", "all"],
 )
 def test_machines_against_fits_by_hand(rows, settings):
     machines = train_edges(rows, EDGES, settings)
@@ -91,7 +93,7 @@ def test_threads_do_not_change_a_bit(n_threads):
     rng = np.random.default_rng(0)
     many = {c: rng.standard_normal((6, 4)).astype(np.float32) for c in range(14)}
     edges = np.array([(i, j) for i in range(14) for j in range(i + 1, 14)])
-    assert len(tiles_of(len(edges))) > 1
+    assert len(edges) > TILE
     whitening, settings = centring(np.concatenate(list(many.values()))), MachineSettings()
     done = []
     one = train_linear_model(many, edges, settings, whitening)
@@ -102,7 +104,7 @@ def test_threads_do_not_change_a_bit(n_threads):
 
 @pytest.mark.parametrize("n", [0, 1, TILE, TILE + 1, 1000])
 def test_tiles_cover_the_edges_once(n):
-    covered = [e for tile in tiles_of(n) for e in range(n)[tile]]
+    covered = [e for tile in pieces(n, TILE) for e in range(n)[tile]]
     assert covered == list(range(n))
 
 
@@ -121,10 +123,13 @@ def test_exchanging_the_classes_changes_the_sign(rows):
     np.testing.assert_allclose(one.dprime, other.dprime, rtol=1e-2)
 
 
-def test_costs_multiply_C(rows):
-    costs = {c: np.full(len(X), 2.0) for c, X in rows.items()}
-    doubled = train_edges(rows, EDGES, MachineSettings(C=0.3), costs=costs)
-    assert_same_bits(doubled, train_edges(rows, EDGES, MachineSettings(C=0.6)))
+def test_sample_weights_multiply_C_and_weigh_the_calibration(rows):
+    weight = {c: np.full(len(X), 2.0) for c, X in rows.items()}
+    weighted = train_edges(rows, EDGES, MachineSettings(C=0.3), sample_weight=weight)
+    doubled = train_edges(rows, EDGES, MachineSettings(C=0.6))
+    np.testing.assert_array_equal(weighted.coef, doubled.coef)
+    # Platt's targets lie nearer to 0 and 1 where more weight stands behind them, so its slopes are steeper.
+    assert (weighted.platt[..., 0] < doubled.platt[..., 0]).all()
 
 
 def test_dprime_by_hand():
@@ -175,9 +180,9 @@ def test_an_early_stop_is_a_warning():
     [
         (
             {"fit_on": "rests"},
-            "MachineSettings: fit_on must be one of rest, fold, got 'rests'. Did you mean 'rest'?",
+            "MachineSettings: fit_on must be one of rest, fold, all, got 'rests'. Did you mean 'rest'?",
         ),
-        ({"calibration": "cross"}, "calibration must be one of average, crossval, got 'cross'"),
+        ({"calibration": "plat"}, "calibration must be one of platt, got 'plat'. Did you mean 'platt'?"),
         ({"C": 0.0}, "C must be positive, got 0.0"),
         ({"C": float("nan")}, "C must be positive, got nan"),
         ({"folds": 1}, "folds must be at least 2, got 1"),

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 
-from pairloom.pipeline.calibration.platt import fit_platt
+from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.machines.folds import class_folds
-from pairloom.pipeline.machines.linear_machines import MachineSettings, train_edges
+from pairloom.pipeline.machines.linear_machines import train_edges
 from pairloom.pipeline.machines.linear_model import train_linear_model
-from pairloom.pipeline.machines.logits import collapse, edge_logits, out_of_fold_edge_logits
+from pairloom.pipeline.machines.logits import collapse
+from pairloom.pipeline.machines.platt import fit_platt
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
 from pairloom.pipeline.machines.whitening import centring, fit_whitening
 
@@ -23,20 +25,18 @@ def rows_of(X, y):
     return {c: X[y == c] for c in range(y.max() + 1)}
 
 
-@pytest.mark.parametrize(
-    ("fit_on", "calibration"), [("rest", "average"), ("fold", "average"), ("rest", "crossval")]
-)
-def test_collapse_is_the_mean_of_calibrated_decision_values(samples, fit_on, calibration):
+@pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
+def test_collapse_is_the_mean_of_calibrated_decision_values(samples, fit_on):
     X, y = samples
-    settings = MachineSettings(folds=3, fit_on=fit_on, calibration=calibration, thresholds=True)
+    settings = MachineSettings(folds=3, fit_on=fit_on, thresholds=True)
     machines, shares = train_edges(rows_of(X, y), EDGES, settings), settings.scheme.shares
     f = np.einsum("emd,rd->emr", machines.coef.astype(np.float64), X) + machines.intercept[:, :, None]
     logits = -(machines.platt[:, :, :1] * f + machines.platt[:, :, 1:])
     expected = np.einsum("m,emr->er", shares, logits) - machines.threshold[:, None]
-    np.testing.assert_allclose(edge_logits(machines, X, settings.scheme), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(collapse(machines, shares)(X), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("shrinkage", [None, 0.3])
+@pytest.mark.parametrize("shrinkage", ["none", 0.3])
 def test_raw_samples_are_enough(samples, shrinkage):
     """The whitening is folded into the map: logits of raw rows are those of whitened ones."""
     X, y = samples
@@ -47,13 +47,11 @@ def test_raw_samples_are_enough(samples, shrinkage):
     np.testing.assert_allclose(on_raw, collapse(machines, shares)(whitening(X)), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("fit_on", "calibration"), [("rest", "average"), ("fold", "average"), ("rest", "crossval")]
-)
-def test_out_of_fold_against_refits_by_hand(samples, fit_on, calibration):
+@pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
+def test_out_of_fold_against_refits_by_hand(samples, fit_on):
     """For every sample and edge: fit what may be asked of it again, from the rows that are not the sample's."""
     X, y = samples
-    settings = MachineSettings(C=0.2, folds=3, fit_on=fit_on, calibration=calibration, tol=1e-7, seed=2)
+    settings = MachineSettings(C=0.2, folds=3, fit_on=fit_on, tol=1e-7, seed=2)
     scheme, whitening = settings.scheme, centring(X)
     model = train_linear_model(rows_of(X, y), EDGES, settings, whitening)
     folds = np.empty(len(y), int)

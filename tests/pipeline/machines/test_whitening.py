@@ -27,7 +27,7 @@ def test_the_shrunk_covariance_becomes_a_multiple_of_the_identity(samples, shrin
     np.testing.assert_allclose(white, white[0, 0] * np.eye(4), atol=1e-3 * white[0, 0])
 
 
-@pytest.mark.parametrize("shrinkage", [None, 0.0, 0.4, 1.0])
+@pytest.mark.parametrize("shrinkage", ["none", 0.0, 0.4, 1.0])
 def test_the_mean_squared_norm_stays(samples, shrinkage):
     """So that a C means the same with whitening and without."""
     X, y = samples
@@ -41,7 +41,7 @@ def test_shrunk_to_the_end_it_only_centres(samples):
     np.testing.assert_allclose(fit_whitening(X, y, 1.0)(X), centring(X)(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("shrinkage", [None, 0.0, 0.4])
+@pytest.mark.parametrize("shrinkage", ["none", 0.0, 0.4])
 def test_folds_back_exactly(samples, shrinkage):
     X, y = samples
     whitening = fit_whitening(X, y, shrinkage)

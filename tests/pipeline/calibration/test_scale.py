@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from pairloom import couple, graphs
-from pairloom.pipeline.calibration.coupled import choose_platt, choose_scale, nearby_scale
 from pairloom.pipeline.calibration.coupling_gradient import gradient_of_log_probability
+from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import plan_completion
 
 METHODS = ["stratified", "wlw2", "normal", "bradley_terry"]
@@ -86,7 +87,7 @@ def test_platt_is_never_worse_than_the_scale_by_its_own_measure(noisy_logits, me
     logits = logits / np.linspace(0.3, 3, len(logits), dtype=np.float32)[:, None]
     scale = choose_scale(logits, y, completion, method)
     for shrinkage in (0.1, 10.0):
-        choice = choose_platt(logits, y, completion, method, scale.scale, shrinkage=shrinkage)
+        choice = calibrate_edges(logits, y, completion, method, scale.scale, shrinkage=shrinkage)
         assert (
             objective(logits, y, completion, method, scale.scale, choice, shrinkage) <= scale.log_loss + 1e-5
         )
@@ -99,14 +100,14 @@ def test_platt_finds_slopes_that_differ(noisy_logits):
     logits, y, completion = planted(noisy_logits, "normal", 3000)
     factors = np.linspace(0.5, 2, len(logits))
     distorted = (logits / factors[:, None]).astype(np.float32)
-    choice = choose_platt(distorted, y, completion, "normal", 1.0, shrinkage=0.1)
+    choice = calibrate_edges(distorted, y, completion, "normal", 1.0, shrinkage=0.1)
     assert np.corrcoef(np.log(choice.slope), np.log(factors))[0, 1] > 0.7
     assert choice.log_loss < choose_scale(distorted, y, completion, "normal").log_loss - 0.005
 
 
 def test_strong_shrinkage_stays_at_the_scale(noisy_logits):
     logits, y, completion = planted(noisy_logits, "stratified", 200)
-    choice = choose_platt(logits, y, completion, "stratified", 1.7, shrinkage=1e7)
+    choice = calibrate_edges(logits, y, completion, "stratified", 1.7, shrinkage=1e7)
     np.testing.assert_allclose(choice.slope, 1.7, rtol=1e-3)
     np.testing.assert_allclose(choice.shift, 0, atol=1e-3)
 

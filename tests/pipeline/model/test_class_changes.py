@@ -66,7 +66,7 @@ def test_removing_what_was_added_gives_back_the_same_probabilities():
 def test_two_classes_added_in_either_order_have_the_same_old_machines():
     _, X_old, y_old = fitted(without="nine")
     chosen = y_old != "one"
-    model = PairwiseSVC(graph="complete", whiten=None).fit(X_old[chosen], y_old[chosen])
+    model = PairwiseSVC(graph="complete", whiten="none").fit(X_old[chosen], y_old[chosen])
     before = machines_by_pair(model)
     model.add_class("one", X_old[~chosen], X_old[chosen], y_old[chosen])
     model.add_class("nine", X[FIT & (NAMES == "nine")], X_old, y_old)
@@ -139,7 +139,7 @@ def test_the_only_hub_cannot_go():
 @pytest.mark.parametrize("change", ["add_class", "retrain_pairs", "grow"])
 def test_weights_that_are_not_kept_are_not_left_out(change, tmp_path):
     few = FIT & (Y < 5)
-    model = PairwiseSVC(graph="star", whiten=None).fit(X[few], NAMES[few], np.ones(few.sum()))
+    model = PairwiseSVC(graph="star", whiten="none").fit(X[few], NAMES[few], np.ones(few.sum()))
     model.save(tmp_path / "model")
     arguments = {
         "add_class": ("seven", X[Y == 7], X[few], NAMES[few]),
@@ -148,6 +148,6 @@ def test_weights_that_are_not_kept_are_not_left_out(change, tmp_path):
     }[change]
     for weighted in (model, PairwiseSVC.load(tmp_path / "model")):
         with pytest.raises(
-            ValueError, match=f"{change}: the model must have been fitted without sample_weight"
+            ValueError, match=f"{change}: sample_weight is not stored with the model; refit without it"
         ):
             getattr(weighted, change)(*arguments)

@@ -16,12 +16,10 @@ def digits():
 
 
 def fitted(digits, **parameters):
-    return PairwiseSVC(**{"graph": "star", "whiten": None, "random_state": 0} | parameters).fit(*digits)
+    return PairwiseSVC(**{"graph": "star", "whiten": "none", "random_state": 0} | parameters).fit(*digits)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{}, {"whiten": 0.5, "n_jobs": 2}, {"calibration": "crossval"}], ids=str
-)
+@pytest.mark.parametrize("parameters", [{}, {"whiten": 0.5, "n_jobs": 2}, {"fit_on": "all"}], ids=str)
 def test_it_is_a_fit_on_the_grown_graph(digits, parameters):
     model = fitted(digits, **parameters)
     waves = list(model.grow(*digits, wave=6, pairs=20, plateau="never"))
@@ -55,14 +53,14 @@ def test_it_ends_at_a_plateau(digits):
 def test_a_function_of_labels_orders_the_pairs(digits):
     X, y = digits
     names = np.array([f"digit {c}" for c in range(10)])
-    model = PairwiseSVC(graph="star", whiten=None).fit(X, names[y])
+    model = PairwiseSVC(graph="star", whiten="none").fit(X, names[y])
     first = next(model.grow(X, names[y], wave=3, cost=lambda a, b: -int(a[-1]) - int(b[-1])))
     assert first.proposed == [(8, 9), (7, 9), (6, 9)]
 
 
 def test_it_grows_after_classes_have_come_and_gone(digits):
     X, y = digits
-    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten=None)
+    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten="none")
     model.fit(X[y < 9], y[y < 9])
     model.add_class(9, X[y == 9], X[y < 9], y[y < 9])
     model.remove_class(3)
@@ -86,7 +84,7 @@ def test_a_grown_model_is_saved(digits, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "complaint"),
     [
-        ({"calibrate": "platt"}, "calibrate must be 'scale' or None"),
+        ({"coupled_calibration": "edges"}, "coupled_calibration must be 'scale' or 'none'"),
         ({"kernel": "rbf"}, "linear machines are needed"),
         ({"graph": "path"}, "diameter at most 2 .* got one where 0 and 3 are further apart"),
     ],
@@ -98,7 +96,7 @@ def test_what_cannot_grow_is_refused(digits, parameters, complaint):
 
 
 def test_without_calibration_there_is_no_scale(digits):
-    model = fitted(digits, calibrate=None)
+    model = fitted(digits, coupled_calibration="none")
     list(model.grow(*digits, pairs=12))
     assert model.scale_ == 1
 
@@ -144,10 +142,27 @@ def test_sparse_and_double_samples_are_the_same_samples(digits):
         assert next(model.grow(same, y)).pairs == 9
 
 
-def test_parameters_that_were_set_since_the_fit_are_refused(digits):
-    model = fitted(digits).set_params(folds=3)
-    with pytest.raises(ValueError, match="folds and calibration must be those of the fit"):
-        model.grow(*digits)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"folds": 3},
+        {"fit_on": "fold"},
+        {"random_state": 5},
+        {"C": 100.0},
+        {"whiten": 0.8},
+        {"graph": "complete"},
+        {"coupled_calibration": "none"},
+        {"calibration_samples": 10},
+    ],
+    ids=str,
+)
+def test_parameters_that_were_set_since_the_fit_do_not_reach_the_growth(digits, changed):
+    """Other folds would count training samples as held out."""
+    model, unchanged = fitted(digits).set_params(**changed), fitted(digits)
+    waves = [list(one.grow(*digits, pairs=14)) for one in (model, unchanged)]
+    assert waves[0] == waves[1]
+    for ours, theirs in zip(model.machines_, unchanged.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_model_that_was_changed_between_two_waves_is_not_spoilt(digits):
@@ -164,7 +179,7 @@ def test_a_model_that_was_changed_between_two_waves_is_not_spoilt(digits):
 def test_a_class_that_comes_after_growth_is_joined_to_the_hub(digits):
     X, y = digits
     old = y < 9
-    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten=None)
+    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten="none")
     (hub,) = model.fit(X[old], y[old]).graph_.graph["hubs"]
     list(model.grow(X[old], y[old], wave=3, pairs=len(model.edges_) + 3))
     model.add_class(9, X[~old], X[old], y[old], neighbours=1)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pairloom.pipeline.calibration.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
+from pairloom.pipeline.machines.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
 
 
 class Platt(NamedTuple):

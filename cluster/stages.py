@@ -1,0 +1,296 @@
+"""The stages of a run, each described once: its name, where it runs, what its key depends on, what it does.
+
+A stage is a number of units of work. Each unit has a key, the digest of everything that its result depends on, the keys
+of the units it reads among them. So a change is felt exactly where it matters: other couplings leave the machines
+alone, other test samples do too, and a tile of machines knows of no edges but its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pairloom.cluster.growing_run import judged_waves
+from pairloom.cluster.ledger import Ledger
+from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.report.report import write_report
+from pairloom.pipeline.run.calibrating import calibrate_coupling, judge_model
+from pairloom.pipeline.run.choosing import judge_candidate
+from pairloom.pipeline.run.coupling import couple_samples
+from pairloom.pipeline.run.run_model import write_run_model
+from pairloom.pipeline.run.storing import store_classes, store_draws, store_samples, store_whitenings
+from pairloom.pipeline.run.training import apply_tile, apply_tile_to_draws, train_tile
+from pairloom.pipeline.storage.digests import digest_of
+
+if TYPE_CHECKING:
+    from pairloom.cluster.plan import Plan
+
+__all__ = ["STAGES", "STAGE_NAMES", "Stage", "stage_named", "unit_keys"]
+
+Keys = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run.
+
+    Attributes
+    ----------
+    name
+        Also the name of its folder in the ledger.
+    where
+        "driver": by the driver itself, because the data are in its memory or the work is one small piece. "cluster": as
+        tasks. "in turn": as tasks, each beginning when the one before has ended.
+    keys
+        ``keys(plan, earlier)`` are the keys of its units, from those of earlier stages.
+    work
+        ``work(directory, plan, unit, data)`` does a unit and returns the files it wrote. It can run anywhere, in any
+        order within its stage, twice, and twice at once: it writes the same bytes. ``data`` are the features, where
+        the stage needs them from the driver, else None.
+    needs_data
+        Whether its work needs them.
+    """
+
+    name: str
+    where: Literal["driver", "cluster", "in turn"]
+    keys: Callable[[Plan, Keys], tuple[str, ...]]
+    work: Callable[[Path, Plan, int, FeatureSet | None], list[Path]]
+    needs_data: bool = False
+
+
+def unit_keys(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The keys of all units of all stages."""
+    keys: dict[str, tuple[str, ...]] = {}
+    for stage in STAGES:
+        keys[stage.name] = stage.keys(plan, keys)
+    return keys
+
+
+def stage_named(name: str) -> Stage:
+    """The stage of a name."""
+    return next(stage for stage in STAGES if stage.name == name)
+
+
+# Features: the training rows by class.
+
+
+def _features_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    key = digest_of([plan.format, plan.versions["pairloom"], plan.fingerprints["train"]])
+    return (key,) * len(plan.class_blocks)
+
+
+def _store_features(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return store_classes(plan.run(directory), _present(data), plan.class_blocks[unit])
+
+
+# Samples: the test samples.
+
+
+def _samples_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    key = digest_of([plan.format, plan.fingerprints["test"], plan.shape.samples_per_slab])
+    return (key,) * len(plan.slabs)
+
+
+def _store_samples(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return store_samples(plan.run(directory), _present(data), plan.slabs[unit])
+
+
+# Draws: training samples that calibrate the coupled model.
+
+
+def _draws_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    model = plan.config.model
+    drawn = [plan.shape.draws, model.calibration_samples, model.folds, model.random_state]
+    return (digest_of([earlier["features"][0], *drawn]),) * bool(plan.shape.draws)
+
+
+def _store_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return store_draws(plan.run(directory), _present(data))
+
+
+# Whitening: the centre, and every whitening that may be chosen. Its covariance leaves out the drawn samples.
+
+
+def _whitening_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    model, shrinkages = plan.config.model, list(plan.shape.shrinkages)
+    held_out = [model.calibration_samples, model.random_state] if plan.shape.whitenings else None
+    return (digest_of([earlier["features"][0], shrinkages, held_out]),)
+
+
+def _store_whitenings(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return store_whitenings(plan.run(directory), _present(data))
+
+
+# Candidates: each is trained and judged on the probe graph. No units where there is nothing to choose.
+
+
+def _candidates_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    if len(plan.candidates) == 1:
+        return ()
+    probe, coupling = plan.probe_edges.tolist(), plan.config.model.coupling
+    common = [earlier["draws"], _machine_facts(plan, earlier), coupling, probe]
+    return tuple(digest_of([*common, list(candidate)]) for candidate in plan.candidates)
+
+
+def _judge_candidate(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return judge_candidate(plan.run(directory), unit)
+
+
+# Machines: tiles of edges.
+
+
+def _machine_facts(plan: Plan, earlier: Keys) -> list[object]:
+    """Everything that the machines of any edge depend on, but for the choice among candidates."""
+    m = plan.config.model
+    trained = [m.folds, m.fit_on, m.calibration, m.thresholds, m.tol, m.random_state]
+    return [earlier["whitening"][0], trained, plan.class_weights]
+
+
+def _machine_key(plan: Plan, earlier: Keys) -> str:
+    """The digest of everything that the machines of any edge depend on."""
+    chosen = earlier["candidates"] or list(plan.candidates[0])
+    return digest_of([*_machine_facts(plan, earlier), chosen, plan.shape.edges_per_tile])
+
+
+def _machines_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    machine = _machine_key(plan, earlier)
+    return tuple(digest_of([machine, plan.shape.edges[tile].tolist()]) for tile in plan.tiles)
+
+
+def _train(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return train_tile(plan.run(directory), plan.tiles[unit])
+
+
+# Draw logits: tiles of edges applied to the drawn samples.
+
+
+def _draw_logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    return tuple(digest_of([key, earlier["draws"]]) for key in earlier["machines"] if plan.shape.draws)
+
+
+def _apply_to_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return apply_tile_to_draws(plan.run(directory), plan.tiles[unit])
+
+
+# Growth: one judgement per wave, each of which knows the ones before and the edges of its own wave.
+
+
+def _growth_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    if plan.config.growth is None:
+        return ()
+    # A judgement does not depend on how the edges are cut into tiles, of which a later wave may change the last.
+    keys, begin = [digest_of([_machine_key(plan, earlier), earlier["draws"]])], 0
+    for wave, end in enumerate(plan.waves):
+        edges = plan.shape.edges[begin:end].tolist()
+        facts = [plan.judging_coupling, plan.config.growth.cost, edges, plan.pairs_to_propose(wave)]
+        keys.append(digest_of([keys[-1], *facts]))
+        begin = end
+    return tuple(keys[1:])
+
+
+def _judge_wave(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    assert plan.config.growth is not None
+    return judge_model(
+        plan.run(directory),
+        unit,
+        pairs=plan.waves[unit],
+        coupling=plan.judging_coupling,
+        cost=plan.config.growth.cost,
+        most=plan.pairs_to_propose(unit),
+    )
+
+
+# Calibration: of the coupled model, for each coupling.
+
+
+def _calibration_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    model, shape = plan.config.model, plan.shape
+    common = [earlier["draw_logits"], model.coupled_calibration, model.calibration_samples]
+    return tuple(digest_of([*common, coupling, shape.edges_calibrated]) for coupling in shape.couplings)
+
+
+def _calibrate(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return calibrate_coupling(plan.run(directory), unit)
+
+
+# Model: the description by which an estimator reads the model of the run.
+
+
+def _model_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    facts = [plan.estimator_parameters, plan.model_label]
+    return (digest_of([earlier["machines"], earlier["calibration"], facts]),)
+
+
+def _describe(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    ledger, files = Ledger(directory), dict[str, str]()
+    for stage in ("features", "whitening", "machines", "calibration"):
+        for entry in ledger.claimed(stage, plan.keys[stage]):
+            files |= entry.files
+    needed = {path: digest for path, digest in files.items() if not path.startswith("features.zarr/train/")}
+    return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
+
+
+# Logits: tiles of edges applied to the test samples.
+
+
+def _logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    return tuple(digest_of([key, earlier["samples"]]) for key in earlier["machines"])
+
+
+def _apply(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return apply_tile(plan.run(directory), plan.tiles[unit], plan.slabs)
+
+
+# Probabilities: slabs of test samples, completed and coupled.
+
+
+def _probabilities_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    facts = [plan.shape.couplings, plan.shape.tensor_stored, plan.config.model.priors]
+    return (digest_of([earlier["logits"], earlier["calibration"], *facts]),) * len(plan.slabs)
+
+
+def _couple(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return couple_samples(plan.run(directory), plan.slabs[unit])
+
+
+# Report.
+
+
+def _report_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    waves = plan.waves if plan.config.growth else None
+    return (digest_of([earlier["probabilities"], earlier["calibration"], waves]),)
+
+
+def _report(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    ledger = Ledger(directory)
+    seconds = {
+        name: sum(entry.seconds for entry in ledger.claimed(name, plan.keys[name]))
+        for name in STAGE_NAMES
+        if name != "report"
+    }
+    return write_report(directory, plan.shape, seconds, judged_waves(directory, plan))
+
+
+def _present(data: FeatureSet | None) -> FeatureSet:
+    assert data is not None
+    return data
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("features", "driver", _features_keys, _store_features, needs_data=True),
+    Stage("samples", "driver", _samples_keys, _store_samples, needs_data=True),
+    Stage("draws", "driver", _draws_keys, _store_draws, needs_data=True),
+    Stage("whitening", "driver", _whitening_keys, _store_whitenings, needs_data=True),
+    Stage("candidates", "cluster", _candidates_keys, _judge_candidate),
+    Stage("machines", "cluster", _machines_keys, _train),
+    Stage("draw_logits", "cluster", _draw_logits_keys, _apply_to_draws),
+    Stage("growth", "in turn", _growth_keys, _judge_wave),
+    Stage("calibration", "cluster", _calibration_keys, _calibrate),
+    Stage("model", "driver", _model_keys, _describe),
+    Stage("logits", "cluster", _logits_keys, _apply),
+    Stage("probabilities", "cluster", _probabilities_keys, _couple),
+    Stage("report", "driver", _report_keys, _report),
+)
+STAGE_NAMES = tuple(stage.name for stage in STAGES)

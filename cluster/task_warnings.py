@@ -1,0 +1,57 @@
+"""Warnings of a task, written into the log of its run: a worker has no terminal, or one that shows a progress bar."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+__all__ = ["warnings_written"]
+
+Write = Callable[[str], None]
+
+_lock = threading.Lock()
+_of_thread = threading.local()
+_tasks = 0
+_shown_before: Callable[..., Any] = warnings.showwarning
+
+
+@contextlib.contextmanager
+def warnings_written(write: Write) -> Iterator[None]:
+    """Give the warnings of this thread to ``write``, those of other threads to whoever showed them before.
+
+    `warnings.catch_warnings` would not do: it is one for all threads, which leave it in any order.
+    """
+    _begin()
+    _of_thread.write = write
+    try:
+        yield
+    finally:
+        _of_thread.write = None
+        _end()
+
+
+def _begin() -> None:
+    global _tasks, _shown_before
+    with _lock:
+        if _tasks == 0:
+            _shown_before, warnings.showwarning = warnings.showwarning, _show
+        _tasks += 1
+
+
+def _end() -> None:
+    global _tasks
+    with _lock:
+        _tasks -= 1
+        if _tasks == 0 and warnings.showwarning is _show:
+            warnings.showwarning = _shown_before
+
+
+def _show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    write: Write | None = getattr(_of_thread, "write", None)
+    if write is None:
+        _shown_before(message, category, *where, **more)
+    else:
+        write(f"warning {category.__name__}: {message}")

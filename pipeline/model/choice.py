@@ -1,0 +1,92 @@
+"""The choice among candidates of C and whitening, by the out-of-fold coupled log loss of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.machines.settings import resolved_C
+from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
+
+__all__ = [
+    "PROBE_SAMPLES",
+    "Candidate",
+    "JudgedCandidate",
+    "best_candidate",
+    "candidate_Cs",
+    "linear_candidates",
+    "probe_graph",
+]
+
+#: What `whiten="auto"` chooses from: on three sets of embeddings the test loss is flat about 0.8 and least there.
+SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
+#: Training samples for comparing candidates on a sparser graph.
+PROBE_SAMPLES = 1000
+
+
+class Candidate(NamedTuple):
+    """Settings that may be chosen: the C of the machines, and the whitening of their features."""
+
+    C: float
+    whiten: Shrinkage
+
+
+class JudgedCandidate(NamedTuple):
+    """A candidate, its out-of-fold coupled log loss at its best scale, and the loss of every sample."""
+
+    candidate: Candidate
+    log_loss: float
+    losses: NDArray[np.float64]
+
+    def row(self) -> dict[str, Any]:
+        """The row of a table of candidates."""
+        return {**self.candidate._asdict(), "log_loss": self.log_loss}
+
+
+def candidate_Cs(C: Any) -> Sequence[Any]:
+    """C as the list of values to be tried."""
+    return list(C) if isinstance(C, (list, tuple, np.ndarray)) else [C]
+
+
+def linear_candidates(
+    C: Any, whiten: Shrinkage | Literal["auto"], spread: float, owner: str
+) -> tuple[Candidate, ...]:
+    """The candidates that C (or a list) and whiten stand for, for features whose variances add up to ``spread``.
+
+    Examples
+    --------
+    >>> linear_candidates([0.5, "scale"], 0.8, 20.0, "X")
+    (Candidate(C=0.5, whiten=0.8), Candidate(C=0.5, whiten=0.8))
+    """
+    shrinkages = SHRINKAGES if whiten == "auto" else (whiten,)
+    return tuple(Candidate(resolved_C(c, spread, owner), t) for c in candidate_Cs(C) for t in shrinkages)
+
+
+def probe_graph(graph: nx.Graph, distances: Callable[[], ArrayLike]) -> nx.Graph:
+    """A graph on which candidates are compared: the model's own, or a sparser one where that has far more pairs.
+
+    A sparse graph flatters whitening: on usps it preferred it in 3 of 6 draws, where it costs 2 to 6%.
+    """
+    sparse = graphs.hub_neighbours(distances(), hubs=1, neighbours=min(4, len(graph) - 1))
+    return sparse if graph.number_of_edges() > 3 * sparse.number_of_edges() else graph
+
+
+def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
+    """The candidate with the least log loss; one that whitens only if it is clearly better than its plain twin."""
+    losses = {one.candidate: one.losses for one in judged}
+    best = min(judged, key=lambda one: one.log_loss).candidate
+    plain = best._replace(whiten="none")
+    if is_whitened(best.whiten) and plain in losses and not _clearly_less(losses[best], losses[plain]):
+        return plain
+    return best
+
+
+def _clearly_less(losses: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Whether the mean of paired losses is less by more than chance would have it: two standard errors."""
+    difference = losses - others
+    return bool(difference.mean() < -2 * difference.std() / np.sqrt(len(difference)))

@@ -1,0 +1,255 @@
+"""Classes that come and go, and pairs that are trained again: every other machine stays as it is, to the byte.
+
+A model by pairs is the sum of its machines, and a machine knows two classes only. So a new class costs its own edges, a
+class that goes costs nothing, and a pair can be improved alone. The centring, the whitening and the scale of the
+coupled model stay as they were. Every function here takes a fitted model and returns another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array
+from threadpoolctl import threadpool_limits
+
+from pairloom import graphs
+from pairloom.graphs.labels import listed, quoted
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.machines.linear_machines import Machines
+from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
+from pairloom.pipeline.machines.whitening import centred
+from pairloom.pipeline.model.class_table import ClassTable, checksum
+from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.pieces import thread_count
+
+__all__ = ["add_class", "add_edges", "linear_model_of", "remove_class", "retrain_pairs", "rows_by_class"]
+
+#: To how many nearest classes a new one is joined, unless the graph's family says.
+USUAL_NEIGHBOURS = 10
+
+
+def add_class(
+    model: FittedModel,
+    label: Any,
+    X_new: Any,
+    X: Any,
+    y: Any,
+    *,
+    neighbours: int | None = None,
+    n_jobs: int | None = None,
+) -> FittedModel:
+    """A model with one more class: its edges to the hubs and to its nearest classes are trained, nothing else.
+
+    Parameters
+    ----------
+    model : FittedModel with linear machines
+    label : object
+        The new class's label, of the type of the others.
+    X_new : (n, D) array-like
+        Samples of the new class.
+    X, y : the samples the model was fitted on, in the same order
+        The new pairs need those of the old classes they join.
+    neighbours : int, optional
+        How many nearest classes to join; by default as many as the graph's family was given, else 10.
+    n_jobs : int, optional
+        Threads.
+    """
+    owner = "add_class"
+    linear = linear_model_of(model, owner)
+    model.classes.check_new_label(label, owner)
+    new_rows, rows = samples_of(model, X_new, owner, "X_new"), rows_by_class(model, X, y, owner)
+    if len(new_rows) < model.settings.folds:
+        raise ValueError(
+            f"{owner}: X_new must hold at least as many samples as there are folds ({model.settings.folds}),"
+            f" got {len(new_rows)}."
+        )
+    X_new = centred(new_rows, model.centre)
+    joined = _classes_to_join(model, rows, X_new, neighbours)
+    table, place = model.classes.with_class(label, len(new_rows), checksum(new_rows))
+    moved = np.arange(len(rows)) + (np.arange(len(rows)) >= place)
+    edges = np.sort([(place, int(moved[c])) for c in joined], axis=1)
+    touched = {int(moved[c]): rows[c] for c in joined} | {place: X_new}
+    added = _train(model, touched, edges, table, n_jobs)
+    return _with_machines(
+        model,
+        table,
+        np.concatenate([moved[model.edges], edges]),
+        linear.machines.followed_by(added),
+        model.coupled.extended(len(edges)),
+    )
+
+
+def remove_class(model: FittedModel, label: Any) -> FittedModel:
+    """A model without one of its classes. Nothing is trained.
+
+    The graph must stay connected: the only hub of a star cannot go.
+    """
+    linear = linear_model_of(model, "remove_class")
+    c = model.classes.index_of(label, "remove_class")
+    if len(model.classes.labels) == 2:
+        raise ValueError(f"remove_class: at least 2 classes must remain, got {quoted(label)} of 2.")
+    remaining = nx.relabel_nodes(
+        model.graph.subgraph(set(model.graph) - {c}), lambda i: i - (i > c), copy=True
+    )
+    table = model.classes.without(c)
+    graphs.check_model_graph(remaining, len(table.labels), table.labels.tolist())
+    stays = (model.edges != c).all(axis=1)
+    edges = model.edges[stays] - (model.edges[stays] > c)
+    return _with_machines(model, table, edges, linear.machines.of_edges(stays), model.coupled.of_edges(stays))
+
+
+def retrain_pairs(
+    model: FittedModel,
+    pairs: Iterable[tuple[Any, Any]],
+    X: Any,
+    y: Any,
+    *,
+    C: float | None = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+) -> FittedModel:
+    """A model of which chosen pairs were trained again with other parameters, and the others left alone.
+
+    Parameters
+    ----------
+    model : FittedModel with linear machines
+    pairs : iterable of pairs of class labels, each an edge of the graph
+    X, y : the samples the model was fitted on, in the same order
+    C, tol : float, optional
+        The new values; by default those of the fit.
+    n_jobs : int, optional
+        Threads.
+    """
+    owner = "retrain_pairs"
+    linear = linear_model_of(model, owner)
+    rows = rows_by_class(model, X, y, owner)
+    chosen = np.array([_edge_of(model, a, b, owner) for a, b in pairs], dtype=np.int64)
+    if not len(chosen):
+        raise ValueError(f"{owner}: pairs must hold at least one pair of labels, got none.")
+    changes = {name: value for name, value in (("C", C), ("tol", tol)) if value is not None}
+    for name, value in changes.items():
+        if isinstance(value, str) or not 0 < value < np.inf:
+            raise ValueError(f"{owner}: {name} must be a positive number, got {value!r}.")
+    fresh = _train(model, rows, model.edges[chosen], model.classes, n_jobs, **changes)
+    return replace(model, trained=LinearModel(linear.machines.replaced(chosen, fresh), linear.whitening))
+
+
+def add_edges(model: FittedModel, edges: NDArray[np.int64], added: Machines) -> FittedModel:
+    """A model with more edges, whose machines are trained already."""
+    machines = linear_model_of(model, "grow").machines.followed_by(added)
+    together = np.concatenate([model.edges, edges])
+    return _with_machines(model, model.classes, together, machines, model.coupled.extended(len(edges)))
+
+
+def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
+    """The machines of a model that can be trained one by one, or an error."""
+    if not isinstance(model.trained, LinearModel):
+        raise ValueError(
+            f"{owner}: linear machines are needed, got a model with another kernel or estimator."
+        )
+    return model.trained
+
+
+def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> NDArray[np.floating]:
+    """Samples as a dense matrix of finite numbers with the features of the model, or an error."""
+    try:
+        checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
+    except ValueError as error:
+        raise ValueError(f"{owner}: {name} must be a matrix of finite numbers: {error}") from error
+    if checked.shape[1] != model.n_features:
+        raise ValueError(
+            f"{owner}: {name} must be (n, {model.n_features}), the features of the fit, got {checked.shape}."
+        )
+    return np.asarray(checked.toarray() if sparse.issparse(checked) else checked)
+
+
+def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, NDArray[np.floating]]:
+    """Mapping of class -> its centred rows of the samples that a model was fitted on."""
+    if model.weighted:
+        raise ValueError(f"{owner}: {model.weighted} is not stored with the model; refit without it.")
+    X, y = samples_of(model, X, owner, "X"), np.asarray(y)
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"{owner}: y must be ({len(X)},), one label per sample, got {y.shape}.")
+    labels = model.classes.labels
+    rows = {c: X[y == label] for c, label in enumerate(labels)}
+    # Folds are dealt to rows in their order: with reordered rows, held-out samples could be training samples.
+    if other := [labels[c] for c in rows if checksum(rows[c]) != model.classes.checksums[c]]:
+        raise ValueError(
+            f"{owner}: X must hold the samples that every class of the model was fitted on, in the same order,"
+            f" got others of {listed(other)}."
+        )
+    return {c: centred(of_class, model.centre) for c, of_class in rows.items()}
+
+
+def _edge_of(model: FittedModel, a: Any, b: Any, owner: str) -> int:
+    """The row of a pair of labels among the edges."""
+    i, j = sorted((model.classes.index_of(a, owner), model.classes.index_of(b, owner)))
+    found = np.flatnonzero((model.edges == (i, j)).all(axis=1))
+    if not len(found):
+        raise ValueError(f"{owner}: pairs must be edges of the graph, got ({quoted(a)}, {quoted(b)}).")
+    return int(found[0])
+
+
+def _classes_to_join(
+    model: FittedModel,
+    rows: Mapping[int, NDArray[np.floating]],
+    X_new: NDArray[np.floating],
+    neighbours: int | None,
+) -> list[int]:
+    """The hubs of the graph and the nearest classes, as indices."""
+    family = model.graph.graph
+    hubs = family.get("hubs")
+    degrees = np.bincount(model.edges.ravel(), minlength=len(rows))
+    # A graph without named hubs has those classes for hubs that are joined to all others.
+    hubs = np.flatnonzero(degrees == len(degrees) - 1) if hubs is None else hubs
+    k = neighbours if neighbours is not None else family.get("neighbours") or USUAL_NEIGHBOURS
+    means = np.array([rows[c].mean(axis=0) for c in range(len(rows))])
+    nearest = np.argsort(np.linalg.norm(means - X_new.mean(axis=0), axis=1), kind="stable")[:k]
+    return sorted({int(c) for c in [*hubs, *nearest]})
+
+
+def _train(
+    model: FittedModel,
+    rows: Mapping[int, NDArray[np.floating]],
+    edges: NDArray[np.int64],
+    table: ClassTable,
+    n_jobs: int | None,
+    **changes: float,
+) -> Machines:
+    """The machines of some edges, trained as those of the model were but for the changes."""
+    settings = replace(model.settings, **changes)  # type: ignore[arg-type]  # C and tol are floats
+    touched = {c: rows[c] for c in np.unique(edges).tolist()}
+    whitened = whitened_rows(touched, linear_model_of(model, "train").whitening)
+    with threadpool_limits(1):
+        return train_machines(whitened, edges, settings, thread_count(n_jobs, "PairwiseSVC"), keys=table.keys)
+
+
+def _with_machines(
+    model: FittedModel,
+    table: ClassTable,
+    edges: NDArray[np.int64],
+    machines: Machines,
+    coupled: CoupledCalibration,
+) -> FittedModel:
+    """A model with these classes and machines, put in the order of the sorted edges."""
+    order = graphs.edge_order(edges)
+    whitening = linear_model_of(model, "change").whitening
+    return replace(
+        model,
+        classes=table,
+        graph=_changed_graph(len(table.labels), edges, model.graph.graph.get("neighbours")),
+        trained=LinearModel(machines.of_edges(order), whitening),
+        coupled=coupled.of_edges(order),
+    )
+
+
+def _changed_graph(n: int, edges: NDArray[np.int64], neighbours: int | None) -> nx.Graph:
+    """A graph that no family builds any more; it remembers how many neighbours a new class is to have."""
+    about = {} if neighbours is None else {"neighbours": neighbours}
+    return graphs.model_graph(n, edges.tolist(), "changed", **about)

@@ -1,0 +1,84 @@
+"""The fitted model: everything that prediction, saving and later changes need of a fit. It never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.completion.complete import Completion, plan_completion
+from pairloom.pipeline.machines.estimator_model import EstimatorModel
+from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.logits import AffineLogits, calibrated, collapse
+from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.whitening import Shrinkage
+from pairloom.pipeline.model.class_table import ClassTable
+
+__all__ = ["FittedModel"]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A model that was fitted, by an estimator or by a run.
+
+    Functions that change a model (a class added, a pair retrained, a wave of growth) return a new one. So a change that
+    fails half-way leaves the old model whole.
+
+    Attributes
+    ----------
+    classes : ClassTable
+    graph : networkx.Graph
+        On the indices of the classes.
+    trained : LinearModel or EstimatorModel
+        The machines, in the order of `edges`.
+    settings : MachineSettings
+        How the machines were trained, C included.
+    whiten : float or "none"
+        The shrinkage of the whitening they were trained under.
+    coupling : str
+        The coupling through which the model was calibrated.
+    coupled : CoupledCalibration
+    calibration_samples : int
+        How many training samples, at most, calibrated it.
+    centre : (D,) float64
+        The mean of the training rows, which linear machines are given centred; empty for other machines.
+    weighted : str
+        The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
+    n_features : int
+    """
+
+    classes: ClassTable
+    graph: nx.Graph
+    trained: LinearModel | EstimatorModel
+    settings: MachineSettings
+    whiten: Shrinkage
+    coupling: str
+    coupled: CoupledCalibration
+    calibration_samples: int
+    centre: NDArray[np.float64]
+    weighted: str
+    n_features: int
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """(E, 2) pairs of classes, sorted: the order of the machines."""
+        return graphs.edge_array(self.graph)
+
+    @cached_property
+    def completion(self) -> Completion:
+        """How pairs that were not trained are completed."""
+        return plan_completion(self.graph)
+
+    @cached_property
+    def affine(self) -> AffineLogits:
+        """The calibrated logits of centred samples as one affine map: all that prediction needs of linear machines."""
+        if not isinstance(self.trained, LinearModel):
+            raise TypeError("FittedModel: only linear machines are one affine map.")
+        machines, whitening = self.trained
+        raw = collapse(machines, self.settings.scheme.shares, whitening)
+        return calibrated(raw, self.coupled.slope, self.coupled.shift)

@@ -1,0 +1,173 @@
+"""Growing a fitted model: wave after wave of new pairs, while the machines that are there stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from pairloom import graphs
+from pairloom.graphs.labels import listed
+from pairloom.pipeline.calibration.drawn_samples import draw_samples
+from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
+from pairloom.pipeline.calibration.scale import choose_scale
+from pairloom.pipeline.growth.budget import GrowthBudget
+from pairloom.pipeline.growth.wave import GrowthCost, PairCost, Wave, judge_wave, usual_wave
+from pairloom.pipeline.growth.waves import grow_in_waves
+from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
+from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.model.class_changes import add_edges, linear_model_of, rows_by_class
+from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.fitting import Resources
+from pairloom.pipeline.pieces import thread_count
+
+__all__ = ["grow_fitted_model"]
+
+LabelCost = Callable[[Any, Any], float]
+
+
+def grow_fitted_model(
+    model: FittedModel,
+    X: Any,
+    y: Any,
+    cost: GrowthCost | LabelCost,
+    wave: int | None,
+    budget: GrowthBudget,
+    resources: Resources,
+) -> Iterator[tuple[Wave, FittedModel]]:
+    """Grow a fitted model and yield the judgement of each of its sizes, the present one first, with the model.
+
+    Parameters
+    ----------
+    model : FittedModel with linear machines
+    X, y : the samples the model was fitted on, in the same order
+    cost : {"confusion", "dprime", "uniform"} or function of two class labels
+    wave : int, optional
+        Pairs added at a time.
+    budget : GrowthBudget
+    resources : Resources
+    """
+    _check(model, cost, wave)
+    rows = rows_by_class(model, X, y, "grow")
+    growing = _GrowingModel(model, rows, _by_index(cost, model), wave, budget, resources)
+    return ((growing.waves[-1], growing.model) for _ in grow_in_waves(growing, budget))
+
+
+def _by_index(cost: GrowthCost | LabelCost, model: FittedModel) -> GrowthCost | PairCost:
+    """The cost as a function of the indices of two classes."""
+    if not callable(cost):
+        return cost
+    labels = model.classes.labels.tolist()
+    return lambda i, j: cost(labels[i], labels[j])
+
+
+def _check(model: FittedModel, cost: object, wave: object) -> None:
+    """Raise unless the model can grow so."""
+    linear_model_of(model, "grow")
+    if wave is not None and not (isinstance(wave, (int, np.integer)) and wave >= 1):
+        raise ValueError(f"grow: wave must be a positive integer, or None, got {wave!r}.")
+    if not (callable(cost) or cost in get_args(GrowthCost)):
+        known = listed(get_args(GrowthCost))
+        raise ValueError(f"grow: cost must be one of {known}, or a function of two labels, got {cost!r}.")
+    if model.coupled.level == "edges":
+        raise ValueError(
+            "grow: coupled_calibration must be 'scale' or 'none', got 'edges': edges have slopes of their own."
+        )
+    if (far := graphs.coverage(model.graph).by_potentials).size:
+        i, j = (model.classes.labels.tolist()[c] for c in far[0])
+        raise ValueError(
+            f"grow: the graph must have diameter at most 2 (a star, hubs), got one where {i!r} and {j!r} are further"
+            " apart."
+        )
+
+
+class _GrowingModel:
+    """A model with the arrays that its growth needs again and again.
+
+    These are the rows of the classes as machines are given them, and the out-of-fold logits of training samples, drawn
+    alike in every class.
+    """
+
+    def __init__(
+        self,
+        model: FittedModel,
+        rows: dict[int, NDArray[np.floating]],
+        cost: GrowthCost | PairCost,
+        wave: int | None,
+        budget: GrowthBudget,
+        resources: Resources,
+    ) -> None:
+        self.model, self.waves = model, list[Wave]()
+        self._cost, self._wave, self._budget, self._resources = cost, wave, budget, resources
+        self._whitening = linear_model_of(model, "grow").whitening
+        self._rows = whitened_rows(rows, self._whitening)
+        X, y = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(r) for r in rows.values()])
+        settings, whitened = model.settings, is_whitened(model.whiten)
+        self._drawn = draw_samples(
+            y, model.calibration_samples, settings.folds, settings.seed, whitened, model.classes.keys
+        )
+        self._X = X[self._drawn.rows]
+        self._logits = self._held_out_logits(linear_model_of(model, "grow"), model.edges)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes the model has."""
+        return len(self.model.classes.labels)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs the model has."""
+        return len(self.model.edges)
+
+    def judge(self) -> list[Wave]:
+        """Judge the model, give it the scale that was found, and propose pairs."""
+        room = max(0, self._budget.most_pairs(self.n_classes) - self.n_pairs)
+        wave = judge_wave(
+            self._logits,
+            self._drawn.classes,
+            self.model.graph,
+            self.model.coupling,
+            self._cost,
+            min(self._wave or usual_wave(self.n_pairs, self.n_classes), room),
+            seed=self.model.settings.seed,
+            near=self.waves[-1].scale if self.waves else None,
+            n_jobs=self._resources["n_jobs"],
+        )
+        self._rescale(wave.scale)
+        self.waves.append(wave)
+        return self.waves
+
+    def finish(self) -> None:
+        """Choose the scale as a fit does: by all drawn samples, not only by those that judge."""
+        choice = choose_scale(
+            self._logits,
+            self._drawn.classes,
+            self.model.completion,
+            self.model.coupling,
+            **self._resources,
+        )
+        self._rescale(choice.scale)
+
+    def add_wave(self) -> None:
+        """Train the proposed edges and put them among the others."""
+        edges, keys = np.array(self.waves[-1].proposed), self.model.classes.keys
+        n_threads = thread_count(self._resources["n_jobs"], "PairwiseSVC")
+        with threadpool_limits(1):
+            added = train_machines(self._rows, edges, self.model.settings, n_threads, keys=keys)
+        held_out = self._held_out_logits(LinearModel(added, self._whitening), edges)
+        together = np.concatenate([self.model.edges, edges])
+        self.model = add_edges(self.model, edges, added)
+        order = graphs.edge_order(together)
+        self._logits = np.concatenate([self._logits, held_out])[order]
+
+    def _rescale(self, scale: float) -> None:
+        self.model = replace(self.model, coupled=self.model.coupled.rescaled(scale))
+
+    def _held_out_logits(self, linear: LinearModel, edges: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(E, R) out-of-fold logits of the drawn samples by some edges."""
+        drawn, scheme = self._drawn, self.model.settings.scheme
+        return out_of_fold_edge_logits(linear.logits, edges, scheme, self._X, drawn.classes, drawn.folds)

@@ -1,0 +1,65 @@
+"""The settings of a model: the values behind the parameters of PairwiseSVC and behind a run's [model] alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
+from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
+from pairloom.pipeline.machines.folds import FitOn
+from pairloom.pipeline.machines.settings import Calibration, MachineSettings
+from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.model.choice import Candidate
+
+__all__ = ["ModelSettings"]
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """How a model is fitted, given its samples and its graph.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        The values of C and whitening to choose from; one, if there is nothing to choose.
+    coupling : str
+        The coupling through which the model is calibrated and its candidates are compared.
+    folds, fit_on, calibration, thresholds, tol, seed
+        See `machines.settings.MachineSettings`.
+    coupled_calibration : {"scale", "edges", "none"}
+        What is learned through the coupling.
+    calibration_samples : int
+        How many training samples, at most, it is learned from.
+    """
+
+    candidates: tuple[Candidate, ...]
+    coupling: str = "stratified"
+    folds: int = 4
+    fit_on: FitOn = "rest"
+    calibration: Calibration = "platt"
+    coupled_calibration: CoupledLevel = "scale"
+    calibration_samples: int = CALIBRATION_SAMPLES
+    thresholds: bool = False
+    tol: float = 1e-3
+    seed: int = 0
+
+    def machines(self, C: float = 1.0) -> MachineSettings:
+        """The settings of the machines at one C."""
+        return MachineSettings(
+            C=C,
+            folds=self.folds,
+            fit_on=self.fit_on,
+            calibration=self.calibration,
+            thresholds=self.thresholds,
+            tol=self.tol,
+            seed=self.seed,
+        )
+
+    @property
+    def may_whiten(self) -> bool:
+        """Whether any candidate whitens."""
+        return any(is_whitened(candidate.whiten) for candidate in self.candidates)
+
+    def compared_samples(self, on_own_graph: bool, probe_samples: int) -> int:
+        """How many training samples candidates are compared by."""
+        return self.calibration_samples if on_own_graph else min(probe_samples, self.calibration_samples)

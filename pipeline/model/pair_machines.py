@@ -1,0 +1,60 @@
+"""Pairs of classes by their labels, and the logit that their machines give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.model.fitted_model import FittedModel
+
+__all__ = ["PairMachine", "PairMachines", "pair_machines"]
+
+
+class PairMachine(NamedTuple):
+    """The logit of one class against another is ``weights @ x + bias``."""
+
+    weights: NDArray[np.float32]
+    bias: float
+    dprime: float
+
+
+class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
+    """Pairs of class labels, either way round, and their machines."""
+
+    def __init__(
+        self,
+        labels: list[Any],
+        edges: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        bias: NDArray[np.float64],
+        dprime: NDArray[np.float64],
+    ) -> None:
+        self._weights, self._bias, self._dprime = weights, bias, dprime
+        self._edge = {(labels[i], labels[j]): e for e, (i, j) in enumerate(edges.tolist())}
+
+    def __getitem__(self, pair: tuple[Any, Any]) -> PairMachine:
+        a, b = pair
+        if (a, b) not in self._edge and (b, a) not in self._edge:
+            raise KeyError(pair)
+        e, sign = (self._edge[a, b], 1) if (a, b) in self._edge else (self._edge[b, a], -1)
+        return PairMachine(sign * self._weights[e], float(sign * self._bias[e]), float(self._dprime[e]))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._edge)
+
+    def __len__(self) -> int:
+        return len(self._edge)
+
+
+def pair_machines(model: FittedModel) -> PairMachines:
+    """The calibrated machines of a model, on features as they come."""
+    if not isinstance(model.trained, LinearModel):
+        raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
+    weights, bias = model.affine
+    raw_bias = bias - weights.astype(np.float64) @ model.centre
+    labels = model.classes.labels.tolist()
+    return PairMachines(labels, model.edges, weights, raw_bias, model.trained.machines.dprime)

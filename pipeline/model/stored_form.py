@@ -1,0 +1,95 @@
+"""A fitted model as JSON values and arrays, and back: the form in which it is saved, and a run describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.machines.linear_machines import Machines
+from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.whitening import Whitening
+from pairloom.pipeline.model.class_table import ClassTable
+from pairloom.pipeline.model.fitted_model import FittedModel
+
+__all__ = ["arrays_of", "assembled", "description_of", "plain"]
+
+
+def description_of(model: FittedModel) -> dict[str, Any]:
+    """All of a model with linear machines that is not in its arrays, as JSON values."""
+    labels = model.classes.labels
+    return {
+        "labels": labels.tolist(),
+        "labels_dtype": labels.dtype.str,
+        "graph": {key: plain(value) for key, value in model.graph.graph.items()},
+        "settings": asdict(model.settings),
+        "whiten": model.whiten,
+        "coupling": model.coupling,
+        "coupled_calibration": model.coupled.level,
+        "scale": model.coupled.scale,
+        "calibration_samples": model.calibration_samples,
+        "weighted": model.weighted,
+        "n_features": model.n_features,
+    }
+
+
+def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
+    """The arrays of a model with linear machines, by name."""
+    assert isinstance(model.trained, LinearModel)
+    machines, whitening = model.trained
+    return {
+        **{f"machines/{name}": values for name, values in machines._asdict().items()},
+        "whitening/mean": whitening.mean,
+        "whitening/factor": whitening.factor,
+        "edges": model.edges,
+        "slope": model.coupled.slope,
+        "shift": model.coupled.shift,
+        "totals": model.classes.totals,
+        "keys": model.classes.keys,
+        "checksums": model.classes.checksums,
+        "centre": model.centre,
+    }
+
+
+def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
+    """The model of a description and its arrays."""
+    labels = np.array(description["labels"], dtype=description["labels_dtype"])
+    graph = graphs.model_graph(len(labels), arrays["edges"].tolist(), "stored")
+    graph.graph = dict(description["graph"])
+    machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
+    return FittedModel(
+        classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
+        graph=graph,
+        trained=LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"])),
+        settings=MachineSettings(**description["settings"]),
+        whiten=description["whiten"],
+        coupling=description["coupling"],
+        coupled=CoupledCalibration(
+            description["coupled_calibration"], description["scale"], arrays["slope"], arrays["shift"]
+        ),
+        calibration_samples=description["calibration_samples"],
+        centre=arrays["centre"],
+        weighted=description["weighted"],
+        n_features=description["n_features"],
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: numpy's numbers and arrays as Python's."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist())
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(
+        f"PairwiseSVC.save: values of type {type(value).__name__} cannot be saved, got {value!r}."
+    )

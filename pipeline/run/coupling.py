@@ -1,0 +1,64 @@
+"""The last stage of a run: slabs of test samples, completed and coupled by every method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.completion.complete import complete_slab
+from pairloom.pipeline.completion.slab import couple_slab
+from pairloom.pipeline.coupling.priors import normalised, prior_odds
+from pairloom.pipeline.run.calibrating import completion_of, read_calibration
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import open_group, write_whole
+from pairloom.pipeline.storage.zarr_layout import read_whole
+
+__all__ = ["couple_samples"]
+
+
+def couple_samples(run: Run, slab: slice) -> list[Path]:
+    """Complete and couple a slab of samples by every method; store the tensor if the run does."""
+    group = open_group(run.directory, "logits.zarr", write=True)
+    probabilities = open_group(run.directory, "probabilities.zarr", write=True)
+    N = len(run.shape.classes)
+    tensor = np.empty((N, N, slab.stop - slab.start), np.float32) if run.shape.tensor_stored else None
+    logits = read_whole(group["edges"], (slice(None), slab))[graphs.edge_order(run.shape.edges)]
+    files = [
+        path
+        for method, p in _coupled(run, logits, tensor).items()
+        for path in write_whole(probabilities[method], (slab.start, 0), _with_priors(run, p))
+    ]
+    if tensor is not None:
+        files += write_whole(group["tensor"], (0, 0, slab.start), tensor)
+    return files
+
+
+def _coupled(
+    run: Run, logits: NDArray[np.float32], tensor: NDArray[np.float32] | None
+) -> dict[str, NDArray[np.float32]]:
+    """Probabilities (sample, class) by each method. The tensor, if it is wanted, holds the logits as they are."""
+    shape, limit = run.shape, run.memory_limit
+    completion = completion_of(shape.edges, len(shape.classes))
+    found = {method: read_calibration(run, number) for number, method in enumerate(shape.couplings)}
+    if not shape.edges_calibrated:
+        scales = {method: calibration.scale for method, calibration in found.items()}
+        return couple_slab(
+            logits, completion, shape.couplings, scales=scales, tensor=tensor, memory_limit=limit
+        )
+    if tensor is not None:
+        complete_slab(logits, completion, tensor)
+    coupled: dict[str, NDArray[np.float32]] = {}
+    for method, (_, _, slope, shift) in found.items():
+        adjusted = (logits * slope[:, None] + shift[:, None]).astype(np.float32)
+        coupled |= couple_slab(adjusted, completion, [method], memory_limit=limit)
+    return coupled
+
+
+def _with_priors(run: Run, p: NDArray[np.float32]) -> NDArray[np.float32]:
+    if run.priors is None:
+        return p
+    shares = run.totals / run.totals.sum()
+    return normalised(p, prior_odds(run.priors, shares, "model.priors")).astype(np.float32)

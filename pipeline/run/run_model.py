@@ -1,0 +1,175 @@
+"""The model of a finished run: described in ``model.json``, its arrays where the stages wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.machines.linear_machines import Machines
+from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.model.saved_model import SavedModel
+from pairloom.pipeline.model.stored_form import assembled, plain
+from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.storage.atomic_file import write_atomically
+from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
+from pairloom.pipeline.storage.zarr_layout import read_whole
+
+__all__ = ["read_run_model", "write_run_model"]
+
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 1
+_JSON = "model.json"
+
+
+def write_run_model(
+    run: Run,
+    graph: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    files: Mapping[str, str],
+) -> list[Path]:
+    """Write ``model.json``: what `read_run_model` needs beside the arrays, and the digests of their files.
+
+    Parameters
+    ----------
+    run : Run
+    graph : mapping
+        The label of the model graph: its family and its parameters.
+    parameters : mapping
+        Those of a `PairwiseSVC` that is fitted alike.
+    files : mapping
+        Digests of the chunks that the model's arrays consist of, by path inside the run directory.
+    """
+    chosen = chosen_candidate(run)
+    shape, settings = run.shape, run.settings
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "model": {
+            "labels": list(shape.classes),
+            "labels_dtype": "U",
+            "graph": plain(dict(graph)),
+            "settings": asdict(settings.machines(chosen.C)),
+            "whiten": chosen.whiten,
+            "coupled_calibration": settings.coupled_calibration,
+            "calibration_samples": settings.calibration_samples,
+            "weighted": "class_weight" if run.class_weights is not None else "",
+            "n_features": shape.features,
+        },
+        "parameters": plain(dict(parameters)),
+        "candidates": [judged.row() for judged in read_candidates(run)],
+        "couplings": list(shape.couplings),
+        "shrinkages": list(shape.shrinkages),
+        "totals": run.totals.tolist(),
+        "edges": shape.edges.tolist(),
+        "files": {**files, **_metadata_digests(run)},
+    }
+    write_atomically(run.directory / _JSON, sealed(content))
+    return [run.directory / _JSON]
+
+
+def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedModel:
+    """The fitted model of a run, calibrated for one of its couplings, by default the first.
+
+    Every file that is read is compared with the digest that the run recorded.
+    """
+    directory = Path(directory)
+    content = _read_description(directory)
+    _check_files(directory, content["files"])
+    couplings = content["couplings"]
+    coupling = couplings[0] if coupling is None else coupling
+    if coupling not in couplings:
+        raise ValueError(
+            f"PairwiseSVC.from_run: coupling must be one of {', '.join(couplings)}, the run's, got {coupling!r}."
+        )
+    description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
+    description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
+    parameters = {**content["parameters"], "coupling": coupling}
+    return SavedModel(assembled(description, arrays), parameters, content["candidates"], [])
+
+
+def _array(directory: Path, path: str, selection: Any = Ellipsis) -> NDArray[Any]:
+    return read_whole(zarr.open_array(directory / path, mode="r"), selection)
+
+
+def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
+    """The arrays of the model, machines in the order of the sorted edges."""
+    edges = np.array(content["edges"], dtype=np.int64).reshape(-1, 2)
+    order, model = graphs.edge_order(edges), content["model"]
+    scale = _array(directory, "probabilities.zarr/scale", number)
+    slope, shift = np.full(len(edges), scale), np.zeros(len(edges))
+    if model["coupled_calibration"] == "edges":
+        slope = _array(directory, "probabilities.zarr/slope", number)[order]
+        shift = _array(directory, "probabilities.zarr/shift", number)[order]
+    return {
+        **{
+            f"machines/{name}": _array(directory, f"machines.zarr/{name}")[order] for name in Machines._fields
+        },
+        **_whitening(directory, content["shrinkages"], model["whiten"]),
+        "edges": edges[order],
+        "scale": scale,
+        "slope": slope,
+        "shift": shift,
+        "totals": np.array(content["totals"]),
+        "keys": np.arange(len(content["totals"])),
+        "checksums": _array(directory, "features.zarr/checksum"),
+        "centre": _array(directory, "features.zarr/centre"),
+    }
+
+
+def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str, NDArray[Any]]:
+    mean = _array(directory, "features.zarr/mean", shrinkages.index(whiten))
+    factor = np.empty((0, 0), np.float32)
+    if is_whitened(whiten):
+        place = [t for t in shrinkages if is_whitened(t)].index(whiten)
+        factor = _array(directory, "features.zarr/factor", place)
+    return {"whitening/mean": mean, "whitening/factor": factor}
+
+
+def _metadata_digests(run: Run) -> dict[str, str]:
+    """Digests of the metadata of the arrays that `read_run_model` opens: shapes, types and byte orders are theirs."""
+    names = [f"machines.zarr/{name}" for name in Machines._fields]
+    names += ["features.zarr/checksum", "features.zarr/centre", "features.zarr/mean"]
+    names += ["features.zarr/factor"] if run.shape.whitenings else []
+    calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
+    names += [f"probabilities.zarr/{name}" for name in calibrations]
+    return {f"{name}/zarr.json": file_digest(run.directory / name / "zarr.json") for name in names}
+
+
+def _read_description(directory: Path) -> dict[str, Any]:
+    path = directory / _JSON
+    if not (directory / "run.json").is_file():
+        raise FileNotFoundError(
+            f"PairwiseSVC.from_run: {directory} is not a run directory: it has no run.json."
+        )
+    try:
+        content = unsealed(path.read_bytes())
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"PairwiseSVC.from_run: {directory} has no model yet: pairloom resume {directory}"
+        ) from None
+    except DamagedSeal as error:
+        raise ValueError(
+            f"PairwiseSVC.from_run: {path} is damaged: {error}: pairloom resume {directory}"
+        ) from error
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"PairwiseSVC.from_run: {path} must be of version {FORMAT_VERSION}, got {version!r}."
+        )
+    return content
+
+
+def _check_files(directory: Path, files: Mapping[str, str]) -> None:
+    for name, recorded in files.items():
+        path = directory / name
+        if not path.is_file() or file_digest(path) != recorded:
+            raise ValueError(
+                f"PairwiseSVC.from_run: {path} is missing or damaged: pairloom resume {directory}"
+            )

@@ -1,0 +1,164 @@
+"""A run and the estimator are one model: the same settings give the same machines and the same probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from small_runs import run_here, write_config, write_features
+
+from pairloom import PairwiseSVC
+from pairloom.cluster.cli import main
+from pairloom.cluster.config import load_config
+from pairloom.cluster.driver import load_data
+from pairloom.graphs import FAMILIES
+from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.run.run_directory import open_group
+
+GRAPHS = {
+    "star": ("graph.centre=2",),
+    "path": (),
+    "tree": ("graph.parents=[-1, 0, 0, 1, 1, 2]",),
+    "spanning_tree": (),
+    "star_of_least_distance": (),
+    "bipartite": ("graph.hubs=2",),
+    "complete": (),
+    "hub_neighbours": ("graph.hubs=1", "graph.neighbours=2"),
+    "grown": ("graph.edges=9", "graph.seed=3"),
+}
+COUPLINGS = tuple(METHODS)
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory):
+    """Features in float64 and far from zero: both doors have to centre them before they become float32."""
+    folder = tmp_path_factory.mktemp("doors")
+    features = write_features(folder / "data.npz", classes=6, rows=24, features=5, samples=50)
+    with np.load(features) as archive:
+        arrays = dict(archive)
+    for name in ("X_train", "X_test"):
+        arrays[name] = arrays[name].astype(np.float64) + 1e6
+    np.savez(features, **arrays)
+    return write_config(folder / "doors.toml", features, edges_per_tile=4, samples_per_slab=16)
+
+
+def estimator_of(plan, **parameters):
+    return PairwiseSVC(**plan.estimator_parameters | parameters)
+
+
+def fitted(plan, data, **parameters):
+    return estimator_of(plan, **parameters).fit(data.X_train, np.array(data.classes)[data.y_train])
+
+
+def probabilities_of(directory, coupling):
+    return open_group(directory, "probabilities.zarr")[coupling][:]
+
+
+def test_every_family_is_tried():
+    assert set(GRAPHS) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
+@pytest.mark.parametrize("family", GRAPHS)
+def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_file, client, tmp_path):
+    overrides = (f"graph.family={family}", *GRAPHS[family], f"model.fit_on={fit_on}")
+    plan = run_here(config_file, tmp_path / "run", client, *overrides)
+    data = load_data(plan.config)
+    assert plan.shape.couplings == COUPLINGS or set(plan.shape.couplings) == set(COUPLINGS)
+    for coupling in COUPLINGS:
+        model = fitted(plan, data, coupling=coupling)
+        read = PairwiseSVC.from_run(tmp_path / "run", coupling=coupling)
+        np.testing.assert_array_equal(model.edges_, read.edges_)
+        for ours, theirs in zip(model.machines_, read.machines_, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert read.scale_ == pytest.approx(model.scale_, rel=1e-5)
+        expected = model.predict_proba(data.X_test)
+        np.testing.assert_allclose(probabilities_of(tmp_path / "run", coupling), expected, atol=1e-6)
+        np.testing.assert_allclose(read.predict_proba(data.X_test), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("whiten", '"none"'),
+        ("whiten", '"auto"'),
+        ("C", '[0.001, "scale", 1.0]'),
+        ("thresholds", "true"),
+        ("folds", "3"),
+        ("tol", "0.01"),
+        ("calibration_samples", "30"),
+        ("coupled_calibration", '"none"'),
+        ("coupled_calibration", '"edges"'),
+        ("priors", "[6, 5, 4, 3, 2, 1]"),
+        ("class_weight", '"balanced"'),
+        ("class_weight", '{ "class 1" = 5.0 }'),
+        ("random_state", "7"),
+    ],
+)
+def test_every_parameter_means_the_same(section, value, config_file, client, tmp_path):
+    directory = tmp_path / "run"
+    overrides = ("graph.family=hub_neighbours", "run.also_couple=[]", f"model.{section}={value}")
+    plan = run_here(config_file, directory, client, *overrides)
+    data = load_data(plan.config)
+    model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
+    for ours, theirs in zip(model.machines_, read.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for name in ("C_", "whiten_"):
+        assert getattr(model, name) == getattr(read, name)
+    assert [row["log_loss"] for row in read.candidates_] == pytest.approx(
+        [row["log_loss"] for row in model.candidates_], rel=1e-5
+    )
+    np.testing.assert_allclose(
+        probabilities_of(directory, "stratified"), model.predict_proba(data.X_test), atol=1e-6
+    )
+    np.testing.assert_allclose(read.class_shares_, model.class_shares_)
+
+
+@pytest.fixture(scope="module")
+def finished_run(config_file, client, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("runs") / "finished"
+    run_here(config_file, directory, client, "graph.family=hub_neighbours", until="model")
+    return directory
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_from_run_predicts_what_pairloom_predict_does_to_the_bit(
+    coupling, finished_run, config_file, tmp_path
+):
+    data = load_data(load_config(config_file))
+    np.savez(tmp_path / "new.npz", X=data.X_test)
+    out = tmp_path / "p.npz"
+    arguments = ["predict", finished_run, "--features", tmp_path / "new.npz", "--out", out]
+    done = CliRunner().invoke(main, [str(a) for a in [*arguments, "--coupling", coupling]])
+    assert done.exit_code == 0, done.output
+    model = PairwiseSVC.from_run(finished_run, coupling=coupling)
+    with np.load(out) as archive:
+        np.testing.assert_array_equal(archive["probabilities"], model.predict_proba(data.X_test))
+        assert archive["classes"].tolist() == model.classes_.tolist()
+
+
+def test_a_run_is_saved_as_a_model_and_changed_as_one(finished_run, config_file, tmp_path):
+    data = load_data(load_config(config_file))
+    labels = np.array(data.classes)[data.y_train]
+    model = PairwiseSVC.from_run(finished_run)
+    p = model.predict_proba(data.X_test)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(PairwiseSVC.load(tmp_path / "model").predict_proba(data.X_test), p)
+    waves = list(model.grow(data.X_train, labels, pairs=len(model.edges_) + 2))
+    assert waves[-1].pairs == len(model.edges_)
+    model.remove_class("class 3")
+    kept = labels != "class 3"
+    model.add_class("class 3", data.X_train[~kept], data.X_train[kept], labels[kept])
+    assert model.classes_.tolist() == list(data.classes)
+
+
+def test_load_says_what_a_run_directory_is(finished_run):
+    with pytest.raises(ValueError, match=r"is a run directory, not a saved model: use PairwiseSVC\.from_run"):
+        PairwiseSVC.load(finished_run)
+
+
+def test_from_run_says_what_is_missing(finished_run, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"is not a run directory: it has no run\.json"):
+        PairwiseSVC.from_run(tmp_path)
+    with pytest.raises(ValueError, match=r"coupling must be one of .*, the run's, got 'norml'"):
+        PairwiseSVC.from_run(finished_run, coupling="norml")
