@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from fitted_models import blobs
+from fitted_models import Problem, blobs
 from sklearn.datasets import load_digits
 
 
@@ -20,11 +20,13 @@ def noisy_logits():
 
 @pytest.fixture(scope="session")
 def data():
+    """Five classes in four dimensions: 80 training samples and 40 new ones."""
     X, y = blobs()
-    return X[:80], y[:80], X[80:], y[80:]
+    return Problem(X[:80], y[:80], X[80:], y[80:])
 
 
 @pytest.fixture(scope="session")
 def digits():
+    """scikit-learn's digits: 700 training samples and 500 new ones."""
     X, y = load_digits(return_X_y=True)
-    return X[:700], y[:700], X[700:1200], y[700:1200]
+    return Problem(X[:700], y[:700], X[700:1200], y[700:1200])

@@ -1,4 +1,6 @@
-"""What PairwiseSVC says of bad input."""
+"""PairwiseSVC and bad input: every error names the parameter and its value."""
+
+import copy
 
 import networkx as nx
 import numpy as np
@@ -10,31 +12,31 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from pairloom import PairwiseSVC, graphs
 
 
-def test_features_that_are_not_numbers(data):
-    for bad in (np.nan, np.inf):
-        X = data[0].copy()
-        X[3, 1] = bad
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            PairwiseSVC().fit(X, data[1])
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            fitted(data).predict_proba(X)
+@pytest.mark.parametrize(("bad", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
+def test_features_that_are_not_finite_are_refused(data, bad, message):
+    X = data.X.copy()
+    X[3, 1] = bad
+    with pytest.raises(ValueError, match=message):
+        PairwiseSVC().fit(X, data.y)
+    with pytest.raises(ValueError, match=message):
+        fitted(data).predict_proba(X)
 
 
-def test_one_class(data):
+def test_one_class_is_too_few(data):
     with pytest.raises(ValueError, match="y must hold at least 2 classes, got one class: 'gar'"):
-        PairwiseSVC().fit(data[0], ["gar"] * 80)
+        PairwiseSVC().fit(data.X, ["gar"] * 80)
 
 
-def test_a_class_smaller_than_folds(data):
-    y = np.where(np.arange(80) < 3, "gar", np.array(list("abcde"))[data[1]])
+def test_a_class_with_fewer_samples_than_folds_is_named(data):
+    y = np.where(np.arange(80) < 3, "gar", np.array(list("abcde"))[data.y])
     message = r"folds must be at least 2 and at most .* smallest class \(class 'gar' has 3 samples\), got 4"
     with pytest.raises(ValueError, match=message):
-        PairwiseSVC().fit(data[0], y)
-    assert PairwiseSVC(folds=3).fit(data[0], y).classes_[-1] == "gar"
+        PairwiseSVC().fit(data.X, y)
+    assert PairwiseSVC(folds=3).fit(data.X, y).classes_[-1] == "gar"
 
 
-def test_weights_that_leave_too_little(data):
-    X, y = data[:2]
+def test_weights_that_cannot_be_used_are_refused(data):
+    X, y = data.X, data.y
     with pytest.raises(ValueError, match="at least 2 classes, got one class: 2"):
         PairwiseSVC().fit(X, y, sample_weight=(y == 2) * 1.0)
     with pytest.raises(ValueError, match="class_weight must be positive, got 0 for class 1"):
@@ -46,39 +48,41 @@ def test_weights_that_leave_too_little(data):
 
 
 @pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, "auto"])
-def test_constant_columns_and_constant_features(data, whiten):
-    X, y, X_new, y_new = data
-    constant = np.column_stack([X, np.full(len(X), 7.0)])
-    model = PairwiseSVC(whiten=whiten, random_state=0).fit(constant, y)
-    assert model.score(np.column_stack([X_new, np.full(len(X_new), 7.0)]), y_new) > 0.7
-    nothing = PairwiseSVC(whiten=whiten, random_state=0).fit(np.ones((80, 3)), y)
-    p = nothing.predict_proba(np.ones((2, 3)))
-    assert np.isfinite(p).all()
-    np.testing.assert_allclose(p[0], np.bincount(y) / 80, atol=0.1)
+def test_a_constant_column_changes_nothing(data, whiten):
+    X, X_new = (np.column_stack([Z, np.full(len(Z), 7.0)]) for Z in (data.X, data.X_new))
+    model = PairwiseSVC(whiten=whiten, random_state=0).fit(X, data.y)
+    expected = fitted(data, whiten=whiten).predict_proba(data.X_new)
+    # A shrunk covariance depends a little on the number of columns.
+    np.testing.assert_allclose(model.predict_proba(X_new), expected, atol=2e-3)
 
 
-def test_the_same_rows_under_both_labels(data):
-    X = np.repeat(data[0][:20], 2, axis=0)
-    y = np.tile([0, 1], 20)
+@pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, "auto"])
+def test_constant_features_predict_the_shares_of_the_classes(whiten):
+    y = np.repeat(np.arange(5), [30, 20, 14, 10, 6])
+    p = PairwiseSVC(whiten=whiten, random_state=0).fit(np.ones((80, 3)), y).predict_proba(np.ones((1, 3)))
+    np.testing.assert_allclose(p[0], np.bincount(y) / 80, atol=0.015)
+
+
+def test_the_same_rows_under_both_labels_leave_the_model_unsure(data):
+    X, y = np.repeat(data.X[:20], 2, axis=0), np.tile([0, 1], 20)
     p = PairwiseSVC(random_state=0).fit(X, y).predict_proba(X)
-    assert np.isfinite(p).all()
-    assert np.abs(p - 0.5).max() < 0.45
+    assert np.abs(p - 0.5).max() < 0.2
 
 
-def test_the_wrong_number_of_features(data):
+def test_another_number_of_features_is_refused(data):
     with pytest.raises(ValueError, match="X has 3 features, but PairwiseSVC is expecting 4 features"):
-        fitted(data).predict(data[2][:, :3])
+        fitted(data).predict(data.X_new[:, :3])
 
 
-def test_features_beyond_float32(data):
+def test_features_beyond_the_range_of_float32_are_refused(data):
     with pytest.raises(ValueError, match="X must have a standard deviation between 1e-15 and 1e"):
-        PairwiseSVC().fit(data[0] * 1e30, data[1])
+        PairwiseSVC().fit(data.X * 1e30, data.y)
 
 
-def test_unfitted(data):
+def test_a_model_that_was_not_fitted_does_not_predict(data):
     for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
         with pytest.raises(NotFittedError, match="PairwiseSVC instance is not fitted"):
-            getattr(PairwiseSVC(), method)(data[0])
+            getattr(PairwiseSVC(), method)(data.X)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_unfitted(data):
         ),
         ({"graph": {"family": "bipartit"}}, "got 'bipartit'. Did you mean 'bipartite'?"),
         ({"graph": {"family": "bipartite", "hub": 2}}, "has no parameter 'hub'.* Did you mean 'hubs'?"),
-        ({"graph": nx.path_graph(4)}, "every class must be a node|every node must be a class|missing"),
+        ({"graph": nx.path_graph(4)}, "every class must be a node, got a graph without 4"),
         ({"graph": nx.Graph([(0, 1), (2, 3), (3, 4)])}, "must be connected, got 2 components"),
         ({"coupling": "stratifed"}, "PairwiseSVC: coupling must be one of .*Did you mean 'stratified'?"),
         ({"kernel": "liner"}, "PairwiseSVC: kernel must be one of .*got 'liner'. Did you mean 'linear'?"),
@@ -136,7 +140,7 @@ def test_unfitted(data):
     ],
     ids=str,
 )
-def test_messages(data, parameters, message):
+def test_an_error_names_the_parameter_and_its_value(data, parameters, message):
     with pytest.raises(ValueError, match=message):
         fitted(data, **parameters)
 
@@ -154,37 +158,36 @@ def test_messages(data, parameters, message):
     ],
     ids=str,
 )
-def test_wrong_types(data, parameters, message):
+def test_a_parameter_of_another_type_is_refused(data, parameters, message):
     with pytest.raises(TypeError, match=message):
         fitted(data, **parameters)
 
 
-def test_a_bad_coupling_or_prior_after_the_fit(data):
+def test_a_bad_coupling_or_prior_set_after_the_fit_is_refused(data):
     model = fitted(data)
     with pytest.raises(ValueError, match="PairwiseSVC: coupling must be one of"):
-        clone_state(model, coupling="norml").predict(data[2])
+        clone_state(model, coupling="norml").predict(data.X_new)
     with pytest.raises(ValueError, match="priors must be 5"):
-        clone_state(model, priors=[1.0]).predict(data[2])
+        clone_state(model, priors=[1.0]).predict(data.X_new)
 
 
 def clone_state(model, **parameters):
-    import copy
-
     return copy.copy(model).set_params(**parameters)
 
 
 def test_settings_changed_after_the_fit_do_not_change_the_machines(data):
     model = fitted(data, kernel="rbf")
-    p = model.predict_proba(data[2])
-    np.testing.assert_array_equal(clone_state(model, folds=7).predict_proba(data[2]), p)
+    p = model.predict_proba(data.X_new)
+    np.testing.assert_array_equal(clone_state(model, folds=7).predict_proba(data.X_new), p)
     linear = fitted(data)
-    p = linear.predict_proba(data[2])
-    np.testing.assert_array_equal(clone_state(linear, folds=7, kernel="poly").predict_proba(data[2]), p)
+    p = linear.predict_proba(data.X_new)
+    np.testing.assert_array_equal(clone_state(linear, folds=7, kernel="poly").predict_proba(data.X_new), p)
 
 
 @pytest.mark.parametrize("family", sorted(set(graphs.FAMILIES) - {"grown"}))  # is given an order of pairs
-def test_every_family_by_name(data, family):
+def test_a_graph_can_be_any_family_by_its_name(data, family):
     needed = {"bipartite": {"hubs": 2}, "tree": {"parents": [-1, 0, 0, 1, 1]}}.get(family, {})
     model = fitted(data, graph={"family": family} | needed, whiten="none")
-    assert nx.is_connected(model.graph_)
-    assert np.isfinite(model.predict_proba(data[2])).all()
+    assert model.graph_.graph["family"] == family
+    # A path over classes in the order of their labels, not of their distances, is the weakest: 0.475. Chance is 0.2.
+    assert model.score(data.X_new, data.y_new) > 0.4

@@ -13,10 +13,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from pairloom import PairwiseSVC
+from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.svm import fit_linear_svm
 
 
-def test_a_list_of_costs(data):
+def test_of_a_list_of_costs_the_one_with_the_least_log_loss_is_kept(data):
     model = fitted(data, C=[1e-7, "scale", 1.0], whiten="none")
     table = model.candidates_
     assert [row["C"] for row in table][::2] == [1e-7, 1.0]
@@ -27,46 +28,53 @@ def test_a_list_of_costs(data):
     assert fitted(data, C=2.5, whiten="none").C_ == 2.5
 
 
-def test_the_cost_named_scale(data):
-    spread = data[0].var(axis=0).sum()
+def test_the_cost_named_scale_is_ten_over_the_spread(data):
+    spread = data.X.var(axis=0).sum()
     assert pytest.approx(10 / spread) == fitted(data, whiten="none").C_
 
 
-@pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, 1.0, "auto"])
-def test_whitening(data, whiten):
-    model = fitted(data, whiten=whiten)
-    if whiten == "auto":
-        assert {row["whiten"] for row in model.candidates_} == {"none", 0.8}
-        assert model.whiten_ in ("none", 0.8)
-    else:
-        assert model.whiten_ == whiten
-    assert model.score(data[2], data[3]) > 0.7
+@pytest.mark.parametrize("whiten", [0.0, 0.8])
+def test_whitening_shapes_the_machines(data, whiten):
+    model, plain = fitted(data, whiten=whiten), fitted(data, whiten="none")
+    assert (model.whiten_, plain.whiten_) == (whiten, "none")
+    assert (
+        np.abs(model.machines_.coef - plain.machines_.coef).max() > 0.02 * np.abs(plain.machines_.coef).max()
+    )
+    assert model.score(data.X_new, data.y_new) > 0.95
 
 
-def test_thresholds_shift_the_pairs():
-    X, y = blobs(3, 2, 60, spread=6.0)
+def test_auto_whitens_where_the_classes_share_a_long_thin_shape(data):
+    round_classes = fitted(data, whiten="auto")
+    assert {row["whiten"] for row in round_classes.candidates_} == {"none", 0.8}
+    assert round_classes.whiten_ == "none"
+    # 12 samples per class are too few for a pair to find out which two of 40 features are noise.
+    rng, y = np.random.default_rng(1), np.arange(240) % 20
+    X = rng.standard_normal((240, 40)) * np.r_[6, 6, np.ones(38)] + 0.6 * rng.standard_normal((20, 40))[y]
+    assert PairwiseSVC(whiten="auto", random_state=0).fit(X, y).whiten_ == 0.8
+
+
+def test_thresholds_shift_the_logits_of_the_pairs_and_nothing_else():
+    wide = blobs(3, 2, 60, spread=6.0)
     without, shifted = (
-        PairwiseSVC(whiten="none", thresholds=on, random_state=0).fit(X, y) for on in (False, True)
+        fitted(wide, whiten="none", coupled_calibration="none", thresholds=on) for on in (False, True)
     )
     assert (without.machines_.threshold == 0).all()
-    assert (shifted.machines_.threshold != 0).any()
-    np.testing.assert_array_equal(without.machines_.coef, shifted.machines_.coef)
-    assert shifted.score(X, y) > without.score(X, y) - 0.1
+    assert (shifted.machines_.threshold != 0).all()
+    for threshold, pair in zip(shifted.machines_.threshold, without.pairs_, strict=True):
+        np.testing.assert_array_equal(shifted.pairs_[pair].weights, without.pairs_[pair].weights)
+        assert shifted.pairs_[pair].bias == pytest.approx(without.pairs_[pair].bias - threshold, rel=1e-6)
 
 
 @pytest.mark.parametrize("fit_on", ["rest", "fold"])
 def test_machines_are_those_of_the_folds(data, fit_on):
     model = fitted(data, whiten="none", graph="star", C=0.1, fit_on=fit_on)
-    assert model.machines_.coef.shape == (4, 4, 4)
-    from pairloom.pipeline.machines.folds import class_folds
-
-    X, y = data[0] - data[0].mean(axis=0), data[1]
+    X, y = data.X - data.X.mean(axis=0), data.y
     a, b = X[y == 0], X[y == 1]
     folds = np.concatenate([class_folds(len(a), 4, 0, 0), class_folds(len(b), 4, 0, 1)])
     chosen = folds != 2 if fit_on == "rest" else folds == 2
     rows, signs = np.concatenate([a, b])[chosen], np.r_[np.ones(len(a)), -np.ones(len(b))][chosen]
     alone = fit_linear_svm(rows.astype(np.float32), signs, C=0.1)
-    np.testing.assert_allclose(model.machines_.coef[0, 2], alone.coef, rtol=0.05, atol=2e-3)
+    np.testing.assert_allclose(model.machines_.coef[0, 2], alone.coef, rtol=1e-5)
 
 
 def test_fit_on_all_is_near_to_libsvm():
@@ -94,16 +102,19 @@ def test_fit_on_all_is_near_to_libsvm():
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
-def test_other_kernels(data, kernel):
-    X, y, X_new, y_new = [StandardScaler().fit(data[0]).transform(Z) if Z.ndim == 2 else Z for Z in data]
-    model = PairwiseSVC(kernel=kernel, C=1.0, random_state=0).fit(X, y)
-    assert model.score(X_new, y_new) > 0.6
-    assert len(model.machines_) == len(model.edges_)
-    two = PairwiseSVC(kernel=kernel, C=1.0, n_jobs=2, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.predict_proba(X_new), two.predict_proba(X_new))
+def test_other_kernels_are_scikit_learns_and_threads_do_not_change_a_bit(data, kernel):
+    scaler = StandardScaler().fit(data.X)
+    scaled = data._replace(X=scaler.transform(data.X), X_new=scaler.transform(data.X_new))
+    model = fitted(scaled, kernel=kernel, C=1.0)
+    machines = [machine for pair in model.machines_ for machine in pair.estimators]
+    assert len(machines) == 4 * len(model.edges_)
+    assert {(type(machine), machine.kernel, machine.C) for machine in machines} == {(SVC, kernel, 1.0)}
+    assert model.score(scaled.X_new, scaled.y_new) > 0.8
+    two = fitted(scaled, kernel=kernel, C=1.0, n_jobs=2)
+    np.testing.assert_array_equal(model.predict_proba(scaled.X_new), two.predict_proba(scaled.X_new))
 
 
-def test_a_kernel_of_curved_classes():
+def test_a_curved_kernel_separates_rings_that_a_line_cannot():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 2))
     y = np.digitize(np.linalg.norm(X, axis=1), [0.8, 1.5])
@@ -118,7 +129,7 @@ def test_a_linear_gram_matrix_is_the_linear_kernel(data):
     linear = PairwiseSVC(C=1.0, whiten="none", tol=1e-6, random_state=0).fit(X, y)
     gram = PairwiseSVC(kernel="precomputed", C=1.0, random_state=0).fit(X @ X.T, y)
     np.testing.assert_array_equal(gram.edges_, linear.edges_)
-    np.testing.assert_allclose(gram.predict_proba(X_new @ X.T), linear.predict_proba(X_new), atol=0.02)
+    np.testing.assert_allclose(gram.predict_proba(X_new @ X.T), linear.predict_proba(X_new), atol=5e-4)
     scores = cross_val_score(PairwiseSVC(kernel="precomputed", C=1.0), X @ X.T, y, cv=2)
     assert scores.mean() > 0.6
 

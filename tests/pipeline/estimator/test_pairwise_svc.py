@@ -20,6 +20,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pairloom import PairwiseSVC
+from pairloom.pipeline.completion import slab
+from pairloom.pipeline.model.prediction import PREDICTION_BATCH
 
 FOLDS_OF_REPEATS = "a sample of weight 2 is in one fold, two samples are in two: other machines"
 EXPECTED = {
@@ -48,7 +50,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-# What it promises of probabilities.
+# Probabilities.
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -72,7 +74,6 @@ def test_the_prediction_is_the_largest_probability(
     everywhere = np.concatenate([X, 100 * X, np.zeros((3, 3))]).astype(dtype)
     p = model.predict_proba(everywhere)
     assert p.dtype == dtype
-    assert np.isfinite(p).all()
     assert (p >= 0).all()
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(everywhere))
@@ -82,27 +83,27 @@ def test_the_prediction_is_the_largest_probability(
 
 def test_decision_function_is_the_log_probability(data):
     model = fitted(data)
-    log_p = model.predict_log_proba(data[2])
-    np.testing.assert_array_equal(log_p, np.log(model.predict_proba(data[2])))
-    np.testing.assert_array_equal(model.decision_function(data[2]), log_p)
-    two = data[1] < 2
-    binary = PairwiseSVC(random_state=0).fit(data[0][two], data[1][two])
-    log_p = binary.predict_log_proba(data[2])
-    np.testing.assert_allclose(binary.decision_function(data[2]), log_p[:, 1] - log_p[:, 0])
+    log_p = model.predict_log_proba(data.X_new)
+    np.testing.assert_array_equal(log_p, np.log(model.predict_proba(data.X_new)))
+    np.testing.assert_array_equal(model.decision_function(data.X_new), log_p)
+    two = data.y < 2
+    binary = PairwiseSVC(random_state=0).fit(data.X[two], data.y[two])
+    log_p = binary.predict_log_proba(data.X_new)
+    np.testing.assert_allclose(binary.decision_function(data.X_new), log_p[:, 1] - log_p[:, 0])
 
 
 @pytest.mark.parametrize("coupling", ["stratified", "normal"])
 def test_new_priors_by_bayes_rule_without_a_refit(data, coupling):
-    y = data[1]
+    y = data.y
     model = fitted(data, coupling=coupling)
-    p, shares = model.predict_proba(data[2]), np.bincount(y) / len(y)
+    p, shares = model.predict_proba(data.X_new), np.bincount(y) / len(y)
     priors = np.array([0.5, 0.2, 0.1, 0.15, 0.05])
     machines = model.machines_
-    q = model.set_params(priors=10 * priors).predict_proba(data[2])
+    q = model.set_params(priors=10 * priors).predict_proba(data.X_new)
     by_hand = p * priors / shares
     np.testing.assert_allclose(q, by_hand / by_hand.sum(axis=1, keepdims=True), rtol=1e-5)
     assert model.machines_ is machines
-    np.testing.assert_allclose(model.set_params(priors=shares).predict_proba(data[2]), p, rtol=1e-5)
+    np.testing.assert_allclose(model.set_params(priors=shares).predict_proba(data.X_new), p, rtol=1e-5)
 
 
 def test_one_scale_improves_the_likelihood_of_new_samples(digits):
@@ -114,30 +115,42 @@ def test_one_scale_improves_the_likelihood_of_new_samples(digits):
         for level in ("none", "scale", "edges")
     }
     assert losses["scale"] < 0.7 * losses["none"]
-    assert losses["edges"] < 1.1 * losses["scale"]
+    assert losses["edges"] < losses["scale"]
 
 
 def test_normal_coupling_of_linear_machines_is_one_linear_classifier(digits):
-    """It sums the logits of all machines, of those too that know nothing of the sample: 0.93 on digits, where couplings
-    that bound a pair's say have 0.98. That is the method, not the machines: the same happens with LIBSVM's.
+    """It sums the logits of all machines, including those trained on two classes that the sample is not of.
+
+    So it is less accurate than couplings that bound what one pair can say: 0.92 against 0.95 here. That is a property
+    of the method, not of the machines: LIBSVM's machines lose as much.
     """
     X, y, X_new, y_new = digits
+    normal, stratified = (fitted(digits, coupling=c, graph="complete") for c in ("normal", "stratified"))
+    a, b = X_new[:200], X_new[200:400]
+    for model, linear in ((normal, True), (stratified, False)):
+        midway = (log_odds(model, a) + log_odds(model, b)) / 2
+        assert np.allclose(log_odds(model, (a + b) / 2), midway, atol=1e-4) == linear
     votes = SVC(kernel="linear", C=0.008, decision_function_shape="ovo").fit(X, y).decision_function(X_new)
     scores = np.zeros((len(X_new), 10))
     for f, (i, j) in zip(votes.T, np.argwhere(np.triu(np.ones((10, 10)), 1)), strict=True):
         scores[:, i] += f
         scores[:, j] -= f
     peer = (scores.argmax(axis=1) == y_new).mean()
-    ours = fitted(digits, coupling="normal", graph="complete").score(X_new, y_new)
-    stratified = fitted(digits, graph="complete").score(X_new, y_new)
-    assert peer < stratified - 0.01
-    assert ours == pytest.approx(peer, abs=0.04)
+    best = stratified.score(X_new, y_new)
+    assert peer < best - 0.01
+    assert normal.score(X_new, y_new) < best - 0.01
+
+
+def log_odds(model, X):
+    """The log odds of every class against the first."""
+    log_p = model.predict_log_proba(X)
+    return log_p[:, 1:] - log_p[:, :1]
 
 
 # scikit-learn's habits.
 
 
-def test_in_a_pipeline_a_search_and_cross_validation(data):
+def test_it_works_in_a_pipeline_a_search_and_cross_validation(data):
     X, y, X_new, y_new = data
     pipeline = make_pipeline(StandardScaler(), PairwiseSVC(whiten="none", random_state=0))
     search = GridSearchCV(
@@ -152,7 +165,7 @@ def test_in_a_pipeline_a_search_and_cross_validation(data):
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.7
 
 
-def test_clone_parameters_and_representations(data):
+def test_clones_parameters_and_representations_are_scikit_learns(data):
     model = fitted(data, graph={"family": "bipartite", "hubs": 2}, C=[0.1, 1.0], estimator=None)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
@@ -166,11 +179,11 @@ def test_clone_parameters_and_representations(data):
     assert nested.set_params(estimator__C=3.0).estimator.C == 3.0
 
 
-def test_feature_names(data):
-    X = pd.DataFrame(data[0], columns=list("abcd"))
-    model = PairwiseSVC(random_state=0).fit(X, data[1])
+def test_feature_names_are_kept_and_checked(data):
+    X = pd.DataFrame(data.X, columns=list("abcd"))
+    model = PairwiseSVC(random_state=0).fit(X, data.y)
     assert model.feature_names_in_.tolist() == list("abcd")
-    np.testing.assert_array_equal(model.predict_proba(X), fitted(data).predict_proba(data[0]))
+    np.testing.assert_array_equal(model.predict_proba(X), fitted(data).predict_proba(data.X))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(X[list("dcba")])
 
@@ -187,48 +200,47 @@ def test_feature_names(data):
     ],
     ids=["str", "object", "int", "float", "series", "bool"],
 )
-def test_labels_of_any_kind(data, label):
-    labels = label(data[1])
-    model = PairwiseSVC(random_state=0).fit(data[0], labels)
+def test_labels_may_be_of_any_kind_that_sorts(data, label):
+    labels = label(data.y)
+    model = PairwiseSVC(random_state=0).fit(data.X, labels)
     assert model.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
     assert model.classes_.dtype == np.asarray(labels).dtype
-    predicted = model.predict(data[0])
+    predicted = model.predict(data.X)
     assert predicted.dtype == np.asarray(labels).dtype
     assert (predicted == np.asarray(labels)).mean() > 0.75
 
 
-def test_float32_and_integers(data):
-    X, X_new = data[0].astype(np.float32), data[2].astype(np.float32)
-    model = PairwiseSVC(random_state=0).fit(X, data[1])
+def test_float32_gives_float32_and_integers_are_numbers(data):
+    X, X_new = data.X.astype(np.float32), data.X_new.astype(np.float32)
+    model = PairwiseSVC(random_state=0).fit(X, data.y)
     assert model.predict_proba(X_new).dtype == np.float32
     assert model.predict_log_proba(X_new).dtype == np.float32
-    np.testing.assert_allclose(
-        model.predict_proba(X_new), fitted(data).predict_proba(data[2]), rtol=0.05, atol=2e-3
-    )
-    assert PairwiseSVC().fit(np.round(data[0]).astype(int), data[1]).predict_proba([[1, 2, 3, 4]]).shape == (
-        1,
-        5,
+    np.testing.assert_allclose(model.predict_proba(X_new), fitted(data).predict_proba(data.X_new), atol=1e-5)
+    rounded = data._replace(X=np.round(data.X), X_new=np.round(data.X_new))
+    whole = PairwiseSVC(random_state=0).fit(rounded.X.astype(int), data.y)
+    np.testing.assert_array_equal(
+        whole.predict_proba(rounded.X_new.astype(int)), fitted(rounded).predict_proba(rounded.X_new)
     )
 
 
-def test_csr_is_dense(data):
-    X, X_new = data[0] * (abs(data[0]) > 3), data[2] * (abs(data[2]) > 3)
-    dense = PairwiseSVC(random_state=0).fit(X, data[1])
-    sparse = PairwiseSVC(random_state=0).fit(csr_array(X), data[1])
+def test_csr_samples_give_the_bits_of_dense_ones(data):
+    X, X_new = data.X * (abs(data.X) > 3), data.X_new * (abs(data.X_new) > 3)
+    dense = PairwiseSVC(random_state=0).fit(X, data.y)
+    sparse = PairwiseSVC(random_state=0).fit(csr_array(X), data.y)
     np.testing.assert_array_equal(dense.predict_proba(X_new), sparse.predict_proba(csr_array(X_new)))
 
 
-def test_features_far_from_zero(data):
-    """float32 machines and a mean of 1e7: what is left of the features is in the differences."""
-    near, far = fitted(data), PairwiseSVC(random_state=0).fit(data[0] + 1e7, data[1])
-    np.testing.assert_allclose(far.predict_proba(data[2] + 1e7), near.predict_proba(data[2]), atol=2e-3)
+def test_features_far_from_zero_lose_nothing(data):
+    """At 1e7 float32 resolves steps of one only: the machines must be given centred features."""
+    near, far = fitted(data), PairwiseSVC(random_state=0).fit(data.X + 1e7, data.y)
+    np.testing.assert_allclose(far.predict_proba(data.X_new + 1e7), near.predict_proba(data.X_new), atol=1e-5)
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_the_unit_of_the_features_does_not_matter(data, factor):
-    other = PairwiseSVC(random_state=0).fit(factor * data[0], data[1])
+    other = PairwiseSVC(random_state=0).fit(factor * data.X, data.y)
     np.testing.assert_allclose(
-        other.predict_proba(factor * data[2]), fitted(data).predict_proba(data[2]), atol=5e-3
+        other.predict_proba(factor * data.X_new), fitted(data).predict_proba(data.X_new), atol=1e-5
     )
 
 
@@ -244,8 +256,8 @@ def test_a_weight_of_zero_is_absence(data):
 
 
 def test_equal_weights_are_a_cost(data):
-    """The machines see C times the weight; Platt's targets see the sum of weights, so a small difference stays."""
-    X, y = data[:2]
+    """Only the machines: Platt's targets depend on the sum of weights, so the probabilities differ a little."""
+    X, y = data.X, data.y
     weighted = PairwiseSVC(C=1.0, whiten="none", random_state=0).fit(X, y, sample_weight=np.full(len(y), 2.0))
     plain = PairwiseSVC(C=2.0, whiten="none", random_state=0).fit(X, y)
     np.testing.assert_array_equal(weighted.machines_.coef, plain.machines_.coef)
@@ -269,14 +281,14 @@ def test_class_weight_moves_decisions_and_is_a_sample_weight(data):
         ).mean()
         for w in (None, "balanced")
     ]
-    assert recall[1] >= recall[0]
+    assert recall[1] > recall[0]
 
 
 def test_class_weights_by_label(data):
-    labels = np.array(list("abcde"))[data[1]]
-    named = PairwiseSVC(class_weight={"b": 9.0}, random_state=0).fit(data[0], labels)
-    numbered = PairwiseSVC(class_weight={1: 9.0}, random_state=0).fit(data[0], data[1])
-    np.testing.assert_array_equal(named.predict_proba(data[2]), numbered.predict_proba(data[2]))
+    labels = np.array(list("abcde"))[data.y]
+    named = PairwiseSVC(class_weight={"b": 9.0}, random_state=0).fit(data.X, labels)
+    numbered = PairwiseSVC(class_weight={1: 9.0}, random_state=0).fit(data.X, data.y)
+    np.testing.assert_array_equal(named.predict_proba(data.X_new), numbered.predict_proba(data.X_new))
 
 
 # Bits.
@@ -285,45 +297,55 @@ def test_class_weights_by_label(data):
 @pytest.mark.parametrize("coupling", ["stratified", "normal"])
 def test_threads_do_not_change_a_bit(digits, coupling):
     models = [fitted(digits, coupling=coupling, graph="complete", n_jobs=n) for n in (None, 2, 3, -1)]
-    p = models[0].predict_proba(digits[2])
+    p = models[0].predict_proba(digits.X_new)
     for model in models[1:]:
         np.testing.assert_array_equal(model.machines_.coef, models[0].machines_.coef)
-        np.testing.assert_array_equal(model.predict_proba(digits[2]), p)
+        np.testing.assert_array_equal(model.predict_proba(digits.X_new), p)
 
 
-def test_random_state(data):
-    p = fitted(data, random_state=3).predict_proba(data[2])
-    np.testing.assert_array_equal(fitted(data, random_state=3).predict_proba(data[2]), p)
-    assert (fitted(data, random_state=4).predict_proba(data[2]) != p).any()
+def test_random_state_decides_every_draw(data):
+    p = fitted(data, random_state=3).predict_proba(data.X_new)
+    np.testing.assert_array_equal(fitted(data, random_state=3).predict_proba(data.X_new), p)
+    assert (fitted(data, random_state=4).predict_proba(data.X_new) != p).any()
     drawn = []
     for seed in (1, 1, 2):
         np.random.seed(seed)  # noqa: NPY002  # None is numpy's global generator, as in scikit-learn
-        drawn.append(fitted(data, random_state=None).predict_proba(data[2]))
+        drawn.append(fitted(data, random_state=None).predict_proba(data.X_new))
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[2] != drawn[0]).any()
     by_generator = [
-        fitted(data, random_state=np.random.RandomState(5)).predict_proba(data[2]) for _ in range(2)
+        fitted(data, random_state=np.random.RandomState(5)).predict_proba(data.X_new) for _ in range(2)
     ]
     np.testing.assert_array_equal(*by_generator)
 
 
 def test_the_company_of_a_sample_matters_to_the_last_bits_only(digits):
     model = fitted(digits)
-    together = model.predict_proba(digits[2][:300])
-    alone = np.concatenate([model.predict_proba(x[None]) for x in digits[2][:300:30]])
+    together = model.predict_proba(digits.X_new[:300])
+    alone = np.concatenate([model.predict_proba(x[None]) for x in digits.X_new[:300:30]])
     np.testing.assert_allclose(alone, together[::30], atol=1e-5)
 
 
 @pytest.mark.parametrize("coupling", ["stratified", "wlw2"])
-def test_memory_limit(data, coupling):
-    p = fitted(data, coupling=coupling).predict_proba(data[2])
-    # 5 classes: 100 bytes a sample, and a block of 64 beside it.
-    small = fitted(data, coupling=coupling, memory_limit=7000)
-    np.testing.assert_allclose(small.predict_proba(data[2]), p, atol=1e-5)
+def test_a_memory_limit_splits_batches_into_slabs_and_changes_no_bit(data, coupling, monkeypatch):
+    X = np.concatenate([data.X, data.X_new] * 3)[: PREDICTION_BATCH + 44]
+    p = fitted(data, coupling=coupling).predict_proba(X)
+    # 5 classes take 100 bytes per sample, and a block of 16 samples is set aside for the coupling.
+    small = fitted(data, coupling=coupling, memory_limit=100 * (16 + 48))
+    widths, couple = [], slab.couple
+    monkeypatch.setattr(
+        slab, "couple", lambda L, *args, **kw: widths.append(L.shape[2]) or couple(L, *args, **kw)
+    )
+    np.testing.assert_array_equal(small.predict_proba(X), p)
+    assert widths == [48, 48, 48, 48, 48, 16, 44]
+
+
+def test_a_memory_limit_below_one_block_of_samples_is_refused(data):
+    model = fitted(data).set_params(memory_limit=1000)
     with pytest.raises(
-        ValueError, match=r"memory_limit must be at least [\d,]+ bytes for 5 classes, got 1,000"
+        ValueError, match="memory_limit must be at least 1,700 bytes for 5 classes, got 1,000"
     ):
-        small.set_params(memory_limit=1000).predict_proba(data[2])
+        model.predict_proba(data.X_new)
 
 
 def test_verbose_shows_a_bar(data, capsys):
@@ -336,7 +358,7 @@ def test_verbose_shows_a_bar(data, capsys):
 # Graphs.
 
 
-def test_graphs_by_name_mapping_and_networkx(data):
+def test_a_graph_may_be_a_name_a_mapping_or_of_networkx(data):
     X, y, X_new, _ = data
     labels = np.array(list("abcde"))[y]
     by_mapping = PairwiseSVC({"family": "star", "centre": 1}, random_state=0).fit(X, labels)
@@ -354,15 +376,15 @@ def test_graphs_by_name_mapping_and_networkx(data):
 
 
 def test_a_graph_over_integer_labels_is_read_as_labels_where_it_can_be(data):
-    labels = data[1] + 1  # 1..5: a graph on 0..4 can only be over indices, one on 1..5 only over labels
+    labels = data.y + 1  # 1..5: a graph on 0..4 can only be over indices, one on 1..5 only over labels
     for graph in (nx.path_graph(5), nx.relabel_nodes(nx.path_graph(5), lambda i: i + 1)):
-        model = PairwiseSVC(graph, random_state=0).fit(data[0], labels)
+        model = PairwiseSVC(graph, random_state=0).fit(data.X, labels)
         np.testing.assert_array_equal(model.edges_, [[0, 1], [1, 2], [2, 3], [3, 4]])
 
 
-def test_pairs_both_ways_round(data):
-    labels = np.array(list("abcde"))[data[1]]
-    model = PairwiseSVC("star", coupling="normal", random_state=0).fit(data[0], labels)
+def test_pairs_are_found_either_way_round(data):
+    labels = np.array(list("abcde"))[data.y]
+    model = PairwiseSVC("star", coupling="normal", random_state=0).fit(data.X, labels)
     pairs = model.pairs_
     assert len(pairs) == 4
     assert set(pairs) == {("a", c) for c in "bcde"}
@@ -371,8 +393,8 @@ def test_pairs_both_ways_round(data):
     assert one.bias == -other.bias
     assert one.dprime == other.dprime > 0
     # On a star normal coupling leaves the trained odds as they are.
-    log_p = model.predict_log_proba(data[2])
-    np.testing.assert_allclose(data[2] @ one.weights + one.bias, log_p[:, 0] - log_p[:, 1], atol=1e-3)
+    log_p = model.predict_log_proba(data.X_new)
+    np.testing.assert_allclose(data.X_new @ one.weights + one.bias, log_p[:, 0] - log_p[:, 1], atol=1e-3)
     assert ("b", "c") not in pairs
     with pytest.raises(KeyError, match=re.escape("('b', 'c')")):
         pairs["b", "c"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fitted_models import Samples
 from scipy import sparse
 from sklearn.datasets import load_digits
 
@@ -12,7 +13,7 @@ from pairloom.graphs import star
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    return X[::2], y[::2]
+    return Samples(X[::2], y[::2])
 
 
 def fitted(digits, **parameters):
@@ -27,7 +28,7 @@ def test_it_is_a_fit_on_the_grown_graph(digits, parameters):
     at_once = fitted(digits, **parameters | {"graph": model.graph_})
     for grown, trained in zip(model.machines_, at_once.machines_, strict=True):
         np.testing.assert_array_equal(grown, trained)
-    # The logits that chose it are products of other shapes: their last bits may differ.
+    # The scale was chosen from matrix products of other shapes, whose last bits may differ.
     assert model.scale_ == pytest.approx(at_once.scale_, rel=1e-5)
     X, _ = load_digits(return_X_y=True)
     np.testing.assert_allclose(model.predict_proba(X[1::2]), at_once.predict_proba(X[1::2]), atol=1e-4)
@@ -78,7 +79,7 @@ def test_a_grown_model_is_saved(digits, tmp_path):
     list(model.grow(*digits, pairs=12))
     model.save(tmp_path / "model")
     again = PairwiseSVC.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_proba(digits[0][:9]), model.predict_proba(digits[0][:9]))
+    np.testing.assert_array_equal(again.predict_proba(digits.X[:9]), model.predict_proba(digits.X[:9]))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_other_samples_than_those_of_the_fit_are_refused(digits, change):
 
 def test_sparse_and_double_samples_are_the_same_samples(digits):
     X, y = digits
-    model = fitted((X.astype(np.float32), y))
+    model = fitted(Samples(X.astype(np.float32), y))
     for same in (X.astype(np.float64), sparse.csr_array(X)):
         assert next(model.grow(same, y)).pairs == 9
 
@@ -170,10 +171,10 @@ def test_a_model_that_was_changed_between_two_waves_is_not_spoilt(digits):
     waves = model.grow(*digits, wave=5, plateau="never")
     next(waves), next(waves)
     model.remove_class(7)
-    before = model.predict_proba(digits[0][:20])
+    before = model.predict_proba(digits.X[:20])
     with pytest.raises(RuntimeError, match="the model must stay as it is between two waves"):
         next(waves)
-    np.testing.assert_array_equal(model.predict_proba(digits[0][:20]), before)
+    np.testing.assert_array_equal(model.predict_proba(digits.X[:20]), before)
 
 
 def test_a_class_that_comes_after_growth_is_joined_to_the_hub(digits):

@@ -1,3 +1,5 @@
+"""A fitted PairwiseSVC on disk: it comes back to the bit, and any damage is noticed."""
+
 import json
 import shutil
 
@@ -5,7 +7,9 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from fitted_models import Samples
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from pairloom import PairwiseSVC
@@ -14,7 +18,7 @@ from pairloom import PairwiseSVC
 @pytest.fixture(scope="module")
 def data():
     X, y = make_blobs([12] * 4, 3, cluster_std=3.0, random_state=0)
-    return X + 50, np.array(["ant", "bee", "gar", "owl"])[y]
+    return Samples(X + 50, np.array(["ant", "bee", "gar", "owl"])[y])
 
 
 def fit(data, **parameters):
@@ -45,12 +49,12 @@ def saved(data, tmp_path_factory):
     ],
     ids=["defaults", "edges", "all", "priors", "weights", "graph"],
 )
-def test_round_trip_to_the_bit(data, tmp_path, parameters):
+def test_a_loaded_model_is_the_saved_one_to_the_bit(data, tmp_path, parameters):
     model = fit(data, **parameters)
     model.save(tmp_path / "deeper" / "model")
     loaded = PairwiseSVC.load(tmp_path / "deeper" / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(data[0]), model.predict_proba(data[0]))
-    np.testing.assert_array_equal(loaded.predict(data[0]), model.predict(data[0]))
+    np.testing.assert_array_equal(loaded.predict_proba(data.X), model.predict_proba(data.X))
+    np.testing.assert_array_equal(loaded.predict(data.X), model.predict(data.X))
     for name in ("classes_", "edges_", "class_shares_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
         assert getattr(loaded, name).dtype == getattr(model, name).dtype
@@ -59,26 +63,26 @@ def test_round_trip_to_the_bit(data, tmp_path, parameters):
     assert set(map(frozenset, loaded.graph_.edges)) == set(map(frozenset, model.graph_.edges))
     assert loaded.pairs_.keys() == model.pairs_.keys()
     refitted = loaded.fit(*data)  # the parameters came back as well
-    np.testing.assert_array_equal(refitted.predict_proba(data[0]), model.predict_proba(data[0]))
+    np.testing.assert_array_equal(refitted.predict_proba(data.X), model.predict_proba(data.X))
 
 
 @pytest.mark.parametrize(
     "labels", [[False, True], [3, 7], [1.0, 2.0], np.array(["a", "bc"], object)], ids=str
 )
-def test_classes_of_any_kind(data, tmp_path, labels):
+def test_labels_of_any_kind_come_back_as_they_were(data, tmp_path, labels):
     y = np.asarray(labels)[np.arange(48) % 2]
-    model = PairwiseSVC(class_weight={labels[0]: 2.0}).fit(data[0], y)
+    model = PairwiseSVC(class_weight={labels[0]: 2.0}).fit(data.X, y)
     model.save(tmp_path / "model")
     loaded = PairwiseSVC.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype
     assert loaded.classes_.tolist() == list(labels)
     assert loaded.class_weight == model.class_weight
-    np.testing.assert_array_equal(loaded.predict(data[0]), model.predict(data[0]))
+    np.testing.assert_array_equal(loaded.predict(data.X), model.predict(data.X))
 
 
-def test_feature_names(data, tmp_path):
-    X = pd.DataFrame(data[0], columns=["x", "y", "z"])
-    model = PairwiseSVC().fit(X, data[1])
+def test_feature_names_come_back_and_are_checked(data, tmp_path):
+    X = pd.DataFrame(data.X, columns=["x", "y", "z"])
+    model = PairwiseSVC().fit(X, data.y)
     model.save(tmp_path / "model")
     loaded = PairwiseSVC.load(tmp_path / "model")
     assert loaded.feature_names_in_.tolist() == ["x", "y", "z"]
@@ -88,20 +92,23 @@ def test_feature_names(data, tmp_path):
 
 def test_parameters_changed_after_the_fit_do_not_reach_the_machines(data, tmp_path):
     model = fit(data)
-    p = model.predict_proba(data[0])
+    p = model.predict_proba(data.X)
     model.set_params(folds=3, fit_on="fold").save(tmp_path / "model")
-    np.testing.assert_array_equal(PairwiseSVC.load(tmp_path / "model").predict_proba(data[0]), p)
+    np.testing.assert_array_equal(PairwiseSVC.load(tmp_path / "model").predict_proba(data.X), p)
 
 
 def test_a_subclass_loads_as_itself(saved):
+    _, path = saved
+
     class Mine(PairwiseSVC):
         pass
 
-    assert type(Mine.load(saved[1])) is Mine
+    assert type(Mine.load(path)) is Mine
 
 
 def test_nothing_is_pickled(saved):
-    for file in files_of(saved[1]):
+    _, path = saved
+    for file in files_of(path):
         content = file.read_bytes()
         assert not content.startswith(b"\x80"), file
         assert b"pickle" not in content, file
@@ -115,10 +122,9 @@ def files_of(path):
 def test_any_damage_is_noticed(saved, data, tmp_path):
     """Cut every file short, change a byte in it, and take it away: an error, or the same probabilities to the bit."""
     model, path = saved
-    p = model.predict_proba(data[0])
+    p = model.predict_proba(data.X)
     rng = np.random.default_rng(0)
-    copy = tmp_path / "copy"
-    shutil.copytree(path, copy)
+    copy = shutil.copytree(path, tmp_path / "copy")
     names = [file.relative_to(path) for file in files_of(path)]
     assert len(names) > 20
     for name in names:
@@ -136,18 +142,18 @@ def test_any_damage_is_noticed(saved, data, tmp_path):
                 assert "copy" in str(error)  # noqa: PT017
             else:
                 assert name.name == "model.json"  # a space more or less between its entries
-                np.testing.assert_array_equal(loaded.predict_proba(data[0]), p)
+                np.testing.assert_array_equal(loaded.predict_proba(data.X), p)
         (copy / name).unlink()
         with pytest.raises((ValueError, FileNotFoundError), match=f"has no {name.as_posix()}"):
             PairwiseSVC.load(copy)
         (copy / name).write_bytes(content)
-    np.testing.assert_array_equal(PairwiseSVC.load(copy).predict_proba(data[0]), p)
+    np.testing.assert_array_equal(PairwiseSVC.load(copy).predict_proba(data.X), p)
 
 
 def test_a_changed_number_is_noticed(saved, tmp_path):
-    """Text that is valid JSON and says something else."""
-    copy = tmp_path / "copy"
-    shutil.copytree(saved[1], copy)
+    """Valid JSON of another content."""
+    _, path = saved
+    copy = shutil.copytree(path, tmp_path / "copy")
     text = (copy / "model.json").read_text()
     (copy / "model.json").write_text(text.replace('"gar"', '"bar"'))
     with pytest.raises(ValueError, match=r"model\.json is damaged: its seal does not match"):
@@ -155,14 +161,14 @@ def test_a_changed_number_is_noticed(saved, tmp_path):
 
 
 def test_a_strange_file_is_noticed(saved, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(saved[1], copy)
+    _, path = saved
+    copy = shutil.copytree(path, tmp_path / "copy")
     (copy / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"must hold a saved model only, got also notes\.txt"):
         PairwiseSVC.load(copy)
 
 
-def test_foreign_folders(tmp_path):
+def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"is not a saved model: it has no model\.json"):
         PairwiseSVC.load(tmp_path / "absent")
     (tmp_path / "file").write_text("text")
@@ -194,20 +200,20 @@ def test_an_existing_path_is_left_alone(saved):
     assert {file: file.read_bytes() for file in files_of(path)} == before
 
 
-def test_only_linear_machines(data, tmp_path):
+def test_only_linear_machines_can_be_saved(data, tmp_path):
     for parameters in ({"kernel": "rbf"}, {"estimator": LogisticRegression()}):
         with pytest.raises(ValueError, match="only linear machines can be saved without pickle, got kernel="):
             fit(data, **parameters).save(tmp_path / "model")
     assert not any(tmp_path.iterdir())
 
 
-def test_what_cannot_be_saved_leaves_nothing(data, tmp_path):
+def test_a_save_that_fails_leaves_nothing(data, tmp_path):
     model = fit(data, random_state=np.random.RandomState(0))
     with pytest.raises(ValueError, match="values of type RandomState cannot be saved"):
         model.save(tmp_path / "model")
     assert not any(tmp_path.iterdir())
 
 
-def test_unfitted(tmp_path):
-    with pytest.raises(Exception, match="not fitted"):
+def test_a_model_that_was_not_fitted_cannot_be_saved(tmp_path):
+    with pytest.raises(NotFittedError, match="not fitted"):
         PairwiseSVC().save(tmp_path / "model")
