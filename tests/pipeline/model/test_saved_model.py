@@ -156,7 +156,7 @@ def test_a_changed_number_is_noticed(saved, tmp_path):
     copy = shutil.copytree(path, tmp_path / "copy")
     text = (copy / "model.json").read_text()
     (copy / "model.json").write_text(text.replace('"gar"', '"bar"'))
-    with pytest.raises(ValueError, match=r"model\.json is damaged: its seal does not match"):
+    with pytest.raises(ValueError, match=r"model\.json is damaged: .*does not match"):
         PairwiseSVC.load(copy)
 
 
