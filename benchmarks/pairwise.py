@@ -1,13 +1,16 @@
-"""PairwiseSVC against scikit-learn's classifiers with probabilities: how good, how sure, how fast.
+"""PairwiseSVC against scikit-learn's classifiers with probabilities: accuracy, log loss, calibration and time.
 
     python -m pairloom.benchmarks.pairwise [--quick] [--data NAME]
 
-The split that comes with the data, one thread, kernels compiled before. "fit" and "predict" are seconds, "predict" of
-probabilities. "calibration" is the expected calibration error in 15 bins. PairwiseSVC has its defaults. The text
-embeddings have unit norm and go to all as they are: C=1, as scikit-learn has it, C=10 and max_iter=300 for
-LogisticRegression. The image features are standardised for the peers, column by column on the training part, since
-LogisticRegression does not converge otherwise, and all peers have C = 10 / features, which is our "scale" for such.
-Digits stand in where the data are absent.
+The split that comes with the data, one thread, kernels compiled before. "fit" and "predict" are seconds; "predict" is
+of probabilities. "calibration" is the expected calibration error in 15 bins.
+
+- PairwiseSVC has its defaults.
+- Text embeddings have unit norm and are given to all models as they are. The peers have C=1, scikit-learn's default;
+  LogisticRegression has C=10 and max_iter=300.
+- Image features are standardised for the peers, column by column on the training part, since LogisticRegression does
+  not converge otherwise. All peers have C = 10 / features, which is what C="scale" means for standardised features.
+- Where the data are absent, digits take their place.
 """
 
 import argparse
@@ -16,8 +19,11 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -37,21 +43,60 @@ OURS = ("hub_neighbours", "complete")
 CLASSES, SAMPLES, FEATURES, MOST_BYTES = 1000, 10_000, 64, 2e9
 
 
-def load(name, quick):
-    """Training and test part. Quick: 12 classes, which says nothing about the targets."""
+class Split(NamedTuple):
+    """Training and test samples with their labels, in the order of `train_test_split`."""
+
+    X: NDArray[np.float32]
+    X_new: NDArray[np.float32]
+    y: NDArray[Any]
+    y_new: NDArray[Any]
+
+
+class Measured(NamedTuple):
+    """How good and how fast a model is on one split. Times are in seconds."""
+
+    accuracy: float
+    log_loss: float
+    calibration: float
+    fit: float
+    predict: float
+
+    @property
+    def seconds(self) -> float:
+        """Time to fit and to predict."""
+        return self.fit + self.predict
+
+
+class Target(NamedTuple):
+    """A value with the bound that it must not be above (``at_most``) or below."""
+
+    what: str
+    value: float
+    bound: float
+    at_most: bool
+
+    @property
+    def met(self) -> bool:
+        """Whether the value is on the right side of its bound."""
+        return self.value <= self.bound if self.at_most else self.value >= self.bound
+
+
+def load(name: str, quick: bool) -> Split:
+    """A set of features by its name. Quick: its first 12 classes only."""
     if name == "digits":
         X, y = load_digits(return_X_y=True)
-        return train_test_split(X.astype(np.float32), y, test_size=0.4, random_state=0, stratify=y)
+        return Split(*train_test_split(X.astype(np.float32), y, test_size=0.4, random_state=0, stratify=y))
     with np.load(path_of(f"{name}.npz")) as data:
-        parts = [data[key] for key in ("X_train", "X_test", "y_train", "y_test")]
-    X, X_new, y, y_new = parts
+        X, X_new, y, y_new = (data[key] for key in ("X_train", "X_test", "y_train", "y_test"))
     if quick:
         X, y, X_new, y_new = X[y < 12], y[y < 12], X_new[y_new < 12], y_new[y_new < 12]
-    return X.astype(np.float32), X_new.astype(np.float32), y, y_new
+    return Split(X.astype(np.float32), X_new.astype(np.float32), y, y_new)
 
 
-def models(text, n_features):
-    def standardised(model):
+def models(text: bool, n_features: int) -> dict[str, Any]:
+    """Classifiers by the name of their row in the table: ours first, then the peers."""
+
+    def standardised(model: Any) -> Any:
         return model if text else make_pipeline(StandardScaler(), model)
 
     C = 1.0 if text else 10 / n_features
@@ -64,63 +109,64 @@ def models(text, n_features):
     }
 
 
-def measure(model, X, X_new, y, y_new):
-    """Accuracy, log loss, expected calibration error, seconds to fit, seconds to predict."""
+def measure(model: Any, split: Split) -> Measured:
+    """Fit a model, predict the test samples, and score the probabilities."""
     start = time.perf_counter()
-    model.fit(X, y)
+    model.fit(split.X, split.y)
     middle = time.perf_counter()
-    p = model.predict_proba(X_new)
+    p = model.predict_proba(split.X_new)
     end = time.perf_counter()
-    return (*scores(p, np.searchsorted(model.classes_, y_new)), middle - start, end - middle)
+    found = scores(p, np.searchsorted(model.classes_, split.y_new))
+    return Measured(*found, fit=middle - start, predict=end - middle)
 
 
-def compare(name, quick):
-    X, X_new, y, y_new = load(name, quick)
-    print(f"\n{name}: {len(np.unique(y))} classes, {len(X)} and {len(X_new)} samples, {X.shape[1]} features")
+def compare(name: str, quick: bool) -> dict[str, Measured]:
+    """Measure all models on one set and print its table."""
+    split = load(name, quick)
+    (n, n_features), n_new = split.X.shape, len(split.X_new)
+    print(f"\n{name}: {len(np.unique(split.y))} classes, {n} and {n_new} samples, {n_features} features")
     print(f"{'':36s} accuracy  log loss  calibration     fit  predict")
     found = {}
-    for title, model in models("minilm" in name, X.shape[1]).items():
-        found[title] = measure(model, X, X_new, y, y_new)
-        accuracy, loss, calibration, fit, predict = found[title]
-        chosen = f"  {len(model.edges_)} pairs, whiten={model.whiten_}" if title.startswith("Pair") else ""
+    for title, model in models("minilm" in name, n_features).items():
+        row = found[title] = measure(model, split)
+        ours = isinstance(model, PairwiseSVC)
+        chosen = f"  {len(model.edges_)} pairs, whiten={model.whiten_}" if ours else ""
         print(
-            f"{title:36s} {accuracy:8.4f} {loss:9.4f} {calibration:12.4f} {fit:7.1f} {predict:8.2f}{chosen}",
+            f"{title:36s} {row.accuracy:8.4f} {row.log_loss:9.4f} {row.calibration:12.4f} {row.fit:7.1f}"
+            f" {row.predict:8.2f}{chosen}",
             flush=True,
         )
     return found
 
 
-def targets(name, found):
-    """What the issue asks for: (what, value, bound, whether the value may not be above it)."""
+def targets(name: str, found: dict[str, Measured]) -> Iterator[Target]:
+    """The bounds that the models of one set must keep."""
     hub, complete, svc, calibrated, logistic = found.values()
+    ours = {"hub_neighbours": hub, "complete": complete}
     if name == "clinc150-minilm":
-        yield "complete: accuracy", complete[0], 0.958, False
-        yield "complete: log loss", complete[1], 0.20, True
-        yield "hub_neighbours: accuracy", hub[0], 0.955, False
-        yield "hub_neighbours: log loss", hub[1], 0.22, True
-        for title, ours in (("hub_neighbours", hub), ("complete", complete)):
-            yield f"{title}: times faster than SVC", sum(svc[3:]) / sum(ours[3:]), 5, False
-            yield (
-                f"{title}: times faster than LogisticRegression",
-                sum(logistic[3:]) / sum(ours[3:]),
-                1,
-                False,
-            )
+        yield Target("complete: accuracy", complete.accuracy, 0.958, at_most=False)
+        yield Target("complete: log loss", complete.log_loss, 0.20, at_most=True)
+        yield Target("hub_neighbours: accuracy", hub.accuracy, 0.955, at_most=False)
+        yield Target("hub_neighbours: log loss", hub.log_loss, 0.22, at_most=True)
+        for title, row in ours.items():
+            for peer, other, least in (("SVC", svc, 5), ("LogisticRegression", logistic, 1)):
+                faster = other.seconds / row.seconds
+                yield Target(f"{title}: times faster than {peer}", faster, least, at_most=False)
     else:
-        for title, peer in (("SVC", svc), ("LinearSVC", calibrated), ("LogisticRegression", logistic)):
-            yield f"hub_neighbours: log loss, {title}'s", hub[1], peer[1], True
-            yield f"complete: log loss, {title}'s", complete[1], peer[1], True
+        peers = {"SVC": svc, "LinearSVC": calibrated, "LogisticRegression": logistic}
+        for peer, other in peers.items():
+            for title, row in ours.items():
+                yield Target(f"{title}: log loss, {peer}'s", row.log_loss, other.log_loss, at_most=True)
 
 
-def print_target(what, value, bound, at_most):
-    kept = value <= bound if at_most else value >= bound
-    print(
-        f"  {what:48s} {value:8.4f}, target {'<=' if at_most else '>='} {bound:.4f}: {'OK' if kept else 'missed'}"
-    )
+def print_target(target: Target) -> None:
+    """Print a value, its bound, and whether it was kept."""
+    relation, verdict = "<=" if target.at_most else ">=", "OK" if target.met else "missed"
+    print(f"  {target.what:48s} {target.value:8.4f}, target {relation} {target.bound:.4f}: {verdict}")
 
 
-def predict_many_classes():
-    """Fit 1000 classes of a few samples each, predict 10,000, and print the seconds and the largest memory."""
+def predict_many_classes() -> None:
+    """Fit 1000 classes with 4 samples each, predict 10,000 samples, and print the seconds and the peak memory."""
     rng = np.random.default_rng(0)
     means = rng.standard_normal((CLASSES, FEATURES), dtype=np.float32)
     y = np.repeat(np.arange(CLASSES), 4)
@@ -128,50 +174,43 @@ def predict_many_classes():
     model = PairwiseSVC(whiten="none", coupled_calibration="none", random_state=0).fit(X, y)
     X_new = np.repeat(means, SAMPLES // CLASSES, axis=0)
     start = time.perf_counter()
-    p = model.predict_proba(X_new)
-    assert p.shape == (SAMPLES, CLASSES)
-    print(
-        len(model.edges_),
-        time.perf_counter() - start,
-        1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-    )
+    model.predict_proba(X_new)
+    seconds = time.perf_counter() - start
+    print(len(model.edges_), seconds, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def measure_memory():
-    """The largest memory of a process of its own, from the import to the last probability."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pairloom.benchmarks.pairwise", "--many-classes"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def measure_memory() -> None:
+    """Print the peak memory of a process of its own, from the import to the last probability."""
+    command = [sys.executable, "-m", "pairloom.benchmarks.pairwise", "--many-classes"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     edges, seconds, most = done.stdout.split()[-3:]
     print(f"\n{CLASSES} classes, {edges} pairs of hub_neighbours, {SAMPLES} samples: {float(seconds):.1f} s")
-    print_target("GB at most", float(most) / 1e9, MOST_BYTES / 1e9, True)
+    print_target(Target("GB at the peak of the process", float(most) / 1e9, MOST_BYTES / 1e9, at_most=True))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="12 classes of each set: no targets, no memory")
     parser.add_argument("--data", choices=(*DATA, "digits"), help="one of the sets only")
     parser.add_argument("--many-classes", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    warnings.simplefilter(
-        "ignore", FutureWarning
-    )  # SVC(probability=True) will go: it is what we are compared with
-    if arguments.many_classes:
+    # scikit-learn is about to remove SVC(probability=True), one of the peers.
+    warnings.simplefilter("ignore", FutureWarning)
+    if chosen.many_classes:
         predict_many_classes()
         return
-    measure(PairwiseSVC("complete"), *load("digits", False))  # compiles
-    for name in [arguments.data] if arguments.data else DATA:
+    measure(PairwiseSVC("complete"), load("digits", quick=False))  # compiles
+    for name in [chosen.data] if chosen.data else DATA:
         try:
-            found = compare(name, arguments.quick)
+            found = compare(name, chosen.quick)
         except DataNotFound as reason:
             print(f"\n{name}: {reason}")
-            found = compare(name := "digits", arguments.quick)
-        if not arguments.quick:
+            found = compare(name := "digits", chosen.quick)
+        if not chosen.quick:
             for target in targets(name, found):
-                print_target(*target)
-    if not arguments.quick:
+                print_target(target)
+    if not chosen.quick:
         measure_memory()
 
 

@@ -3,9 +3,10 @@
     python -m pairloom.benchmarks.scaling [--config imagenet50-synthetic] [--workers 1 2 4] [--set SECTION.KEY=VALUE]
     python -m pairloom.benchmarks.scaling --quick
 
-Worker processes on this machine, one thread each, started and warmed by a small run before the clock is. Seconds are of
-the stages that run on the cluster; "speedup" is against the first number of workers and "efficiency" is the speedup for
-each of the workers beyond it. Every run must end in the same bytes, or the benchmark ends with an error.
+Workers are processes on this machine with one thread each. They are started, and warmed up by small runs, before the
+clock starts. Seconds are those of the stages that run on the cluster. "speedup" is against the first number of workers,
+and "efficiency" is the speedup divided by the ratio of the numbers of workers. All runs must write the same bytes,
+otherwise the benchmark ends with an error.
 """
 
 import argparse
@@ -15,36 +16,39 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from types import TracebackType
 
 from distributed import Client
 
-from pairloom.cluster.config import ClusterConfig, load_config
+from pairloom.cluster.config import ClusterConfig, Config, load_config
 from pairloom.cluster.connect import connected
 from pairloom.cluster.driver import adopt_plan, drive, prepare_run
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
 from pairloom.pipeline.experiments.perform import computer
 
-#: In the order of a run; the driver does the others itself.
+#: The stages that run on the cluster, in the order of a run; the driver does the others itself.
 STAGES = ("machines", "draw_logits", "growth", "calibration", "logits", "probabilities")
 GROUPS = ("machines.zarr", "logits.zarr", "probabilities.zarr")
 
 
 class Stopwatch(Quiet):
-    """Seconds from the beginning of each stage to that of the next."""
+    """Measures the seconds from the start of each stage to the start of the next."""
 
-    def __init__(self):
-        self.seconds, self._stage, self._since = {}, None, 0.0
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._stage: str | None = None
+        self._since = 0.0
 
-    def begin(self, stage, done, total):
-        """A stage begins, and the one before has ended. A run that grows begins some more than once."""
+    def begin(self, stage: str, done: int, total: int) -> None:
+        """Start a stage and end the one before. A run that grows starts some stages more than once."""
         now = time.perf_counter()
         if self._stage is not None:
             self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
         self._stage, self._since = stage, now
 
 
-def run(config, directory: Path, client: Client) -> dict[str, float]:
+def run(config: Config, directory: Path, client: Client) -> dict[str, float]:
     """Do a whole run on a cluster and return the seconds of its stages."""
     fresh, data = prepare_run(config, directory)
     directory.mkdir()
@@ -54,20 +58,22 @@ def run(config, directory: Path, client: Client) -> dict[str, float]:
 
 
 class _Given:
-    """A client that is there already, and stays."""
+    """A connection to a client that is connected already and stays so."""
 
-    def __init__(self, client):
+    def __init__(self, client: Client) -> None:
         self._client = client
 
-    def __enter__(self):
+    def __enter__(self) -> Client:
         return self._client
 
-    def __exit__(self, *error):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         pass
 
 
 def digest(directory: Path) -> str:
-    """Of every file that the cluster has written."""
+    """Digest of all files that the cluster has written."""
     total = hashlib.sha256()
     for group in GROUPS:
         for path in sorted((directory / group).rglob("*")):
@@ -76,36 +82,38 @@ def digest(directory: Path) -> str:
     return total.hexdigest()
 
 
-def measure(config, workers: int, folder: Path) -> tuple[dict[str, float], str]:
-    """Seconds of the stages on so many workers, and the digest of the result."""
+def measure(config: Config, workers: int, folder: Path) -> tuple[dict[str, float], str]:
+    """Seconds of the stages on a number of workers, and the digest of the result."""
     with connected(ClusterConfig(workers=workers)) as client:
-        # Every worker compiles or loads the kernels once; that is not what is measured.
+        # Every worker compiles or loads the kernels once, which is not to be measured.
         for turn in range(2):
-            run(
-                load_config("digits", [f"model.random_state={turn}"]),
-                folder / f"warm-{workers}-{turn}",
-                client,
-            )
+            small = load_config("digits", [f"model.random_state={turn}"])
+            run(small, folder / f"warm-{workers}-{turn}", client)
         directory = folder / f"run-{workers}"
         return run(config, directory, client), digest(directory)
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--config", default="imagenet50-synthetic", help="a configuration's name or file")
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, os.cpu_count() or 1])
+    parser.add_argument(
+        "--workers",
+        type=int,
+        nargs="+",
+        default=[1, os.cpu_count() or 1],
+        help="numbers of workers (default: 1 and one per core)",
+    )
     parser.add_argument("--quick", action="store_true", help="digits in place of ImageNet-50")
     chosen = parser.parse_args(arguments)
     config = load_config("digits" if chosen.quick else chosen.config, chosen.overrides)
     print(computer())
     print(f"{config.run.name}: {config.graph.family}\n")
     print(
-        f"{'workers':>7s} {'':1s}"
-        + "".join(f"{stage:>14s}" for stage in STAGES)
-        + "   total  speedup  efficiency"
+        f"{'workers':>7s}  " + "".join(f"{stage:>14s}" for stage in STAGES) + "   total  speedup  efficiency"
     )
-    first, digests = None, set()
+    first: tuple[int, float] | None = None
+    digests: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         for workers in dict.fromkeys(chosen.workers):
             seconds, found = measure(config, workers, Path(folder))

@@ -1,1 +1,1 @@
-"""Where and when it happens: the Dask side."""
+"""Where and when a run is computed: configuration, plan, stages, Dask, ledger, and the command line."""

@@ -1,6 +1,6 @@
-"""The command line: ``pairloom run CONFIG`` and what a person does with a run afterwards.
+"""The command line: ``pairloom run CONFIG`` and the commands for runs that exist.
 
-It stands above everything else, and so in the room that may import the other two.
+It uses everything else, so it is in the room that may import the other two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pairloom.cluster.config import (
     with_overrides,
     with_section,
 )
-from pairloom.cluster.connect import Unreachable, connected
+from pairloom.cluster.connect import Unreachable, connected, install_hint
 from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
@@ -53,24 +53,31 @@ from pairloom.pipeline.run.probability_files import write_probabilities
 
 __all__ = ["main"]
 
-_INSTALL_BOKEH = 'pip install "pairloom[dashboard]"'
+_INSTALL_BOKEH = install_hint("dashboard")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(pairloom.__version__, prog_name="pairloom")
 def main() -> None:
-    """Multi-class classification by pairs: train, resume and read runs.
+    """Multi-class classification by pairs: train, resume and use runs.
 
-    Exit codes: 0 done; 1 failed; 2 wrong arguments or configuration; 3 refused (another driver, another
-    configuration or version, an open network); 4 stopped, to be resumed; 130 Ctrl-C and 143 SIGTERM, to be
-    resumed.
+    \b
+    Exit codes:
+      0    done
+      1    failed
+      2    invalid arguments or configuration
+      3    refused: another driver is at work, the configuration, data or version
+           differ, or the network is open
+      4    stopped; can be resumed
+      130  stopped by Ctrl-C; can be resumed
+      143  stopped by SIGTERM; can be resumed
     """
-    # Dask reports every lost connection at length; what matters of it is said here in one line.
+    # Dask logs every lost connection at length. The commands report it in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Several click options as one decorator."""
+    """Combine click options into one decorator."""
     return lambda command: functools.reduce(
         lambda wrapped, option: option(wrapped), reversed(options), command
     )
@@ -79,21 +86,39 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 _path = click.Path(path_type=Path)
 _run_directory = click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 _overrides = click.option(
-    "--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Override a key."
+    "--set",
+    "overrides",
+    metavar="SECTION.KEY=VALUE",
+    multiple=True,
+    help="Override a key of the configuration. May be repeated.",
 )
-_new_directory = click.option("--directory", type=_path, help="Run directory. Default: runs/NAME.")
-_update = click.option("--update", is_flag=True, help="Recompute what a changed configuration or data touch.")
+_new_directory = click.option(
+    "--directory", type=_path, help="Run directory. Default: runs/ and the name of the configuration."
+)
+_update = click.option(
+    "--update",
+    is_flag=True,
+    help="Accept changed settings or data, and recompute the stages that depend on them.",
+)
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-_performance = click.option("--performance-report", type=_path, help="Write Dask's report (HTML) here.")
+_performance = click.option(
+    "--performance-report", type=_path, help="Write Dask's performance report (HTML) to this file."
+)
 _cluster = _options(
     click.option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler, tcp:// or tls://."),
-    click.option("--scheduler-file", type=str, help="Scheduler file of a Dask scheduler."),
-    click.option("--tls-ca-file", type=str, help="Certificate authority, PEM."),
-    click.option("--tls-cert", type=str, help="Certificate of this client, PEM."),
-    click.option("--tls-key", type=str, help="Key of this client, PEM."),
+    click.option(
+        "--scheduler-file", type=str, metavar="FILE", help="Scheduler file written by a Dask scheduler."
+    ),
+    click.option("--tls-ca-file", type=str, metavar="FILE", help="Certificate of the authority (PEM)."),
+    click.option("--tls-cert", type=str, metavar="FILE", help="Certificate of this client (PEM)."),
+    click.option("--tls-key", type=str, metavar="FILE", help="Private key of this client (PEM)."),
     click.option("--insecure", is_flag=True, help="Allow a scheduler off loopback without TLS."),
-    click.option("--local", is_flag=True, help="A cluster started here, whatever the configuration says."),
-    click.option("--workers", type=click.IntRange(1), help="How many, on a cluster started here."),
+    click.option(
+        "--local", is_flag=True, help="Start workers on this computer, whatever the configuration says."
+    ),
+    click.option(
+        "--workers", type=click.IntRange(1), metavar="N", help="Number of workers to start on this computer."
+    ),
 )
 
 
@@ -108,9 +133,10 @@ _cluster = _options(
 def run(
     config: str, overrides: tuple[str, ...], directory: Path | None, update: bool, **options: Any
 ) -> None:
-    """Run CONFIG: a TOML file, or the name of a configuration that comes with pairloom.
+    """Plan and run CONFIG, or resume it.
 
-    A directory that holds the same run is resumed.
+    CONFIG is a TOML file or the name of a configuration that ships with pairloom. If the directory already holds
+    the same run, it is resumed.
     """
     with exits():
         settings = _with_cluster(load_config(config, overrides), options)
@@ -125,7 +151,7 @@ def run(
 @_performance
 @_as_json
 def resume(directory: Path, overrides: tuple[str, ...], update: bool, **options: Any) -> None:
-    """Finish the run in DIRECTORY, on the same or on another cluster."""
+    """Finish the run in DIRECTORY, on the same cluster or another."""
     with exits():
         stored = Plan.read(directory).config
         _run(_with_cluster(with_overrides(stored, overrides), options), directory, update, options)
@@ -136,7 +162,10 @@ def resume(directory: Path, overrides: tuple[str, ...], update: bool, **options:
 @_overrides
 @_as_json
 def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say what a run of CONFIG would do: pairs, tiles, memory, disk, and an estimate of the time."""
+    """Show the pairs, memory, disk and time of a run.
+
+    CONFIG is a TOML file or the name of a configuration that ships with pairloom. Nothing is written.
+    """
     with exits():
         settings = load_config(config, overrides)
         data = load_data(settings)
@@ -158,14 +187,16 @@ def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
 def submit(
     config: str, overrides: tuple[str, ...], directory: Path | None, update: bool, **options: Any
 ) -> None:
-    """Leave a run of CONFIG to a cluster: its driver runs there, and this command returns.
+    """Start a run of CONFIG on a cluster and return.
 
-    The run directory and the data must be found under the same paths here and there.
+    The driver runs on a worker. The run directory and the data must have the same paths here and on the workers.
     """
     with exits():
         settings = _with_cluster(load_config(config, overrides), options)
         if settings.cluster.kind != "scheduler":
-            raise ConfigError("submit needs a cluster that stays: give --scheduler or --scheduler-file")
+            raise ConfigError(
+                "submit needs a running cluster: pass --scheduler ADDRESS or --scheduler-file FILE."
+            )
         where = (directory or Path("runs") / settings.run.name).absolute()
         fresh, _ = prepare_run(settings, where)
         with connected(settings.cluster) as client:
@@ -182,9 +213,12 @@ def submit(
 @main.command()
 @_run_directory
 @_as_json
-@click.option("--verify", is_flag=True, help="Also compare every file with its recorded checksum.")
+@click.option("--verify", is_flag=True, help="Also compare every file with its checksum.")
 def status(directory: Path, as_json: bool, verify: bool) -> None:
-    """Say how far the run in DIRECTORY is. Reads the ledger: no scheduler is needed."""
+    """Show the progress of the run in DIRECTORY.
+
+    Reads the ledger; needs no scheduler.
+    """
     with exits():
         found = run_status(directory, verify=verify)
         if as_json:
@@ -212,9 +246,14 @@ def attach(directory: Path) -> None:
 
 @main.command()
 @_run_directory
-@click.option("--wait/--no-wait", default=True, help="Wait until the driver has ended.")
+@click.option(
+    "--wait/--no-wait", default=True, help="Whether to wait until the driver has ended. Default: wait."
+)
 def cancel(directory: Path, wait: bool) -> None:
-    """Ask the driver of the run in DIRECTORY to stop. What is done stays, and can be resumed."""
+    """Stop the driver of the run in DIRECTORY.
+
+    Finished work is kept, and the run can be resumed.
+    """
     with exits():
         driver = request_cancel(directory)
         if driver is None:
@@ -222,33 +261,42 @@ def cancel(directory: Path, wait: bool) -> None:
             return
         while wait and run_status(directory).state in ("submitted", "running"):
             time.sleep(0.2)
-        click.echo(f"Cancelled the driver ({driver}). Resume with: pairloom resume {directory}")
+        click.echo(
+            f"{'Stopped' if wait else 'Asked to stop'}: {driver}.\nResume with: pairloom resume {directory}"
+        )
 
 
 @main.command()
 @_run_directory
-@click.option("--features", required=True, help="File with X: .npz, zarr or folder of .npy.")
-@click.option("--out", required=True, type=_path, help="probabilities.npz, .csv or .zarr")
-@click.option("--coupling", help="One of the run's couplings. Default: that of its model.")
+@click.option(
+    "--features",
+    metavar="PATH",
+    required=True,
+    help="Samples X: .npz file, zarr group or folder of .npy files.",
+)
+@click.option("--out", required=True, type=_path, help="File to write: .npz, .csv or .zarr.")
+@click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 def predict(directory: Path, features: str, out: Path, coupling: str | None) -> None:
-    """Write the probabilities of new samples, by the model of the run in DIRECTORY."""
+    """Predict new samples with the run in DIRECTORY."""
     with exits():
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         X = load_samples(features, model.n_features_in_)
         write_probabilities(out, model.predict_proba(X), model.classes_.tolist())
-        click.echo(f"{len(X)} samples, {model.coupling}: {out}")
+        click.echo(f"Wrote the probabilities of {len(X)} samples, by {model.coupling}, to {out}")
 
 
 @main.command()
 @_run_directory
 @_as_json
 def report(directory: Path, as_json: bool) -> None:
-    """Write the report of a finished run again, and print its table."""
+    """Rewrite the report of a finished run and print its table."""
     with exits():
         stored = Plan.read(directory)
         missing = unfinished_units(directory, stored, STAGE_NAMES[:-1])
         if any(missing.values()):
-            raise ValueError(f"{directory}: not finished: pairloom resume {directory}")
+            raise ValueError(
+                f"{directory}: the run is not finished. Run `pairloom resume {directory}` first."
+            )
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
@@ -259,14 +307,26 @@ def report(directory: Path, as_json: bool) -> None:
 
 @main.command()
 @click.argument("name", type=click.Choice([*EXPERIMENTS, "all", "results"]), metavar="NAME")
-@click.option("--data", "sets", multiple=True, help="A set by name, or a feature file; may be repeated.")
 @click.option(
-    "--out", type=_path, default=Path("runs/experiments"), help="Where files go. Default: runs/experiments."
+    "--data", "sets", metavar="SET", multiple=True, help="Name of a set, or a feature file. May be repeated."
 )
-@click.option("--repetitions", type=click.IntRange(1), help="How many draws. Default: the experiment's own.")
-@click.option("--full", is_flag=True, help="The full setting: for growth the paper's 200 repetitions.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of the draws. Default: 0.")
-@click.option("--page", type=_path, default=Path("docs/results.md"), help="What `results` writes.")
+@click.option(
+    "--out", type=_path, default=Path("runs/experiments"), help="Output folder. Default: runs/experiments."
+)
+@click.option(
+    "--repetitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of repetitions. Default: that of the experiment.",
+)
+@click.option("--full", is_flag=True, help="As many repetitions as the paper: 200 for growth.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of the draws. Default: 0.")
+@click.option(
+    "--page",
+    type=_path,
+    default=Path("docs/results.md"),
+    help="Page that `results` writes. Default: docs/results.md.",
+)
 @_cluster
 def experiment(
     name: str,
@@ -278,15 +338,16 @@ def experiment(
     page: Path,
     **options: Any,
 ) -> None:
-    """Repeat an experiment of the paper: a table, a figure, and the paper's findings beside one's own.
+    """Repeat an experiment of the paper.
 
-    NAME is triplets, quintets, ten-class, star-centres, growth, centres, bipartite, disagreements or
-    boundaries; `all` of them; or `results`, which gathers what they wrote into one page.
+    Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
+    star-centres, growth, centres, bipartite, disagreements or boundaries; `all` for all of them; or `results`,
+    which collects their output on one page.
 
-    It runs in this process, or its repetitions on the cluster that the options name, to the same result. The
-    workers must find the folder of --out under the same path.
+    Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
+    result is the same. The folder of --out must have the same path on the workers.
     """
-    with exits(), ended_by_signals("What is trained is kept. The same command begins the rest anew."):
+    with exits(), ended_by_signals("Trained machines are kept. Run the same command again to continue."):
         if name == "results":
             click.echo("\n".join(str(file) for file in write_results(out, page)))
             return
@@ -309,32 +370,32 @@ def experiment(
 
 @contextlib.contextmanager
 def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
-    """Who computes repetitions: the cluster that the options name, or nobody but this process."""
+    """The cluster of the options, to compute repetitions; None for this process."""
     if not any(options.values()):
         yield None
         return
-    # A configuration wants data, and an experiment has its own: this one's cluster is all that is used.
+    # A configuration must name data. Only its [cluster] section is used here.
     cluster = _with_cluster(Config(data=DataConfig(features="digits")), options).cluster
     with connected(cluster) as client:
         if not client.nthreads():
-            print_error("The cluster has no workers: waiting for some to come.")
+            print_error("The cluster has no workers yet; waiting.")
         yield functools.partial(repeat_on_cluster, client)
 
 
 def _no_cluster() -> contextlib.AbstractContextManager[Client]:
-    raise Unreachable("the report needs no cluster")
+    raise Unreachable("The report needs no cluster.")
 
 
 def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:
-    """Hold the lock, do what is missing, print the result."""
+    """Take the lock, do the missing work, print the result."""
     if options["performance_report"] and not _has_bokeh():
-        raise ConfigError(f"--performance-report needs bokeh: {_INSTALL_BOKEH}")
+        raise ConfigError(f"--performance-report needs bokeh. {_INSTALL_BOKEH}")
     fresh, data = prepare_run(settings, directory)
     directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
     with resumable(directory), RunLock(directory, stop.request) as lock, progress_for(stderr) as progress:
         if lock.taken_over:
-            progress.note(f"Taking over from a driver that died ({lock.taken_over}).")
+            progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
             planned = adopt_plan(directory, settings, fresh, update=update)
             connect = functools.partial(_connect, settings, options["performance_report"], progress.note)
@@ -356,12 +417,16 @@ def _connect(settings: Config, report_file: Path | None, note: Callable[[str], N
     with connected(settings.cluster) as client, contextlib.ExitStack() as stack:
         if report_file is not None:
             stack.enter_context(performance_report(str(report_file)))
-        note(f"Dask dashboard: {client.dashboard_link if _has_bokeh() else _INSTALL_BOKEH}")
+        note(
+            f"Dask dashboard: {client.dashboard_link}"
+            if _has_bokeh()
+            else f"No Dask dashboard: bokeh is missing. {_INSTALL_BOKEH}"
+        )
         yield client
 
 
 def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
-    """The configuration with the cluster that the options name."""
+    """The configuration, with the cluster of the options."""
     names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
     given = {name: options[name] for name in names if options[name] is not None}
     given |= {"insecure": True} if options["insecure"] else {}

@@ -1,9 +1,10 @@
-"""What a run is told: the sections of its TOML file, checked whole before anything is made."""
+"""The configuration of a run: the sections of its TOML file, all checked before anything is written."""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -36,9 +37,21 @@ __all__ = [
     "with_section",
 ]
 
+_SIZE = r"^\d+(\.\d+)?\s?[KMGT]i?B$"
+_WALLTIME = r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$"
+_ADDRESS = r"^(tcp|tls)://\S+:\d+$"
+_NAME = r"^[\w][\w.-]*$"
+# The same for people.
+_PATTERNS = {
+    _SIZE: "a size such as '2GiB'",
+    _WALLTIME: "a time such as '01:00:00'",
+    _ADDRESS: "an address such as 'tcp://127.0.0.1:8786'",
+    _NAME: "a name of letters, digits, '_', '.' and '-'",
+}
+
 
 class ConfigError(ValueError):
-    """A configuration that cannot be run. Its message lists everything that is wrong with it."""
+    """An invalid configuration. The message lists all problems, one line each."""
 
 
 class _Section(BaseModel):
@@ -48,9 +61,13 @@ class _Section(BaseModel):
 class DataConfig(_Section):
     """Where the features come from."""
 
-    features: str = Field(min_length=1, description="file.npz, file.zarr, folder of .npy, or an embedded set")
-    test: str | None = Field(None, description="other test samples than those of `features`")
-    test_fraction: float = Field(0.25, gt=0, lt=1, description="test share, where the data are one pool X, y")
+    features: str = Field(
+        min_length=1, description=".npz file, zarr group, folder of .npy files, or an embedded set"
+    )
+    test: str | None = Field(None, description="source of test samples that replace those of `features`")
+    test_fraction: float = Field(
+        0.25, gt=0, lt=1, description="share of test samples, if the data are one pool X, y"
+    )
 
 
 Family = Literal[
@@ -69,98 +86,112 @@ Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale"]
 
 
 class GraphConfig(_Section):
-    """Which pairs are trained. Parameters that are not given take the family's defaults; see `pairloom.graphs`."""
+    """Which pairs to train. Missing parameters take the defaults of the family; see `pairloom.graphs`."""
 
     family: Family = "hub_neighbours"
-    centre: int | None = Field(None, ge=0, description="the class in the middle of a star")
-    hubs: int | list[int] | None = Field(None, description="how many hubs, or which classes they are")
-    neighbours: int | None = Field(None, ge=0, description="nearest classes that each class is joined to")
-    parents: list[int] | None = Field(None, description="the parent of each class of a tree, -1 for the root")
-    edges: int | None = Field(None, ge=1, description="how many pairs a star is grown to")
-    cost: GrowthCost | None = Field(None, description="the order in which a star is grown")
-    matrix: list[list[float]] | None = Field(None, description="confusion or d' of the pairs, for that cost")
-    seed: int | None = Field(None, ge=0, description="of the cost uniform")
+    centre: int | None = Field(None, ge=0, description="class at the centre of a star")
+    hubs: int | list[int] | None = Field(None, description="number of hubs, or a list of classes")
+    neighbours: int | None = Field(
+        None, ge=0, description="number of nearest classes that each class is paired with"
+    )
+    parents: list[int] | None = Field(None, description="parent of each class in a tree, -1 for the root")
+    edges: int | None = Field(None, ge=1, description="number of pairs to grow a star to")
+    cost: GrowthCost | None = Field(None, description="order in which a star grows")
+    matrix: list[list[float]] | None = Field(None, description="confusion or d' of every pair, for that cost")
+    seed: int | None = Field(None, ge=0, description="seed, if cost is 'uniform'")
 
     @model_validator(mode="after")
     def _only_what_the_family_takes(self) -> Self:
         taken, given = family_parameters(self.family), self.parameters()
         for name in given.keys() - taken.keys():
-            raise ValueError(f"{name} is not a parameter of the family {self.family!r}")
+            known = ", ".join(taken) or "none"
+            raise ValueError(
+                f"graph.{name} is not a parameter of the family {self.family!r}; its parameters: {known}"
+            )
         for name in [name for name, required in taken.items() if required and name not in given]:
-            raise ValueError(f"the family {self.family!r} needs {name}")
+            raise ValueError(f"graph.{name} must be set: the family {self.family!r} needs it")
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """All that was given besides the family."""
+        """The parameters that are set, without the family."""
         return {k: v for k, v in self.model_dump(exclude={"family"}).items() if v is not None}
 
     def requested(self) -> dict[str, Any]:
-        """The graph in the form in which `PairwiseSVC` takes it."""
+        """The value of the parameter `graph` of `PairwiseSVC`."""
         return {"family": self.family, **self.parameters()}
 
 
 class ModelConfig(_Section):
     """The model. Keys have the names, values and defaults of the parameters of `PairwiseSVC`."""
 
-    coupling: Coupling = Field("stratified", description="how the pairs become probabilities")
+    coupling: Coupling = Field("stratified", description="how pairwise logits become probabilities")
     C: Penalty | list[Penalty] = Field(
-        "scale", description="the penalty of an error; of a list the best is kept"
+        "scale", description="penalty of an error; from a list, the run keeps the best value"
     )
     folds: int = Field(4, ge=2, description="folds per class")
-    fit_on: FitOn = Field("rest", description="the fold scheme")
-    calibration: Calibration = Field("platt", description="how a decision value becomes a logit")
-    coupled_calibration: CoupledLevel = Field("scale", description="what is learned through the coupling")
-    calibration_samples: int = Field(2000, ge=1, description="training samples for that, at most")
+    fit_on: FitOn = Field("rest", description="fold scheme")
+    calibration: Calibration = Field("platt", description="how decision values become logits")
+    coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")
+    calibration_samples: int = Field(2000, ge=1, description="maximum number of training samples for that")
     whiten: float | Literal["auto", "none"] = Field(
         "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
     )
-    thresholds: bool = Field(False, description="shift each pair's logit to its fewest errors")
-    priors: list[float] | None = Field(None, description="share of each class where predictions are made")
+    thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
+    priors: list[float] | None = Field(None, description="class priors at prediction")
     class_weight: dict[str, float] | Literal["balanced"] | None = Field(
-        None, description="weight of the samples of each class, by its name"
+        None, description="weight of the samples of each class, by class name"
     )
-    tol: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which a machine is done")
-    random_state: int = Field(0, ge=0, description="seeds folds and draws; a run must be repeatable")
+    tol: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which training stops")
+    random_state: int = Field(
+        0, ge=0, description="seed of folds and draws; must be set, since runs are repeatable"
+    )
 
     @field_validator("C")
     @classmethod
     def _some(cls, value: Any) -> Any:
         if value == []:
-            raise ValueError("must hold at least one value")
+            raise ValueError("must have at least one value")
         return value
 
     @field_validator("whiten")
     @classmethod
     def _share(cls, t: float | str) -> float | str:
         if not isinstance(t, str) and not 0 <= t <= 1:
-            raise ValueError("must be from 0 to 1, 'auto' or 'none'")
+            raise ValueError("must be between 0 and 1, 'auto' or 'none'")
         return t
 
     @model_validator(mode="after")
     def _has_a_gradient(self) -> Self:
         if self.coupled_calibration == "edges" and self.coupling not in GRADIENTS:
             known = ", ".join(GRADIENTS)
-            raise ValueError(f'coupled_calibration = "edges" needs a coupling with a gradient: {known}')
+            raise ValueError(
+                f'model.coupling must be one of {known} with model.coupled_calibration = "edges", '
+                f"got {self.coupling!r}"
+            )
         return self
 
 
 class GrowthConfig(_Section):
-    """How the graph grows, wave by wave, from the one that `graph` names. Keys are the arguments of `PairwiseSVC.grow`.
+    """How the graph of `[graph]` grows, wave by wave. Keys are the arguments of `PairwiseSVC.grow`.
 
-    Nothing here but `cost`, `coupling` and `wave` changes a result, only how far it goes: the others may be raised
-    later.
+    `cost`, `coupling` and `wave` decide which pairs are added. The other keys only decide when growth stops, and may
+    be raised later.
     """
 
-    cost: GrowthCost = Field("confusion", description="which pairs come first")
+    cost: GrowthCost = Field("confusion", description="which pairs to add first")
     coupling: Coupling | None = Field(
-        None, description="the coupling that judges a wave; default: that of the model"
+        None, description="coupling used to score each wave; default: that of the model"
     )
     wave: int | None = Field(
-        None, ge=1, description="pairs added at a time; default: a fifth more, at least one per class"
+        None,
+        ge=1,
+        description="pairs per wave; default: a fifth of the current pairs, at least one per class",
     )
-    pairs: int | None = Field(None, ge=1, description="pairs in the end, those of the start included")
-    share: float | None = Field(None, gt=0, le=1, description="the same as a share of all pairs")
-    seconds: float | None = Field(None, gt=0, description="of growing, counted anew when a run is resumed")
+    pairs: int | None = Field(None, ge=1, description="maximum number of pairs, including the initial graph")
+    share: float | None = Field(None, gt=0, le=1, description="the same, as a share of all pairs")
+    seconds: float | None = Field(
+        None, gt=0, description="maximum time to grow; restarts when a run is resumed"
+    )
     plateau: float | Literal["never"] = Field(
         0.01, description="stop when two waves in a row improve the log loss by less than this share"
     )
@@ -169,28 +200,28 @@ class GrowthConfig(_Section):
     @classmethod
     def _share(cls, plateau: float | str) -> float | str:
         if not isinstance(plateau, str) and not 0 <= plateau < 1:
-            raise ValueError("must be from 0 to below 1, or 'never'")
+            raise ValueError("must be at least 0 and below 1, or 'never'")
         return plateau
 
     @property
     def budget(self) -> GrowthBudget:
-        """How far it may go."""
+        """The limits of growth."""
         return GrowthBudget(**self.model_dump(include={"pairs", "share", "seconds", "plateau"}))
 
 
-#: Families in which all classes have a common neighbour, so that every missing pair can be completed.
+#: In these families all classes have a common neighbour, so every missing pair can be completed.
 GROWING_FAMILIES = ("star", "star_of_least_distance", "bipartite", "hub_neighbours", "complete", "grown")
 
 
 class SlurmConfig(_Section):
-    """Jobs that a SLURM scheduler starts, in the words of ``dask_jobqueue.SLURMCluster``."""
+    """SLURM jobs. Keys are arguments of ``dask_jobqueue.SLURMCluster``, except `jobs`, the number of jobs."""
 
     queue: str | None = None
     account: str | None = None
     cores: int = Field(1, ge=1)
     processes: int = Field(1, ge=1)
-    memory: str = Field("4GiB", pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
-    walltime: str = Field("01:00:00", pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$")
+    memory: str = Field("4GiB", pattern=_SIZE)
+    walltime: str = Field("01:00:00", pattern=_WALLTIME)
     jobs: int = Field(1, ge=1)
     interface: str | None = None
     job_extra_directives: list[str] = []
@@ -199,50 +230,59 @@ class SlurmConfig(_Section):
     @model_validator(mode="after")
     def _a_core_for_every_process(self) -> Self:
         if self.processes > self.cores:
-            raise ValueError(f"processes must be at most cores ({self.cores}), got {self.processes}")
+            raise ValueError(
+                f"cluster.slurm.processes must be at most cluster.slurm.cores ({self.cores}), "
+                f"got {self.processes}"
+            )
         return self
 
 
 class ClusterConfig(_Section):
-    """Where the tasks run: nothing here changes a result."""
+    """Where the tasks run. No result depends on these keys."""
 
     kind: Literal["processes", "threads", "scheduler", "slurm"] = "processes"
-    workers: int | None = Field(None, ge=1, description="default: one for each processor")
-    scheduler: str | None = Field(None, pattern=r"^(tcp|tls)://\S+:\d+$")
+    workers: int | None = Field(None, ge=1, description="number of local workers; default: one per CPU")
+    scheduler: str | None = Field(None, pattern=_ADDRESS)
     scheduler_file: str | None = None
     tls_ca_file: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
-    insecure: bool = Field(False, description="allow a scheduler that is neither on loopback nor behind TLS")
-    retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run gives up")
+    insecure: bool = Field(False, description="allow a scheduler off loopback without TLS")
+    retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run fails")
     slurm: SlurmConfig | None = None
 
     @model_validator(mode="after")
     def _one_way_to_the_cluster(self) -> Self:
         if self.scheduler and self.scheduler_file:
-            raise ValueError("scheduler and scheduler_file exclude each other")
+            raise ValueError("cluster.scheduler and cluster.scheduler_file must not both be set: remove one")
         if (self.kind == "scheduler") != bool(self.scheduler or self.scheduler_file):
-            raise ValueError('kind = "scheduler" and scheduler or scheduler_file go together')
+            raise ValueError(
+                'cluster.kind must be "scheduler" if and only if cluster.scheduler or cluster.scheduler_file '
+                f"is set, got {self.kind!r}"
+            )
         if (self.kind == "slurm") != (self.slurm is not None):
-            raise ValueError('kind = "slurm" and the section [cluster.slurm] go together')
+            raise ValueError(
+                'cluster.kind must be "slurm" if and only if there is a section [cluster.slurm], '
+                f"got {self.kind!r}"
+            )
         if len({bool(part) for part in (self.tls_ca_file, self.tls_cert, self.tls_key)}) > 1:
-            raise ValueError("tls_ca_file, tls_cert and tls_key must be given together")
+            raise ValueError("cluster.tls_ca_file, tls_cert and tls_key must be set together")
         return self
 
 
 class RunConfig(_Section):
-    """The run itself."""
+    """Settings of the run itself."""
 
-    name: str = Field("run", pattern=r"^[\w][\w.-]*$", description="names the run directory")
+    name: str = Field("run", pattern=_NAME, description="name of the run directory")
     also_couple: list[Coupling] = Field(
-        [], description="further couplings, beside model.coupling, to report and to predict by"
+        [], description="further couplings, besides model.coupling, to report and to predict with"
     )
     tensor: Literal["auto", "stored", "virtual"] = Field(
-        "auto", description="whether the N x N x R tensor is kept; auto: while it is below 2 GiB"
+        "auto", description="whether to store the N x N x R tensor; auto: only up to 2 GiB"
     )
-    edges_per_tile: int | None = Field(None, ge=1, description="default: half a second of work")
-    samples_per_slab: int | None = Field(None, ge=1, description="default: 16 MiB of the tensor")
-    memory_limit: str = Field("2GiB", pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$", description="of one worker")
+    edges_per_tile: int | None = Field(None, ge=1, description="default: about half a second of work")
+    samples_per_slab: int | None = Field(None, ge=1, description="default: about 16 MiB of the tensor")
+    memory_limit: str = Field("2GiB", pattern=_SIZE, description="memory of one worker")
 
     @field_validator("also_couple")
     @classmethod
@@ -253,7 +293,7 @@ class RunConfig(_Section):
 
 
 class Config(_Section):
-    """A whole configuration."""
+    """A complete configuration."""
 
     data: DataConfig
     graph: GraphConfig = GraphConfig()
@@ -264,7 +304,7 @@ class Config(_Section):
 
     @property
     def couplings(self) -> tuple[Coupling, ...]:
-        """The model's coupling, and the others that were asked for."""
+        """The coupling of the model, then those of `run.also_couple`."""
         own = self.model.coupling
         return (own, *(coupling for coupling in self.run.also_couple if coupling != own))
 
@@ -273,8 +313,8 @@ class Config(_Section):
         missing = [coupling for coupling in self.couplings if coupling not in GRADIENTS]
         if self.model.coupled_calibration == "edges" and missing:
             raise ValueError(
-                f'run.also_couple must be couplings with a gradient where model.coupled_calibration = "edges",'
-                f" got {missing[0]!r}"
+                f"run.also_couple must be among {', '.join(GRADIENTS)} "
+                f'with model.coupled_calibration = "edges", got {missing[0]!r}'
             )
         return self
 
@@ -284,18 +324,15 @@ class Config(_Section):
             return self
         if self.graph.family not in GROWING_FAMILIES:
             known = ", ".join(GROWING_FAMILIES)
-            raise ValueError(f"graph.family must be one of {known} to grow from, got {self.graph.family!r}")
+            raise ValueError(f"graph.family must be one of {known} with [growth], got {self.graph.family!r}")
         if self.model.coupled_calibration == "edges":
-            raise ValueError(
-                'model.coupled_calibration must be "scale" or "none" with [growth]: edges would have slopes of '
-                "their own"
-            )
+            raise ValueError('model.coupled_calibration must be "scale" or "none" with [growth], got "edges"')
         return self
 
     def result_settings(self) -> dict[str, Any]:
-        """The part that decides the result: not where it is computed, how far it has grown, or what it is called.
+        """The keys that decide the result. Where it is computed, its name and its growth budget do not.
 
-        The data are recognised by their fingerprint, so the path of their file is left out too.
+        The path of the data is left out too: a fingerprint identifies the data.
         """
         return self.model_dump(
             mode="json",
@@ -309,42 +346,42 @@ class Config(_Section):
 
 
 def named_configs() -> dict[str, Path]:
-    """The configurations that come with the package, by name."""
+    """The configurations that ship with the package, by name."""
     folder = Path(str(resources.files("pairloom.configs")))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
-    """Read a configuration and check all of it.
+    """Read and validate a configuration.
 
     Parameters
     ----------
     source : str or Path
-        The name of a configuration that comes with the package, or the path of a TOML file.
+        Name of a configuration that ships with the package, or path of a TOML file.
     overrides : iterable of str
-        ``"graph.hubs=5"`` and the like, as ``--set`` takes them. The value is TOML, or else a plain string.
+        Arguments of ``--set``, such as ``"graph.hubs=5"``. A value that is not TOML is a plain string.
 
     Raises
     ------
     ConfigError
-        With one line for everything that is wrong: the file, the key, what it must be and what it was.
+        If anything is invalid. The message has one line per problem: the key, what it must be, what it was.
     """
     path = _config_file(source)
     try:
         tables = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
+        raise ConfigError(f"{path}: not TOML: {error}.") from error
     tables.setdefault("run", {}).setdefault("name", path.stem)
     return _validated(tables, overrides, str(path))
 
 
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
-    """Another configuration, with some keys set as ``--set`` sets them."""
+    """A copy of a configuration with some keys set, in the syntax of ``--set``."""
     return _validated(config.model_dump(mode="json"), overrides, "configuration of the run")
 
 
 def with_section(config: Config, section: str, values: Mapping[str, Any]) -> Config:
-    """Another configuration, with some keys of one section replaced."""
+    """A copy of a configuration with some keys of one section replaced."""
     tables = config.model_dump(mode="json")
     tables[section] |= values
     return _validated(tables, (), f"[{section}]")
@@ -367,7 +404,8 @@ def _config_file(source: str | Path) -> Path:
     if str(source) in known:
         return known[str(source)]
     raise ConfigError(
-        f"no such file or named configuration: {source}.{did_you_mean(str(source), known)} Known: {', '.join(known)}."
+        f"CONFIG must be a TOML file or the name of a configuration, got {source}."
+        f"{did_you_mean(str(source), known)} Names: {', '.join(known)}."
     )
 
 
@@ -375,14 +413,16 @@ def _set(tables: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     section, dot, name = key.strip().rpartition(".")
     if not (equals and dot and section and name):
-        raise ConfigError(f"--set must be SECTION.KEY=VALUE, got {override!r}")
+        raise ConfigError(f"--set must be SECTION.KEY=VALUE, got {override!r}.")
     table = tables
     for part in section.split("."):
-        if table.get(part) is None:  # a section that is left out is written as null
+        if table.get(part) is None:  # a missing section is stored as null
             table[part] = {}
         table = table[part]
         if not isinstance(table, dict):
-            raise ConfigError(f"--set must name a key of a section, got {override!r}: {part} is a key itself")
+            raise ConfigError(
+                f"--set must be SECTION.KEY=VALUE, got {override!r}: {part} is a key, not a section."
+            )
     table[name] = _toml_value(text.strip())
 
 
@@ -394,32 +434,53 @@ def _toml_value(text: str) -> Any:
 
 
 def _problems(details: list[dict[str, Any]]) -> list[str]:
-    """A line for each key. Where a value may be a word or a number, pydantic complains of both one after the other."""
-    lines: dict[tuple[str, ...], str] = {}
+    """One line per key. If a key may have several types, pydantic reports a problem with each."""
+    by_key: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for detail in details:
         key = tuple(str(part) for part in detail["loc"] if not _is_union_branch(part))
-        lines[key] = _problem(detail, " or a number" if key in lines else "")
-    return list(lines.values())
+        by_key.setdefault(key, []).append(detail)
+    # A problem inside a list or a table makes the other types of its key irrelevant.
+    inner = {key[:length] for key in by_key for length in range(len(key))}
+    return [_problem(key, found) for key, found in by_key.items() if key not in inner]
 
 
-def _problem(detail: dict[str, Any], otherwise: str = "") -> str:
-    location = [str(part) for part in detail["loc"] if not _is_union_branch(part)]
-    key = ".".join(location) or "configuration"
+def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
+    key, detail = ".".join(location), details[0]
     if detail["type"] == "extra_forbidden":
         return f"{key}: unknown key.{_nearest(location[-1], _keys_beside(location))}"
     if detail["type"] == "missing":
-        return f"{key}: missing, and there is no default"
-    # A section's own check speaks of several keys: pydantic then gives the whole section as the input.
-    got = "" if isinstance(detail["input"], dict) else f", got {detail['input']!r}"
-    return f"{key}: {detail['msg'].removeprefix('Value error, ')}{otherwise}{got}"
+        return f"{key}: missing, and there is no default."
+    if detail["type"] == "value_error" and isinstance(detail["input"], dict):
+        return f"{detail['ctx']['error']}."  # the check of a section names its keys itself
+    return f"{key} {_or([_requirement(detail) for detail in details])}, got {detail['input']!r}."
+
+
+def _requirement(detail: dict[str, Any]) -> str:
+    """What a value must be, in the words of this package."""
+    if detail["type"] == "string_pattern_mismatch":
+        return f"must be {_PATTERNS[detail['ctx']['pattern']]}"
+    text = re.sub(r"^(Input|String|List) should", "must", detail["msg"].removeprefix("Value error, "))
+    text = re.sub(r"dictionary( or instance of \w+)?", "table", text)
+    return text.replace("a valid integer", "an integer").replace("a valid ", "a ")
+
+
+def _or(requirements: list[str]) -> str:
+    """Join requirements: "must be a number", "must be 'scale'" become "must be a number or 'scale'"."""
+    first, *others = requirements
+    others = [other.removeprefix("must be ") for other in others]
+    if not others:
+        return first
+    return f"{', '.join([first, *others[:-1]])} or {others[-1]}"
 
 
 def _is_union_branch(part: str | int) -> bool:
-    """Whether a part of pydantic's location names the type that was tried and not a key of the file."""
-    return isinstance(part, str) and (part in {"float", "str", "int"} or part.startswith("literal["))
+    """Whether a part of pydantic's location is a type that it tried, not a key of the file."""
+    return isinstance(part, str) and bool(
+        re.match(r"(float|str|int)$|constrained-|(literal|list|dict)\[", part)
+    )
 
 
-def _keys_beside(location: list[str]) -> list[str]:
+def _keys_beside(location: Sequence[str]) -> list[str]:
     model: Any = Config
     for part in location[:-1]:
         annotation = model.model_fields[part].annotation
@@ -434,7 +495,7 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 
 def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """One line for each key whose values differ: ``"graph.hubs: was 5, is 7"``."""
+    """One line per key whose values differ: ``"graph.hubs: was 5, is 7"``."""
     before, after = dict(_flattened(old)), dict(_flattened(new))
     return [
         f"{key}: was {before.get(key)!r}, is {after.get(key)!r}"

@@ -1,4 +1,4 @@
-"""The way to a Dask cluster: one started here, an address, a scheduler file, or SLURM jobs."""
+"""Connect to a Dask cluster: one started here, an address, a scheduler file, or SLURM jobs."""
 
 from __future__ import annotations
 
@@ -11,32 +11,43 @@ from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from distributed import Client, LocalCluster
+from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 
 import pairloom
 from pairloom.cluster.config import ClusterConfig, SlurmConfig
 from pairloom.cluster.units import VersionMismatch
 
-__all__ = ["Insecure", "Unreachable", "check_worker_versions", "connected", "slurm_arguments"]
+__all__ = [
+    "Insecure",
+    "Unreachable",
+    "check_worker_versions",
+    "connected",
+    "install_hint",
+    "slurm_arguments",
+]
 
 CONNECT_SECONDS = 15
 
 
 class Insecure(RuntimeError):
-    """A scheduler that others can listen to and speak to."""
+    """The scheduler is on an open network, without TLS."""
 
 
 class Unreachable(RuntimeError):
-    """No scheduler answers."""
+    """There is no cluster to connect to."""
+
+
+def install_hint(extra: str) -> str:
+    """How to install an optional dependency. Only releases are on PyPI."""
+    return f'Install it with: pip install "pairloom[{extra}]" (from a clone: pip install -e ".[{extra}]").'
 
 
 @contextlib.contextmanager
 def connected(config: ClusterConfig) -> Iterator[Client]:
-    """A client of the cluster that a configuration describes; a cluster that was started for it ends with
-    it."""
+    """Connect a client to the configured cluster. A cluster started for it is closed with it."""
     with contextlib.ExitStack() as stack:
         if config.kind == "scheduler":
             client = stack.enter_context(_client_of_scheduler(config))
@@ -48,14 +59,15 @@ def connected(config: ClusterConfig) -> Iterator[Client]:
 
 
 def check_worker_versions(client: Client) -> None:
-    """Refuse workers that have another version of pairloom, or none.
+    """Raise if a worker has another version of pairloom, or none.
 
-    Workers that come later, and those that could not answer, are asked again by each of their tasks.
+    Tasks check again, for workers that join later or could not answer.
     """
     for worker, answer in client.run(_version, on_error="return").items():
         if answer != pairloom.__version__ and not isinstance(answer, OSError):
             raise VersionMismatch(
-                f"the driver has pairloom {pairloom.__version__}, the worker {worker} has {answer!r}"
+                f"Workers must have the driver's version of pairloom, {pairloom.__version__}, "
+                f"got {answer!r} on {worker}. Install the same version on both."
             )
 
 
@@ -79,15 +91,15 @@ def _started_cluster(config: ClusterConfig) -> Any:
 
 @contextlib.contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back while processes are started.
+    """Block Ctrl-C while worker processes start.
 
-    A terminal sends it to them too. They inherit the mask, never see it, and print no traceback; the driver
-    sees it afterwards, and ends them.
+    A terminal also sends it to the workers. They inherit the mask and print no traceback; the driver receives the
+    signal afterwards and ends them.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    # The first process of Python's multiprocessing starts its tracker, which lets Ctrl-C through again.
+    # Otherwise multiprocessing starts its tracker with the first process, which unblocks Ctrl-C again.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -101,20 +113,24 @@ def _client_of_scheduler(config: ClusterConfig) -> Client:
     security = _security(config)
     if not (config.insecure or security or _on_loopback(address)):
         raise Insecure(
-            f"the scheduler {address} is not on loopback and there is no TLS: who reaches it can run code "
-            "on it. Give --tls-ca-file, --tls-cert and --tls-key, or --insecure if the network is yours alone"
+            f"The scheduler {address} is not on loopback and does not use TLS, so anyone who can reach it can run "
+            "code on it. Pass --tls-ca-file, --tls-cert and --tls-key, or --insecure if the network is private."
         )
     try:
         return Client(address, security=security, timeout=CONNECT_SECONDS)
     except OSError as error:
-        raise Unreachable(f"no Dask scheduler answers at {address}: {error}") from error
+        raise Unreachable(
+            f"No Dask scheduler answers at {address}: {error}. Start it, or pass --local to run here."
+        ) from error
 
 
 def _address_in(scheduler_file: Path) -> str:
     try:
         return str(json.loads(scheduler_file.read_text())["address"])
     except (OSError, ValueError, KeyError) as error:
-        raise Unreachable(f"{scheduler_file}: not a scheduler file of Dask: {error!r}") from error
+        raise Unreachable(
+            f"--scheduler-file must be a scheduler file of Dask, got {scheduler_file}: {error!r}."
+        ) from error
 
 
 def _security(config: ClusterConfig) -> Security | None:
@@ -129,16 +145,20 @@ def _security(config: ClusterConfig) -> Security | None:
 
 
 def _on_loopback(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
+    # The host that Dask will connect to, by Dask's own parser: others read "127.0.0.1/@elsewhere:8786" differently.
+    try:
+        host, _ = parse_host_port(parse_address(address)[1])
+    except ValueError:
+        return False
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
 
 
 def slurm_arguments(slurm: SlurmConfig) -> dict[str, Any]:
-    """The arguments of ``dask_jobqueue.SLURMCluster`` that a ``[cluster.slurm]`` section stands for."""
+    """The arguments of ``dask_jobqueue.SLURMCluster`` for a section ``[cluster.slurm]``."""
     arguments = slurm.model_dump(exclude={"jobs"}, exclude_none=True)
-    # Workers must find the run directory under the same path, so they start where the driver is.
+    # A relative run directory must have the same path on the workers: they start in the driver's folder.
     arguments["job_extra_directives"] = [f"--chdir={Path.cwd()}", *arguments["job_extra_directives"]]
     return arguments
 
@@ -147,9 +167,7 @@ def _slurm_cluster(slurm: SlurmConfig) -> Any:
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
-        raise Unreachable(
-            'cluster.kind = "slurm" needs dask-jobqueue: pip install "pairloom[slurm]"'
-        ) from error
+        raise Unreachable(f'cluster.kind = "slurm" needs dask-jobqueue. {install_hint("slurm")}') from error
     cluster = SLURMCluster(**slurm_arguments(slurm))
     cluster.scale(jobs=slurm.jobs)
     return cluster

@@ -1,8 +1,7 @@
-"""The driver of a run: from a configuration and a directory to a finished run, begun or resumed.
+"""The driver of a run: starts or resumes the run of a configuration in a directory, and finishes it.
 
-To begin and to resume are the same thing. The ledger says what is done, what it says is checked against the
-files, and what is missing is done: by this process where the data are here and the work is small, on the
-cluster otherwise.
+Starting and resuming are the same. The driver reads the ledger, compares its entries with the files, and does the
+missing work: in this process if the work is small or needs the data in memory, otherwise on the cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from distributed import Client
 from pairloom.cluster.config import Config
 from pairloom.cluster.growing_run import judged_waves, next_plan, regrown, whole_waves
 from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.ownership import check_directory, unfinished_files
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import StageTasks, Stop
 from pairloom.cluster.stages import STAGE_NAMES, STAGES, stage_named
@@ -29,7 +29,6 @@ from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.growth.waves import grow_in_waves
 from pairloom.pipeline.run.calibrating import remove_waves
 from pairloom.pipeline.run.run_directory import stamp_groups
-from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX
 
 __all__ = ["Progress", "adopt_plan", "drive", "load_data", "prepare_run", "unfinished_units"]
 
@@ -37,16 +36,16 @@ Connect = Callable[[], AbstractContextManager[Client]]
 
 
 class Progress(Protocol):
-    """Who is told how far a run is."""
+    """Receives the progress of a run."""
 
     def begin(self, stage: str, done: int, total: int) -> None:
-        """A stage begins, with some of its units done before."""
+        """Start a stage; ``done`` of its ``total`` units are finished."""
 
     def advance(self, receipt: Receipt) -> None:
-        """One more unit is done."""
+        """Count one more finished unit."""
 
     def note(self, line: str) -> None:
-        """Something that a person should know."""
+        """Show a message to the user."""
 
 
 def load_data(config: Config) -> FeatureSet:
@@ -58,26 +57,32 @@ def load_data(config: Config) -> FeatureSet:
 
 
 def prepare_run(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | None]:
-    """Load the data and plan the run, writing nothing: whatever is wrong is said before anything is made.
+    """Load the data and plan the run. Errors in either are raised before anything is written.
 
-    Both are None where the data are gone but the directory's store has them, sound.
+    Both are None if the source of the data is gone but the run directory has an undamaged copy.
     """
+    check_directory(directory, config)
     try:
         data = load_data(config)
     except FileNotFoundError:
-        if not _has_data(directory):
+        if not _has_data(directory, config):
             raise
         return None, None
     return make_plan(config, data), data
 
 
-def _has_data(directory: Path) -> bool:
+def _has_data(directory: Path, config: Config) -> bool:
+    """Whether the data that a configuration names are those of the run in the directory, which has all of them."""
     plan, stores = _plan_in(directory), tuple(stage.name for stage in STAGES if stage.needs_data)
-    return plan is not None and not any(unfinished_units(directory, plan, stores).values())
+    return (
+        plan is not None
+        and plan.config.data == config.data
+        and not any(unfinished_units(directory, plan, stores).values())
+    )
 
 
 def _plan_in(directory: Path) -> Plan | None:
-    """The plan of a directory. Without one, what its ledger holds is still believed by its keys."""
+    """The plan of a directory, or None. Without a plan, ledger entries are validated by their keys."""
     try:
         return Plan.read(directory)
     except DamagedPlan:
@@ -85,7 +90,7 @@ def _plan_in(directory: Path) -> Plan | None:
 
 
 def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
-    """Make a new plan the plan of the directory, or find that the directory's own is the one asked for.
+    """Write a new plan into the directory, or check that its own plan matches the configuration.
 
     The caller holds the lock.
 
@@ -94,40 +99,43 @@ def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: b
     fresh
         The plan that the configuration and the data lead to, from `prepare_run`.
     update
-        Take a directory whose configuration or data differ, and compute again the stages that differ.
+        Accept a directory whose configuration or data differ, and recompute the stages that depend on them.
 
     Raises
     ------
     Mismatch
-        If something differs that decides the result. The message names every key.
+        If a key that decides the result differs. The message names every such key.
     """
     old = _plan_in(directory) or fresh
     if old is None:
-        raise DamagedPlan(f"{directory}: the plan is gone, and so are the data")
+        raise DamagedPlan(f"{directory}: both the plan (run.json) and the data are missing.")
     differing = old.differing_keys(config, fresh.fingerprints if fresh else old.fingerprints)
     if differing and not (update and fresh):
         listed = "\n".join(f"  {line}" for line in differing)
-        hint = _what_update_would_do(regrown(directory, fresh) if fresh else None, old)
-        raise Mismatch(f"{directory} was made from something else:\n{listed}\n{hint}")
-    # An unchanged run keeps its own edges: those of another machine could differ by a rounding error.
+        hint = _effect_of_update(regrown(directory, fresh) if fresh else None, old)
+        raise Mismatch(f"{directory} holds a run with other settings:\n{listed}\n{hint}")
+    # An unchanged run keeps its own edges: computed on another host they could differ by a rounding error.
     plan = regrown(directory, fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
     plan.write(directory)
     return plan
 
 
-def _what_update_would_do(fresh: Plan | None, old: Plan) -> str:
+def _effect_of_update(fresh: Plan | None, old: Plan) -> str:
     if fresh is None:
-        return "The data are gone, so the run can only be resumed as it was."
+        return "The data are missing, so the run can only be resumed with its own settings."
     concerned = [stage for stage in STAGE_NAMES if fresh.keys[stage] or old.keys[stage]]
     kept = [stage for stage in concerned if fresh.keys[stage] == old.keys[stage]]
     again = [stage for stage in concerned if stage not in kept]
-    return f"With --update it would keep {', '.join(kept) or 'nothing'} and compute {', '.join(again)} again."
+    return (
+        f"Pass --update to keep {', '.join(kept) or 'nothing'} and recompute {', '.join(again)}, "
+        "or choose another directory."
+    )
 
 
 def unfinished_units(
     directory: Path, plan: Plan, which: tuple[str, ...] = STAGE_NAMES
 ) -> dict[str, list[int]]:
-    """Units of each stage that the ledger lacks, or whose files are no longer what it says."""
+    """Units of each stage that are not in the ledger, or whose files differ from their checksums."""
     ledger, unfinished = Ledger(directory), {}
     for stage in which:
         sound, _ = ledger.verified(stage, plan.keys[stage])
@@ -145,7 +153,7 @@ def drive(
     progress: Progress,
     which: tuple[str, ...] = STAGE_NAMES,
 ) -> None:
-    """Do everything of a run, or of some of its stages, that is not done. The caller holds the lock."""
+    """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
     _sweep(directory)
     with contextlib.ExitStack() as stack:
         client = functools.cache(lambda: stack.enter_context(connect()))
@@ -158,7 +166,7 @@ def drive(
 
 
 def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
-    """Train and judge, wave after wave, until the budget is spent; return the plan of what was grown."""
+    """Train and score wave after wave until the budget is spent; return the plan of the grown graph."""
     assert plan.config.growth is not None
     growing = _GrowingRun(session, plan, which)
     for reason in grow_in_waves(growing, plan.config.growth.budget):
@@ -168,7 +176,7 @@ def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:
 
 
 class _GrowingRun:
-    """A run that grows on the cluster: its plan gets longer with every wave."""
+    """A run that grows on the cluster. Every wave adds pairs to its plan."""
 
     def __init__(self, session: _Session, plan: Plan, which: tuple[str, ...]) -> None:
         self.plan, self._session, self._which = plan, session, which
@@ -176,16 +184,16 @@ class _GrowingRun:
 
     @property
     def n_classes(self) -> int:
-        """How many classes the model has."""
+        """Number of classes."""
         return len(self.plan.shape.classes)
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs the model has."""
+        """Number of pairs."""
         return len(self.plan.shape.edges)
 
     def judge(self) -> list[Wave]:
-        """Train all that is planned, judge it, and return the judgements that count towards a plateau."""
+        """Train the planned pairs, score the model, and return the waves that count towards a plateau."""
         self._session.run(self.plan, self._which, growing=True)
         self._waves = judged_waves(self._session.directory, self.plan)
         assert len(self._waves) == len(self.plan.waves)
@@ -193,16 +201,16 @@ class _GrowingRun:
         return whole_waves(self.plan, self._waves)
 
     def add_wave(self) -> None:
-        """Plan the next wave; it is trained when it is judged."""
+        """Plan the next wave. `judge` trains it."""
         self.plan = next_plan(self.plan, self._waves)
         self.plan.write(self._session.directory)
 
     def finish(self) -> None:
-        """Nothing is left to do: the stages after growth calibrate the model."""
+        """Do nothing: the stages after growth calibrate the model."""
 
 
 class _Session:
-    """One driver at work on a run directory."""
+    """One driver, working on a run directory."""
 
     def __init__(
         self,
@@ -214,13 +222,13 @@ class _Session:
     ) -> None:
         self.directory, self.progress = directory, progress
         self._data, self._client, self._stop = data, client, stop
-        # Units, with their keys, whose files this driver has compared with the ledger, or has just had written.
+        # Units, with their keys, whose files this driver has compared with the ledger, or has just computed.
         self._proved: dict[str, set[tuple[int, str]]] = {stage: set() for stage in STAGE_NAMES}
 
     def run(self, plan: Plan, which: tuple[str, ...], *, growing: bool = False) -> None:
-        """Do the units of some stages that the ledger does not prove.
+        """Do the units of some stages that have no valid ledger entry.
 
-        While a run is growing, what lies beyond the end of its plan is kept: it may come to that again.
+        While a run grows, results beyond the end of its plan are kept: the plan may grow to include them.
         """
         for path in stamp_groups(self.directory, plan.shape, growing=growing):
             log_line(self.directory, f"stamped {path}")
@@ -235,13 +243,13 @@ class _Session:
             self._proved[stage].update(enumerate(plan.keys[stage]))
 
     def _unproved(self, plan: Plan, stage: str) -> list[int]:
-        """Units to be done. What is damaged is taken out of the ledger, so that no worker believes it."""
+        """Units to do. Entries with damaged files are removed from the ledger, so that no worker trusts them."""
         ledger, keys = Ledger(self.directory), plan.keys[stage]
         claimed = {entry.unit: entry for entry in ledger.claimed(stage, keys)}
         unseen = [entry for entry in claimed.values() if (entry.unit, entry.key) not in self._proved[stage]]
         for entry, damage in ledger.damages(unseen):
             listed = ", ".join(damage)
-            self.progress.note(f"{stage} {entry.unit} is computed again: {listed} damaged or missing")
+            self.progress.note(f"Recomputing {stage} {entry.unit}: damaged or missing {listed}.")
             log_line(self.directory, f"damaged {listed}")
             ledger.forget(stage, entry.unit)
             del claimed[entry.unit]
@@ -258,7 +266,7 @@ class _Session:
             yield from StageTasks(self._client(), self.directory, stage, keys, retries, self._stop, note)
 
     def tell_wave(self, waves: list[Wave]) -> None:
-        """Say how good the model is after its last wave."""
+        """Show the score of the model after its last wave."""
         last = waves[-1]
         line = f"{last.pairs} pairs: out-of-fold log loss {last.log_loss:.4f}, accuracy {last.accuracy:.4f}"
         self.progress.note(line)
@@ -277,6 +285,6 @@ def _run_here(
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what killed processes left half-written. A writer that still lives fails, and is run again."""
-    for path in directory.rglob(f"*{PARTIAL_SUFFIX}"):
+    """Remove partial files of killed processes. A writer that is still alive fails and is run again."""
+    for path in unfinished_files(directory):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How a command ends: expected errors as one message and an exit code, signals as a clean end."""
+"""How a command ends: an expected error is a message and an exit code; a signal is a clean stop."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from rich.console import Console
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import Insecure, Unreachable
 from pairloom.cluster.lock import Locked
+from pairloom.cluster.ownership import NotARun
 from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
 
 __all__ = ["RESUMABLE", "ended_by_signals", "exits", "print_error", "resumable", "stderr"]
 
-# What an exit code tells a script.
+# Exit codes, for scripts.
 FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
 
 _EXIT_CODES: dict[type[BaseException], int] = {
     ConfigError: WRONG,
     Locked: REFUSED,
+    NotARun: REFUSED,
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,
@@ -42,13 +44,13 @@ stderr = Console(stderr=True)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: what a batch system sends before it kills."""
+    """SIGTERM, which batch systems send before they kill a job."""
 
 
 @contextlib.contextmanager
 def resumable(directory: Path) -> Iterator[None]:
-    """Turn signals, and what ends a run early, into a clean end that says how to go on."""
-    hint = f"What is done is kept. Resume with: pairloom resume {directory}"
+    """Turn signals and recoverable errors into a clean stop, with a hint how to resume."""
+    hint = f"Finished work is kept. Resume with: pairloom resume {directory}"
     with ended_by_signals(hint):
         try:
             yield
@@ -59,7 +61,7 @@ def resumable(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by_signals(hint: str) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean end."""
+    """Turn Ctrl-C and SIGTERM into a clean stop."""
 
     def terminate(number: int, frame: object) -> None:
         raise Terminated
@@ -68,7 +70,7 @@ def ended_by_signals(hint: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        print_error(f"Stopped\n{hint}")
+        print_error(f"Stopped.\n{hint}")
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -76,16 +78,13 @@ def ended_by_signals(hint: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exits() -> Iterator[None]:
-    """Every expected error is one message and an exit code; every other one is a bug and shows its
-    traceback."""
+    """Turn expected errors into a message and an exit code. Any other error is a bug and shows its traceback."""
     try:
         yield
     except tuple(_EXIT_CODES) as error:
         hint = ""
         if isinstance(error, DamagedPlan):
-            hint = (
-                "\n`pairloom run CONFIG --directory DIRECTORY` plans it again, and keeps what can be proved."
-            )
+            hint = "\nTo plan the run again and keep its valid results: pairloom run CONFIG --directory DIRECTORY"
         print_error(f"Error: {error}{hint}")
         sys.exit(_exit_code(error))
 

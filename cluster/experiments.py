@@ -1,4 +1,4 @@
-"""The repetitions of an experiment as tasks on a cluster, whose workers read the trained tensor from its file."""
+"""Repeat an experiment on a cluster: repetitions are tasks, and workers read the trained tensor from its file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ import pairloom
 from pairloom.cluster.schedule import ClusterLost, UnitFailed
 from pairloom.cluster.units import VersionMismatch
 from pairloom.pipeline.experiments.trained_tensor import TensorFile, TrainedTensor
+from pairloom.pipeline.pieces import pieces
 
 __all__ = ["repeat_on_cluster"]
 
-# A repetition takes from 20 ms to a minute. So many tasks a thread are long enough that their overhead (about a
-# millisecond) is nothing, and short enough that the threads end at about the same time.
+# A repetition takes from 20 ms to a minute. With this many tasks per thread, their overhead (about a millisecond) is
+# negligible and all threads finish at about the same time.
 TASKS_PER_THREAD = 16
 
 Repetition = Callable[[TrainedTensor, Any], Any]
@@ -36,7 +37,7 @@ def repeat_on_cluster(
     """Yield ``function(trained, item)`` for each item, in the order of the items."""
     client.wait_for_workers(1)
     size = max(1, len(items) // (TASKS_PER_THREAD * sum(client.nthreads().values())))
-    batches = [list(items[low : low + size]) for low in range(0, len(items), size)]
+    batches = [list(items[some]) for some in pieces(len(items), size)]
     futures = deque(
         client.submit(_repeat, function, file, batch, pairloom.__version__, pure=False) for batch in batches
     )
@@ -45,19 +46,24 @@ def repeat_on_cluster(
             yield from futures[0].result()
             futures.popleft()
     except KilledWorker as error:
-        raise UnitFailed(f"a repetition lost its worker again and again: {error}") from error
+        raise UnitFailed(
+            f"A repetition lost its worker too often: {error}. Give the workers more memory."
+        ) from error
     except (CommClosedError, CancelledError, TimeoutError) as error:
-        raise ClusterLost(f"the connection to the Dask scheduler was lost ({error!r})") from error
+        raise ClusterLost(f"Lost the connection to the Dask scheduler: {error!r}.") from error
     finally:
-        # The scheduler may be what went away.
+        # The scheduler may be gone.
         with contextlib.suppress(CommClosedError, CancelledError, TimeoutError, RuntimeError):
             client.cancel(list(futures), force=True)
 
 
 def _repeat(function: Repetition, file: TensorFile, items: Sequence[Any], version: str) -> list[Any]:
-    """What a worker does with a task."""
+    """The task of a worker: some repetitions."""
     if version != pairloom.__version__:
-        raise VersionMismatch(f"the driver has pairloom {version}, a worker has {pairloom.__version__}")
+        raise VersionMismatch(
+            f"Workers must have the driver's version of pairloom, {version}, got {pairloom.__version__}. "
+            "Install the same version on both."
+        )
     with _reading:  # the threads of a worker share one tensor
         trained = _tensor(file)
     return [function(trained, item) for item in items]
@@ -65,9 +71,12 @@ def _repeat(function: Repetition, file: TensorFile, items: Sequence[Any], versio
 
 @functools.lru_cache(maxsize=1)
 def _tensor(file: TensorFile) -> TrainedTensor:
-    """The trained tensor, read once by a process. Tasks are what runs in parallel: it couples in one thread."""
+    """The trained tensor, read once per process. It couples in one thread, since tasks run in parallel."""
     threadpool_limits(1)  # of BLAS, for the rest of this process
     try:
         return file.read()._replace(n_jobs=1)
     except OSError as error:
-        raise OSError(f"a worker cannot read the trained tensor {file.path}: {error}") from error
+        raise OSError(
+            f"--out must be a folder with the same path on all workers: a worker cannot read the trained tensor "
+            f"{file.path}: {error}."
+        ) from error

@@ -1,8 +1,8 @@
-"""How a run grows: wave by wave, each proposed by the judgement of the one before.
+"""How a run grows, wave by wave.
 
-A wave trains its edges on the cluster like any others. Then one task judges the model by the drawn samples and
-proposes the edges of the next wave; the driver adds them to the plan, as far as the budget goes. A budget only cuts:
-a run that is grown on later ends with the bytes of one that was given the larger budget at once.
+A wave trains its edges on the cluster like any others. Then one task scores the model on the drawn samples and
+proposes the edges of the next wave, and the driver adds them to the plan, up to the budget. A budget only cuts waves
+short: a run that is grown further later has the same bytes as one with the larger budget from the start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["judged_waves", "next_plan", "regrown", "whole_waves"]
 
 
 def judged_waves(directory: Path, plan: Plan) -> list[Wave]:
-    """The judgements of a run, as far as the ledger proves them one after the other."""
+    """The scored waves of a run, up to the first without a valid ledger entry."""
     waves: list[Wave] = []
     while len(waves) < len(plan.keys["growth"]):
         found = _judgement(directory, len(waves))
@@ -32,7 +32,7 @@ def judged_waves(directory: Path, plan: Plan) -> list[Wave]:
 
 
 def _judgement(directory: Path, wave: int) -> tuple[str, Wave] | None:
-    """The key under which a wave was judged, and what was found; None where the ledger has nothing sound."""
+    """The key and the result of a scored wave; None without a valid ledger entry."""
     ledger = Ledger(directory)
     entry = ledger.read("growth", wave)
     if entry is None or ledger.damaged_files(entry):
@@ -41,12 +41,12 @@ def _judgement(directory: Path, wave: int) -> tuple[str, Wave] | None:
 
 
 def whole_waves(plan: Plan, waves: list[Wave]) -> list[Wave]:
-    """The waves that count towards a plateau: one that a budget has cut says nothing of a whole one."""
+    """The waves that count towards a plateau: all but a last one that the budget has cut short."""
     return waves[:-1] if _cut_off(plan, waves) else waves
 
 
 def next_plan(plan: Plan, waves: list[Wave]) -> Plan:
-    """The plan with what was cut off its last wave, or else with another wave, as far as the budget goes."""
+    """The plan with the rest of its last wave, or with another wave if that is complete, up to the budget."""
     room = plan.most_pairs - len(plan.shape.edges)
     if rest := _cut_off(plan, waves):
         return plan.grown_by(rest[:room], new_wave=False)
@@ -54,7 +54,7 @@ def next_plan(plan: Plan, waves: list[Wave]) -> Plan:
 
 
 def regrown(directory: Path, plan: Plan) -> Plan:
-    """A plan that was made anew, grown along the judgements that the directory still has, whatever the budget."""
+    """A new plan, grown again along the scored waves in the directory, whatever the budget."""
     waves = judged_waves(directory, plan)
     while len(waves) == len(plan.waves) and (found := _judgement(directory, len(waves))) is not None:
         key, wave = found
@@ -66,7 +66,7 @@ def regrown(directory: Path, plan: Plan) -> Plan:
 
 
 def _cut_off(plan: Plan, waves: list[Wave]) -> list[tuple[int, int]]:
-    """Edges of the last wave that a budget left out."""
+    """Edges of the last wave that the budget left out."""
     if len(waves) < 2:
         return []
     trained = {(i, j) for i, j in plan.shape.edges.tolist()}

@@ -1,10 +1,9 @@
-"""The ledger: what of a run is done.
+"""The ledger: which units of work of a run are finished.
 
-A chunk on disk says nothing: the process that was writing it may have been killed, or may have worked from
-another configuration. Done means an entry in the ledger: one small file for each finished unit of work (a
-tile, a slab), written last and atomically, with the digest of every file that the unit wrote and the key of
-what it was computed from. An entry is believed while its own checksum holds, its key is that of the plan,
-and the files are still what it says. Everything else is computed again.
+A chunk on disk proves nothing: the process that wrote it may have been killed, or may have used another
+configuration. A unit (a tile, a slab) is finished when it has an entry in the ledger: one small file, written last and
+atomically, with the digest of every file of the unit and a key, the digest of its inputs. An entry is valid if its own
+checksum is right, its key is that of the plan, and its files match their digests. Anything else is computed again.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ class Entry:
     Parameters
     ----------
     stage, unit
-        Which: ``("machines", 3)`` is the fourth tile.
+        ``("machines", 3)`` is the fourth tile.
     key
-        Digest of everything that the result depends on. Another key means another result.
+        Digest of everything that the result depends on.
     files
-        SHA-256 of every file it wrote, by path inside the run directory.
+        SHA-256 of every file that it wrote, by path inside the run directory.
     seconds
-        How long it took.
+        Time of the computation.
     worker
-        Host and process that did it, for the reader of a log.
+        Host and process that computed it.
     """
 
     stage: str
@@ -53,11 +52,11 @@ class Ledger:
         self.directory = directory
 
     def record(self, entry: Entry) -> None:
-        """Write an entry. To record a unit twice leaves the second entry."""
+        """Write an entry, replacing any earlier entry of the unit."""
         write_atomically(self._path(entry.stage, entry.unit), sealed(asdict(entry), indent=1))
 
     def read(self, stage: str, unit: int) -> Entry | None:
-        """The entry of a unit; None where there is none or it is damaged."""
+        """The entry of a unit, or None if it is missing or damaged."""
         try:
             entry = Entry(**unsealed(self._path(stage, unit).read_bytes()))
         except (FileNotFoundError, DamagedSeal, TypeError):
@@ -66,35 +65,35 @@ class Ledger:
         return None if moved else entry
 
     def claimed(self, stage: str, keys: Sequence[str]) -> Iterator[Entry]:
-        """Entries of a stage under the keys of its units, their files not looked at."""
+        """Entries of a stage with the right keys. Their files are not checked."""
         for unit, key in enumerate(keys):
             entry = self.read(stage, unit)
             if entry is not None and entry.key == key:
                 yield entry
 
     def verified(self, stage: str, keys: Sequence[str]) -> tuple[list[Entry], list[str]]:
-        """Entries of a stage under these keys whose files are as recorded, and the files that are not."""
+        """Valid entries of a stage, and the damaged or missing files of the others."""
         entries = list(self.claimed(stage, keys))
         damages = {entry.unit: damage for entry, damage in self.damages(entries)}
         sound = [entry for entry in entries if entry.unit not in damages]
         return sound, [path for damage in damages.values() for path in damage]
 
     def damages(self, entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
-        """The entries that no longer hold, each with its files that are missing or differ."""
+        """The invalid entries, each with its damaged or missing files."""
         with ThreadPoolExecutor() as threads:
             found = threads.map(self.damaged_files, entries)
             return [(entry, damage) for entry, damage in zip(entries, found, strict=True) if damage]
 
     def damaged_files(self, entry: Entry) -> list[str]:
-        """Files of an entry that are missing or differ from what it recorded."""
+        """Files of an entry that are missing or differ from their digests."""
         return [path for path, recorded in entry.files.items() if self._digest(path) != recorded]
 
     def seal_files(self, paths: Iterable[Path]) -> dict[str, str]:
-        """Digests of files that were just written, as an entry keeps them."""
+        """Digests of files, for an entry."""
         return {path.relative_to(self.directory).as_posix(): file_digest(path) for path in paths}
 
     def forget(self, stage: str, unit: int) -> None:
-        """Remove an entry, so that its unit is computed again."""
+        """Remove an entry; its unit is then computed again."""
         self._path(stage, unit).unlink(missing_ok=True)
 
     def forget_beyond(self, stage: str, units: int) -> None:

@@ -1,9 +1,8 @@
-"""One driver at a time on a run directory.
+"""The lock of a run directory: one driver at a time.
 
-Every driver leaves a record, ``drivers/0001.json``, ``drivers/0002.json`` and so on: who it is, since when,
-and in the end how it ended. The newest record is the lock. A driver takes it by creating the next record,
-which only one of many can do, once the newest says that its driver ended or its driver is dead. No record is
-ever removed, so there is no moment at which two drivers can each believe that the directory is free.
+Every driver writes a record, ``drivers/0001.json``, ``drivers/0002.json`` and so on: its process, its start, and how
+it ended. The newest record is the lock. If its driver has ended or is dead, another driver takes the lock by creating
+the next record, which only one process can do. Records are never removed, so two drivers can never both hold the lock.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from pairloom.pipeline.storage.atomic_file import create_exclusively, write_atom
 __all__ = ["SUBMITTED", "Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]
 
 HEARTBEAT_SECONDS = 2.0
-# A driver on another host cannot be looked at: it counts as dead after this long without a heartbeat.
+# The process of a driver on another host is not visible: it counts as dead after this long without a heartbeat.
 STALE_SECONDS = 60.0
 
-# The outcome of a driver that only sends another one to the cluster.
+# The outcome of `pairloom submit`, which only sends a driver to the cluster.
 SUBMITTED = "submitted"
 
 
 class Locked(RuntimeError):
-    """Another driver is at work on the directory."""
+    """Another driver is working on the directory."""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """The record of one driver. ``process_start`` tells its process from a later one with the same number."""
+    """The record of one driver. ``process_start`` distinguishes its process from a later one with the same pid."""
 
     host: str
     pid: int
@@ -62,20 +61,20 @@ class Driver:
 
 
 class RunLock:
-    """Hold a run directory while a driver works on it.
+    """Hold the lock of a run directory while a driver works on it.
 
     Parameters
     ----------
     directory
         The run directory.
     on_stop
-        Called, from another thread, with the reason why this driver must stop: it was asked to, or another
-        driver took the directory because it thought this one dead, after a laptop slept, say.
+        Called from another thread, with a reason, when this driver must stop: it was cancelled, or another driver
+        took over because this one seemed dead (after a laptop slept, for example).
 
     Attributes
     ----------
     taken_over : Driver or None
-        The dead driver whose lock was taken, to be told to the person.
+        The dead driver whose lock was taken over.
     """
 
     def __init__(self, directory: Path, on_stop: Callable[[str], None] = lambda reason: None) -> None:
@@ -106,11 +105,11 @@ class RunLock:
         self._released.set()
         self._beating.join()
         ended = datetime.now(UTC).isoformat(timespec="seconds")
-        with contextlib.suppress(OSError):  # then the record reads as a dead driver's, which is taken over
+        with contextlib.suppress(OSError):  # then the driver counts as dead, and another can take over
             write_atomically(self._path, _encoded(replace(self._driver, ended=ended, outcome=self._outcome)))
 
     def end_as(self, outcome: str) -> None:
-        """Say how the driver ended: the last word of its record."""
+        """Set the outcome in the record of the driver."""
         self._outcome = outcome
 
     @property
@@ -120,24 +119,24 @@ class RunLock:
     def _beat(self) -> None:
         while True:
             if newest_number(self._folder) > self._number:
-                self._on_stop("another driver took over this run directory")
+                self._on_stop("Another driver took over this run directory.")
                 return
             if self._path.with_suffix(".cancel").exists():
-                self._on_stop("cancelled")
-            # A record that was damaged heals here too, before anyone else can take it for a dead driver's.
-            with contextlib.suppress(OSError):  # a full disk stops the run where it writes results, not here
+                self._on_stop("The run was cancelled.")
+            # This also repairs a damaged record, before another driver can take over.
+            with contextlib.suppress(OSError):  # a full disk stops the run when it writes results, not here
                 write_atomically(self._path, _encoded(self._driver))
             if self._released.wait(HEARTBEAT_SECONDS):
                 return
 
 
 def newest_number(folder: Path) -> int:
-    """Number of the newest record, 0 where no driver has been."""
+    """Number of the newest record, 0 if there is none."""
     return max((int(path.stem) for path in folder.glob("*.json") if path.stem.isdecimal()), default=0)
 
 
 def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
-    """The driver that last had the directory, and whether it is at work now."""
+    """The last driver of the directory, and whether it is alive."""
     folder = directory / "drivers"
     newest = newest_number(folder)
     driver = _record(folder, newest)
@@ -145,21 +144,20 @@ def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
 
 
 def request_cancel(directory: Path) -> Driver | None:
-    """Ask the driver of a directory, at work or submitted, to stop, and return it; None where there is
-    none."""
+    """Ask the running or submitted driver of a directory to stop; return its record, or None if there is none."""
     folder = directory / "drivers"
     driver, alive = newest_driver(directory)
     submitted = driver is not None and driver.outcome == SUBMITTED
     if not (alive or submitted):
         return None
-    # The request is for one driver and no later one, so it can stay when that driver is gone.
+    # The request names one driver, so the file may stay after that driver has ended.
     number = newest_number(folder) + submitted
     create_exclusively((folder / _name(number)).with_suffix(".cancel"), b"")
     return driver
 
 
 def _settled_record(folder: Path, number: int) -> Driver | None:
-    """Read a record; one that cannot be read gets the time in which a living driver rewrites it."""
+    """Read a record. If it is damaged, wait until a living driver has rewritten it."""
     driver = _record(folder, number)
     if driver is None and number:
         time.sleep(1.5 * HEARTBEAT_SECONDS)
@@ -185,7 +183,7 @@ def _alive(driver: Driver, record: Path) -> bool:
 
 
 def _now_of_the_file_system(folder: Path) -> float:
-    """The clock that stamps files there, which need not be this host's clock."""
+    """The time of the clock that stamps files there, which may differ from the clock of this host."""
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".partial") as probe:
         probe.write(b"now")
         probe.flush()
@@ -193,7 +191,10 @@ def _now_of_the_file_system(folder: Path) -> float:
 
 
 def _refusal(directory: Path, driver: Driver | None) -> str:
-    return f"{directory}: another driver is at work on this run ({driver or 'it has just started'})"
+    return (
+        f"{directory}: another driver is working on this run ({driver or 'it has just started'}). "
+        f"Run `pairloom attach {directory}` to follow it."
+    )
 
 
 def _name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""The plan of a run: everything that is decided before the first task, and kept in ``run.json``."""
+"""The plan of a run: everything that is decided before the first task. It is stored in ``run.json``."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from pairloom.cluster.tiles import (
     order_by_blocks,
 )
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
+from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.growth.wave import usual_wave
 from pairloom.pipeline.machines.folds import check_folds, fold_scheme
@@ -33,7 +34,7 @@ from pairloom.pipeline.model.choice import Candidate
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.stored_form import plain
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.planning import ModelPlan, check_priors, class_weights_for, plan_model
+from pairloom.pipeline.run.planning import ModelPlan, class_weights_for, plan_model
 from pairloom.pipeline.run.run import Run, StoreKeys
 from pairloom.pipeline.run.run_directory import CLASSES_PER_BLOCK, RunShape
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -43,44 +44,46 @@ __all__ = ["FORMAT", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
 
 FORMAT = 3
 
-# A stored tensor beyond this is more disk than a person expects of a default.
+# By default, a larger tensor is not stored: nobody expects it to fill the disk.
 _STORED_TENSOR_LIMIT = 2 * 2**30
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed", "networkx")
 
 
 class DamagedPlan(ValueError):
-    """A run.json that is missing, cut short or changed."""
+    """A run.json that is missing, truncated or modified."""
 
 
 class Mismatch(ValueError):
-    """A run directory that belongs to another configuration, other data or another version."""
+    """A run directory with another configuration, other data or another version."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do.
+    """The plan of a run.
 
     Parameters
     ----------
     config
-        The configuration, every default filled in.
+        The configuration, including defaults.
     fingerprints
-        Of the training and of the test samples.
+        Fingerprints of the training and of the test samples.
     shape
         Sizes, edges in the order of the tiles, and chunks.
     candidates
         The values of C and whitening that the run chooses from.
     graph
-        The label of the graph of the start: its family and its parameters.
+        The label of the initial graph: its family and parameters.
     probe
-        The pairs on which candidates are compared; None for those of the start.
+        The pairs on which candidates are compared; None for those of the initial graph.
+    exponent
+        Of the power of two that features are divided by.
     class_weights
         The weight of each class, or None.
     waves
-        How many edges there are after each wave of growth, the graph of the start being the first. A run that
-        does not grow has no waves but that one.
+        Number of edges after each wave of growth. The first is the initial graph, and the only one of a run that does
+        not grow.
     versions
-        Of pairloom and of the packages that its numbers come from.
+        Versions of pairloom, Python and the packages that results depend on.
     """
 
     config: Config
@@ -89,13 +92,14 @@ class Plan:
     candidates: tuple[Candidate, ...]
     graph: dict[str, Any]
     probe: NDArray[np.int64] | None
+    exponent: int
     class_weights: tuple[float, ...] | None
     waves: tuple[int, ...]
     versions: dict[str, str]
 
     @property
     def settings(self) -> ModelSettings:
-        """The settings of the model, as `PairwiseSVC` has them."""
+        """The settings of the model, as in `PairwiseSVC`."""
         model = self.config.model
         return ModelSettings(
             candidates=self.candidates,
@@ -124,7 +128,7 @@ class Plan:
         return np.asarray(start[graphs.edge_order(start)])
 
     def run(self, directory: Path) -> Run:
-        """The run in a directory, as its stages see it."""
+        """The run in a directory, as the stages see it."""
         priors = self.config.model.priors
         return Run(
             directory=directory,
@@ -133,6 +137,7 @@ class Plan:
             keys=self.store_keys,
             probe=self.probe_edges,
             probe_is_own=self.probe is None,
+            exponent=self.exponent,
             class_weights=self.class_weights,
             priors=None if priors is None else tuple(priors),
             memory_limit=parse_bytes(self.config.run.memory_limit),
@@ -140,7 +145,7 @@ class Plan:
 
     @property
     def model_label(self) -> dict[str, Any]:
-        """The label of the model graph. One that has grown is of no family, as that of a grown `PairwiseSVC`."""
+        """The label of the model graph. A grown graph has no family, as in `PairwiseSVC`."""
         if len(self.waves) == 1:
             return self.graph
         kept = {name: self.graph[name] for name in ("neighbours",) if name in self.graph}
@@ -148,7 +153,7 @@ class Plan:
 
     @property
     def estimator_parameters(self) -> dict[str, Any]:
-        """The parameters of a `PairwiseSVC` that is fitted alike."""
+        """The parameters of the equivalent `PairwiseSVC`."""
         return {"graph": self.config.graph.requested(), **self.config.model.model_dump(mode="json")}
 
     @property
@@ -163,20 +168,20 @@ class Plan:
 
     @property
     def most_pairs(self) -> int:
-        """How many edges the run may come to have."""
+        """The maximum number of edges, after growth."""
         growth, E = self.config.growth, len(self.shape.edges)
         return E if growth is None else max(E, growth.budget.most_pairs(len(self.shape.classes)))
 
     @property
     def judging_coupling(self) -> str:
-        """The coupling by which the waves of a growing run are judged."""
+        """The coupling that scores the waves of a growing run."""
         assert self.config.growth is not None
         return self.config.growth.coupling or self.config.model.coupling
 
     def pairs_to_propose(self, wave: int) -> int:
-        """How many edges the wave after this one has: enough to end with a whole tile.
+        """Number of edges of the next wave, rounded up to whole tiles.
 
-        A wave that ended within a tile would have that tile trained again with the next one.
+        If a wave ended within a tile, the next wave would have to train that tile again.
         """
         assert self.config.growth is not None
         pairs, T = self.waves[wave], self.shape.edges_per_tile
@@ -184,36 +189,36 @@ class Plan:
         return -(-(pairs + size) // T) * T - pairs
 
     def grown_by(self, edges: Sequence[tuple[int, int]], *, new_wave: bool) -> Plan:
-        """The plan with more edges: those of another wave, or the rest of the last one."""
+        """The plan with more edges: those of a new wave, or the rest of the last one."""
         grown = np.concatenate([self.shape.edges, np.array(edges, np.int64).reshape(-1, 2)])
         before = self.waves if new_wave else self.waves[:-1]
         return replace(self, shape=self.shape._replace(edges=grown), waves=(*before, len(grown)))
 
     @property
     def class_blocks(self) -> list[slice]:
-        """Slices of the class axis that are put into the feature store together."""
+        """Slices of the class axis, each stored by one unit of work."""
         return pieces(len(self.shape.classes), CLASSES_PER_BLOCK)
 
     def units(self, stage: str) -> int:
-        """How many units of work a stage has."""
+        """Number of units of work of a stage."""
         return len(self.keys[stage])
 
     @functools.cached_property
     def keys(self) -> dict[str, tuple[str, ...]]:
-        """For each unit of each stage, the digest of everything that its result depends on; see `stages`."""
+        """Keys of the units of each stage: digests of everything that a result depends on; see `stages`."""
         return unit_keys(self)
 
     @property
     def store_keys(self) -> StoreKeys:
-        """Keys of the content of the feature store. Without samples to calibrate by there is no key of those."""
+        """Keys of the content of the feature store. The key of the drawn samples is empty if there are none."""
         return StoreKeys(*(self.keys[stage][0] if self.keys[stage] else "" for stage in StoreKeys._fields))
 
     def tensor_bytes(self) -> int:
-        """Size of the completed (class, class, sample) tensor."""
+        """Size of the completed (class, class, sample) tensor, in bytes."""
         return 4 * len(self.shape.classes) ** 2 * self.shape.samples
 
     def worker_bytes(self) -> int:
-        """The most that one task holds in memory: the classes of a tile, or a slab and its working copies."""
+        """Peak memory of one task: the classes of a tile, or a slab and its working copies."""
         shape = self.shape
         N, D = len(shape.classes), shape.features
         touched = max((len(np.unique(shape.edges[tile])) for tile in self.tiles), default=0)
@@ -225,7 +230,7 @@ class Plan:
         return max(training, coupling, calibration)
 
     def disk_bytes(self) -> dict[str, int]:
-        """Upper bounds of what is written, before compression."""
+        """Upper bounds of the disk usage, before compression."""
         shape = self.shape
         E, N, R, D = self.most_pairs, len(shape.classes), shape.samples, shape.features
         return {
@@ -236,16 +241,16 @@ class Plan:
         }
 
     def check_memory(self) -> None:
-        """Raise if a task would not fit into a worker's memory limit."""
+        """Raise if a task needs more memory than a worker has."""
         needed, limit = self.worker_bytes(), parse_bytes(self.config.run.memory_limit)
         if needed > limit:
             raise ValueError(
-                f"run.memory_limit must be at least {format_bytes(needed)}, what one task here holds, got "
-                f"{self.config.run.memory_limit}; lower run.edges_per_tile or run.samples_per_slab."
+                f"run.memory_limit must be at least {format_bytes(needed)}, the memory of one task, "
+                f"got {self.config.run.memory_limit}. Raise it, or lower run.edges_per_tile or run.samples_per_slab."
             )
 
     def differing_keys(self, config: Config, fingerprints: Mapping[str, str]) -> list[str]:
-        """What of a configuration, of data and of the version here is not as in this plan, a line each."""
+        """Differences of configuration, data and version from this plan, one line per key."""
         return differing_keys(
             _identity(self.config, self.fingerprints, self.versions),
             _identity(config, fingerprints, _versions()),
@@ -257,20 +262,20 @@ class Plan:
 
     @classmethod
     def read(cls, directory: Path) -> Plan:
-        """Read ``run.json``, or raise `DamagedPlan`, or `Mismatch` where it is of another format."""
+        """Read ``run.json``. Raise `DamagedPlan`, or `Mismatch` if it has another format."""
         path = directory / "run.json"
         try:
             content = unsealed(path.read_bytes())
         except FileNotFoundError as error:
             raise DamagedPlan(
-                f"{path}: no such file: not a run directory, or its plan was deleted."
+                f"{path}: no such file. This is not a run directory, or its plan was deleted."
             ) from error
         except DamagedSeal as error:
             raise DamagedPlan(f"{path}: damaged: {error}.") from error
         if content.get("format") != FORMAT:
             raise Mismatch(
-                f"{path}: format must be {FORMAT}, got {content.get('format')}: the run was made by another"
-                " version of pairloom, which can finish it. This one cannot: start it anew in another directory."
+                f"{path}: format must be {FORMAT}, got {content.get('format')}: the run was made by another version of "
+                "pairloom. Finish it with that version, or start again in another directory."
             )
         return cls._from_content(content)
 
@@ -284,6 +289,7 @@ class Plan:
             "candidates": [list(candidate) for candidate in self.candidates],
             "graph": self.graph,
             "probe": None if self.probe is None else self.probe.tolist(),
+            "exponent": self.exponent,
             "class_weights": self.class_weights,
             "waves": self.waves,
             "versions": self.versions,
@@ -302,6 +308,7 @@ class Plan:
             candidates=tuple(Candidate(*candidate) for candidate in content["candidates"]),
             graph=content["graph"],
             probe=None if content["probe"] is None else _pairs(content["probe"]),
+            exponent=content["exponent"],
             class_weights=None if weights is None else tuple(weights),
             waves=tuple(content["waves"]),
             versions=content["versions"],
@@ -320,18 +327,19 @@ def _bytes_of_features(shape: RunShape) -> int:
 
 
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
-    """What decides the result of a run, as a nested dictionary."""
+    """Everything that decides the result of a run, as a nested dictionary."""
     settings = config.result_settings()
     settings["data"] |= {f"fingerprint of {part} samples": value for part, value in fingerprints.items()}
     return settings | {"pairloom version": versions["pairloom"]}
 
 
 def make_plan(config: Config, data: FeatureSet) -> Plan:
-    """Plan a run of these data: build the graph, order its edges, cut tiles and slabs."""
+    """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
     check_folds(model.folds, rows, data.classes, "model.folds")
     weights = class_weights_for(data, model.class_weight)
-    check_priors(model.priors, rows * (1.0 if weights is None else np.array(weights)))
+    if model.priors is not None:
+        check_priors(model.priors, len(rows), "model.priors")
     found = plan_model(data, config.graph.requested(), model.C, model.whiten)
     own_probe = found.probe is found.graph
     shape = _shape(config, data, rows, found)
@@ -342,6 +350,7 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         candidates=found.candidates,
         graph=plain(found.graph.graph),
         probe=None if own_probe else graphs.edge_array(found.probe),
+        exponent=found.exponent,
         class_weights=weights,
         waves=(len(shape.edges),),
         versions=_versions(),
@@ -383,22 +392,26 @@ def _shape(config: Config, data: FeatureSet, rows: NDArray[np.int64], found: Mod
 
 
 def _draws(config: Config, rows: NDArray[np.int64], whitened: bool, candidates: int) -> int:
-    """How many training samples are drawn: to calibrate the coupled model, to choose, to judge growth."""
+    """Number of training samples drawn to calibrate the coupled model, compare candidates and score waves."""
     if config.model.coupled_calibration == "none" and config.growth is None and candidates == 1:
         return 0
     return int(draws_by_class(rows, config.model.calibration_samples, whitened).sum())
 
 
 def _check_budget(plan: Plan) -> None:
-    """Raise if a run would have to end before it begins to grow."""
+    """Raise if the initial graph is already larger than the budget."""
     if plan.config.growth is None:
         return
     start, N, budget = plan.waves[0], len(plan.shape.classes), plan.config.growth.budget
     share = math.ceil(10_000 * start / (N * (N - 1) / 2)) / 10_000
     if budget.pairs is not None and budget.pairs < start:
-        raise ValueError(f"growth.pairs must be at least {start}, those of the start, got {budget.pairs}")
+        raise ValueError(
+            f"growth.pairs must be at least {start}, the pairs of the initial graph, got {budget.pairs}."
+        )
     if budget.share is not None and budget.most_pairs(N) < start:
-        raise ValueError(f"growth.share must be at least {share:.4f}, that of the start, got {budget.share}")
+        raise ValueError(
+            f"growth.share must be at least {share:.4f}, the share of the initial graph, got {budget.share}."
+        )
 
 
 def _stores_tensor(config: Config, tensor_bytes: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the command line prints of a run: its result, its plan, how far it is."""
+"""Print the result, the plan and the status of a run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def print_result(directory: Path, as_json: bool) -> None:
         table.add_row(*row)
     console.print(table)
     spent = [(stage, seconds) for stage, seconds in metrics["seconds_of_work"].items() if seconds]
-    console.print("work: " + ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent))
-    console.print(f"report: {directory / 'report' / 'index.html'}", soft_wrap=True)
+    work = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent)
+    console.print(f"time per stage: {work}", highlight=False)
+    console.print(f"report: {directory / 'report' / 'index.html'}", highlight=False, soft_wrap=True)
 
 
 def plan_facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
@@ -68,14 +69,15 @@ def print_facts(facts: dict[str, Any]) -> None:
         f"{facts['training_samples']} training samples, {facts['test_samples']} test samples",
         f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
         + (f", growing to at most {facts['most_pairs']}" if facts["most_pairs"] > facts["edges"] else ""),
-        f"{facts['tiles']} tiles of {facts['edges_per_tile']} pairs",
-        f"{facts['slabs']} slabs of {facts['samples_per_slab']} samples, tensor {facts['tensor']}",
-        f"memory of one task: {format_bytes(facts['bytes_per_worker'])}",
+        f"tiles: {facts['tiles']}, of up to {facts['edges_per_tile']} pairs each",
+        f"slabs: {facts['slabs']}, of up to {facts['samples_per_slab']} test samples each",
+        f"tensor: {'stored' if facts['tensor'] == 'stored' else 'not stored'}",
+        f"memory: at most {format_bytes(facts['bytes_per_worker'])} per task",
         f"disk: at most {format_bytes(sum(disk.values()))} "
         f"({', '.join(f'{name} {format_bytes(n)}' for name, n in disk.items())})",
         f"training: {'at most ' if facts['most_pairs'] > facts['edges'] else ''}"
         f"{format_time(facts['seconds_of_training'])} on one worker "
-        f"({format_time(facts['seconds_per_pair'])} a pair, measured here)",
+        f"({format_time(facts['seconds_per_pair'])} per pair, measured on this computer)",
     ]
     click.echo("\n".join(lines))
 

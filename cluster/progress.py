@@ -1,4 +1,4 @@
-"""How far a run is, told to a person: one bar on a terminal, one line an interval elsewhere."""
+"""Show the progress of a run: a bar on a terminal, otherwise one line per interval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE_SECONDS = 10.0
 
 
 class Quiet:
-    """Says nothing."""
+    """Shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -29,45 +29,45 @@ class Quiet:
         pass
 
     def begin(self, stage: str, done: int, total: int) -> None:
-        """A stage begins, with some of its units done before."""
+        """Start a stage; ``done`` of its ``total`` units are finished."""
 
     def advance(self, receipt: Receipt) -> None:
-        """One more unit is done."""
+        """Count one more finished unit."""
 
     def note(self, line: str) -> None:
-        """Something that a person should know."""
+        """Show a message to the user."""
 
 
 class Lines(Quiet):
-    """A line when a stage begins to do something, and then one an interval."""
+    """Prints a line when a stage starts to work, then one per interval."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._stage, self._done, self._total, self._said = "", 0, 0, 0.0
+        self._stage, self._done, self._total, self._shown_at = "", 0, 0, 0.0
 
     def begin(self, stage: str, done: int, total: int) -> None:
-        """A stage begins, with some of its units done before."""
+        """Start a stage; ``done`` of its ``total`` units are finished."""
         self._stage, self._done, self._total = stage, done, total
         if done < total:
-            self._say()
+            self._show_count()
 
     def advance(self, receipt: Receipt) -> None:
-        """One more unit is done."""
+        """Count one more finished unit."""
         self._done += 1
-        if self._done == self._total or time.monotonic() - self._said >= LINE_SECONDS:
-            self._say()
+        if self._done == self._total or time.monotonic() - self._shown_at >= LINE_SECONDS:
+            self._show_count()
 
     def note(self, line: str) -> None:
-        """Something that a person should know."""
+        """Show a message to the user."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def _say(self) -> None:
-        self._said = time.monotonic()
+    def _show_count(self) -> None:
+        self._shown_at = time.monotonic()
         self.note(f"{self._stage}: {self._done} of {self._total}")
 
 
 class Bar(Lines):
-    """One bar over the units of the stage."""
+    """Shows one bar, over the units of the current stage."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -84,20 +84,20 @@ class Bar(Lines):
     ) -> None:
         self._bar.stop()
 
-    def _say(self) -> None:
+    def _show_count(self) -> None:
         self._bar.update(self._task, description=self._stage, completed=self._done, total=self._total)
 
     def begin(self, stage: str, done: int, total: int) -> None:
-        """A stage begins, with some of its units done before."""
+        """Start a stage; ``done`` of its ``total`` units are finished."""
         self._bar.reset(self._task)
         super().begin(stage, done, total)
 
     def advance(self, receipt: Receipt) -> None:
-        """One more unit is done."""
+        """Count one more finished unit."""
         self._done += 1
-        self._say()
+        self._show_count()
 
 
 def progress_for(console: Console) -> Bar | Lines:
-    """A bar where there is a terminal, lines where there is none."""
+    """A bar on a terminal, lines elsewhere."""
     return Bar(console) if console.is_terminal else Lines(console)

@@ -1,4 +1,4 @@
-"""The driver of a submitted run: a task on a worker of the cluster, which outlives the shell that sent it."""
+"""The driver of a submitted run: a task on a worker, which outlives the shell that submitted it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["drive_on_worker"]
 
 
 def drive_on_worker(directory: str) -> str:
-    """Drive the run whose plan is in ``directory``, and return how it ended.
+    """Drive the run whose plan is in ``directory``, and return its outcome.
 
-    If this worker dies, Dask runs the task again on another one. That resumes the run: the dead driver's lock
-    is taken over, at once on its own host, and elsewhere when its heartbeat has been missing long enough.
+    If this worker dies, Dask starts the task again on another worker, which resumes the run. It takes over the lock
+    of the dead driver: immediately on the same host, on another host when the heartbeat has been missing long enough.
     """
     where, stop = Path(directory), Stop()
     with worker_client() as client, contextlib.ExitStack() as stack:
@@ -36,7 +36,7 @@ def drive_on_worker(directory: str) -> str:
             drive(where, plan, data, lambda: contextlib.nullcontext(client), stop, Quiet())
             outcome = "finished"
         except Exception as error:
-            # Nobody waits for this task: the record of the driver and the log are where its end is read.
+            # Nobody waits for the result of this task. The outcome is in the record of the driver and in the log.
             outcome = f"{type(error).__name__}: {error}"
         lock.end_as(outcome)
         log_line(where, f"driver ended: {outcome}")

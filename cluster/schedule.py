@@ -1,4 +1,4 @@
-"""When the units of a stage run: in waves of tasks that last a few seconds each."""
+"""Schedule the units of a stage: a few tasks per thread at a time, each a few seconds long."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from pairloom.cluster.units import Receipt, Task, VersionMismatch, run_task
 
 __all__ = ["ClusterLost", "DiskFull", "StageTasks", "Stop", "Stopped", "UnitFailed"]
 
-# Long enough that a task's overhead (about a millisecond) is nothing, short enough that a lost worker costs
-# little.
+# Long enough that the overhead of a task (about a millisecond) is negligible, short enough that a lost worker loses
+# little work.
 TASK_SECONDS = 3.0
-# While a worker does one task the next one waits beside it, so that it never idles for a round trip.
+# While a thread works on one task, the next is already at its worker, so that no thread waits for a round trip.
 TASKS_PER_THREAD = 2
 
 
 class Stopped(RuntimeError):
-    """The run was told to stop. What is done stays done."""
+    """The run was asked to stop. Finished work is kept."""
 
 
 class ClusterLost(RuntimeError):
-    """The scheduler went away. What is done stays done."""
+    """The connection to the scheduler is lost. Finished work is kept."""
 
 
 class DiskFull(RuntimeError):
-    """There is no room for a result. What is done stays done."""
+    """The disk is full. Finished work is kept."""
 
 
 class UnitFailed(RuntimeError):
-    """A unit of work raised, or lost its worker too often."""
+    """A unit of work raised an error, or lost its worker too often."""
 
 
 class Stop:
-    """A request to end the run, with its reason, that any thread can make."""
+    """A request to stop the run, with a reason. Any thread can make it."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
         self._wake: Callable[[], None] = lambda: None
 
     def request(self, reason: str) -> None:
-        """Ask for the end of the run."""
+        """Ask the run to stop."""
         self._reason = self._reason or reason
         self._wake()
 
     def raise_if_requested(self) -> None:
-        """Raise `Stopped` if the run was asked to end."""
+        """Raise `Stopped` if the run was asked to stop."""
         if self._reason is not None:
             raise Stopped(self._reason)
 
     @contextlib.contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Call ``wake`` at a request: the thread that has to hear of it is waiting for tasks."""
+        """Call ``wake`` on a request, because the driving thread is waiting for tasks."""
         self._wake = wake
         try:
             yield
@@ -70,7 +70,7 @@ class Stop:
 
 
 class _Pace:
-    """How many units make a task, from what units were seen to cost."""
+    """Chooses the number of units per task from the measured time per unit."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=64)
@@ -79,7 +79,7 @@ class _Pace:
         self._seconds.extend(receipt.seconds for receipt in receipts if receipt.computed)
 
     def units_per_task(self, pending: int, threads: int) -> int:
-        """One until something is known; then about TASK_SECONDS' worth, with tasks left for every thread."""
+        """One until a time is measured; then about TASK_SECONDS of work, with enough tasks for every thread."""
         if not self._seconds:
             return 1
         affordable = TASK_SECONDS / max(statistics.median(self._seconds), 1e-6)
@@ -88,23 +88,22 @@ class _Pace:
 
 
 class StageTasks:
-    """Runs units of one stage on a cluster; iterating yields their receipts as they come.
+    """Runs units of one stage on a cluster; iterating yields their receipts as they arrive.
 
-    Only a few tasks for each thread are under way at any time: 499,500 edges are some thousand tiles, and the
-    scheduler never hears of more than a wave of them.
+    The scheduler only ever holds a few tasks per thread, although 499,500 edges are a few thousand tiles.
 
     Parameters
     ----------
     client, directory, stage
-        Where, and what.
+        The cluster, the run directory and the name of the stage.
     units
-        Numbers of the units, in the order in which they should be begun, and their keys.
+        Keys of the units by number, in the order in which to start them.
     retries
-        How often a unit may lose its worker, beyond what Dask allows it, before the run gives up.
+        How often a unit may lose its worker, beyond the retries of Dask, before the run fails.
     stop
-        Heard between two receipts.
+        Checked between two receipts.
     note
-        Told what a person should know.
+        Called with messages for the user.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class StageTasks:
                 yield from self._receipts()
         except (CommClosedError, CancelledError, TimeoutError) as error:
             self._stop.raise_if_requested()
-            raise ClusterLost(f"the connection to the Dask scheduler was lost ({error!r})") from error
+            raise ClusterLost(f"Lost the connection to the Dask scheduler: {error!r}.") from error
         finally:
             self._cancel()
 
@@ -148,13 +147,12 @@ class StageTasks:
     def _launch(self, finished: as_completed) -> None:
         threads = sum(self._client.nthreads().values())
         if not threads:
-            self._note("The cluster has no workers: waiting for some to come.")
+            self._note("The cluster has no workers yet; waiting.")
         threads = max(1, threads)
         while self._pending and len(self._under_way) < TASKS_PER_THREAD * threads:
             size = self._pace.units_per_task(len(self._pending), threads)
             batch = tuple(self._pending.popleft() for _ in range(size))
-            # A key of its own for every submission: Dask would answer a known key with the old, failed,
-            # result.
+            # Every submission has its own key: for a known key, Dask would return the old, failed result.
             name = f"{self._task.stage}-{batch[0]}-{uuid.uuid4().hex[:8]}"
             task = self._task._replace(units={unit: self._keys[unit] for unit in batch})
             future = self._client.submit(run_task, task, key=name)
@@ -162,14 +160,17 @@ class StageTasks:
             finished.add(future)
 
     def _outcome(self, future: Future[list[Receipt]], batch: tuple[int, ...]) -> list[Receipt]:
-        """The receipts of a task; none, and its units pending again, where it lost its workers."""
+        """The receipts of a task. If it lost its workers, there are none and its units are pending again."""
         try:
             receipts = future.result()
         except KilledWorker as error:
             self._losses.update(batch)
             if self._losses[batch[0]] > self._retries:
                 raise UnitFailed(
-                    self._complaint(batch, f"lost its worker again and again: {error}")
+                    self._error_text(
+                        batch,
+                        f"lost its worker too often: {error}. Give the workers more memory, or raise cluster.retries",
+                    )
                 ) from error
             self._pending.extendleft(reversed(batch))
             return []
@@ -177,17 +178,19 @@ class StageTasks:
             raise
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise DiskFull(self._complaint(batch, f"could not be written: {error}")) from error
-            raise UnitFailed(self._complaint(batch, repr(error))) from error
+                raise DiskFull(
+                    self._error_text(batch, f"could not be written: {error}. Free some disk space")
+                ) from error
+            raise UnitFailed(self._error_text(batch, f"failed: {error!r}")) from error
         except Exception as error:
-            raise UnitFailed(self._complaint(batch, repr(error))) from error
+            raise UnitFailed(self._error_text(batch, f"failed: {error!r}")) from error
         return receipts
 
-    def _complaint(self, batch: tuple[int, ...], what: str) -> str:
+    def _error_text(self, batch: tuple[int, ...], problem: str) -> str:
         units = f"unit {batch[0]}" if len(batch) == 1 else f"one of the units {batch[0]} to {batch[-1]}"
-        return f"{self._task.stage}: {units} {what}"
+        return f"{self._task.stage}: {units} {problem}."
 
     def _cancel(self) -> None:
-        # The scheduler may be what went away.
+        # The scheduler may be gone.
         with contextlib.suppress(CommClosedError, CancelledError, TimeoutError, RuntimeError):
             self._client.cancel(list(self._under_way), force=True)

@@ -1,8 +1,8 @@
-"""The stages of a run, each described once: its name, where it runs, what its key depends on, what it does.
+"""The stages of a run. Each is defined once: its name, where it runs, the keys of its units, and their work.
 
-A stage is a number of units of work. Each unit has a key, the digest of everything that its result depends on, the keys
-of the units it reads among them. So a change is felt exactly where it matters: other couplings leave the machines
-alone, other test samples do too, and a tile of machines knows of no edges but its own.
+A stage consists of units of work. The key of a unit is the digest of everything that its result depends on, including
+the keys of the units that it reads. So a change recomputes only the units that depend on it: new couplings or test
+samples leave the machines alone, and a tile of machines depends on no edges but its own.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Stage:
     Attributes
     ----------
     name
-        Also the name of its folder in the ledger.
+        Name of the stage, and of its folder in the ledger.
     where
-        "driver": by the driver itself, because the data are in its memory or the work is one small piece. "cluster": as
-        tasks. "in turn": as tasks, each beginning when the one before has ended.
+        "driver": in the driver, which has the data in memory, or because the work is small. "cluster": as tasks.
+        "in turn": as tasks, one after the other.
     keys
-        ``keys(plan, earlier)`` are the keys of its units, from those of earlier stages.
+        ``keys(plan, earlier)`` returns the keys of its units, given those of earlier stages.
     work
-        ``work(directory, plan, unit, data)`` does a unit and returns the files it wrote. It can run anywhere, in any
-        order within its stage, twice, and twice at once: it writes the same bytes. ``data`` are the features, where
-        the stage needs them from the driver, else None.
+        ``work(directory, plan, unit, data)`` does a unit and returns the files that it wrote. Units may run
+        on any host, in any order within their stage, and several times, even at once: they write the same bytes.
+        ``data`` are the features if the stage needs them, else None.
     needs_data
-        Whether its work needs them.
+        Whether the work needs the features from the driver.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Stage:
 
 
 def unit_keys(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """The keys of all units of all stages."""
+    """The keys of all units, by stage."""
     keys: dict[str, tuple[str, ...]] = {}
     for stage in STAGES:
         keys[stage.name] = stage.keys(plan, keys)
@@ -69,7 +69,7 @@ def unit_keys(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def stage_named(name: str) -> Stage:
-    """The stage of a name."""
+    """The stage with this name."""
     return next(stage for stage in STAGES if stage.name == name)
 
 
@@ -110,7 +110,7 @@ def _store_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None
     return store_draws(plan.run(directory), _present(data))
 
 
-# Whitening: the centre, and every whitening that may be chosen. Its covariance leaves out the drawn samples.
+# Whitening: the centre, and all candidate whitenings. The covariance is computed without the drawn samples.
 
 
 def _whitening_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _store_whitenings(directory: Path, plan: Plan, unit: int, data: FeatureSet |
     return store_whitenings(plan.run(directory), _present(data))
 
 
-# Candidates: each is trained and judged on the probe graph. No units where there is nothing to choose.
+# Candidates: values of C and whitening, each trained and scored on the probe graph. No units if there is no choice.
 
 
 def _candidates_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
@@ -142,14 +142,14 @@ def _judge_candidate(directory: Path, plan: Plan, unit: int, data: FeatureSet | 
 
 
 def _machine_facts(plan: Plan, earlier: Keys) -> list[object]:
-    """Everything that the machines of any edge depend on, but for the choice among candidates."""
+    """Everything that all machines depend on, except the choice among candidates."""
     m = plan.config.model
     trained = [m.folds, m.fit_on, m.calibration, m.thresholds, m.tol, m.random_state]
     return [earlier["whitening"][0], trained, plan.class_weights]
 
 
 def _machine_key(plan: Plan, earlier: Keys) -> str:
-    """The digest of everything that the machines of any edge depend on."""
+    """The digest of everything that all machines depend on."""
     chosen = earlier["candidates"] or list(plan.candidates[0])
     return digest_of([*_machine_facts(plan, earlier), chosen, plan.shape.edges_per_tile])
 
@@ -174,13 +174,13 @@ def _apply_to_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | N
     return apply_tile_to_draws(plan.run(directory), plan.tiles[unit])
 
 
-# Growth: one judgement per wave, each of which knows the ones before and the edges of its own wave.
+# Growth: one unit per wave, which scores the model. It depends on the waves before it and on its own edges.
 
 
 def _growth_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     if plan.config.growth is None:
         return ()
-    # A judgement does not depend on how the edges are cut into tiles, of which a later wave may change the last.
+    # The key does not depend on the tiles, because a later wave may extend the last one.
     keys, begin = [digest_of([_machine_key(plan, earlier), earlier["draws"]])], 0
     for wave, end in enumerate(plan.waves):
         edges = plan.shape.edges[begin:end].tolist()
@@ -202,7 +202,7 @@ def _judge_wave(directory: Path, plan: Plan, unit: int, data: FeatureSet | None)
     )
 
 
-# Calibration: of the coupled model, for each coupling.
+# Calibration: of the coupled model, one unit per coupling.
 
 
 def _calibration_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def _calibrate(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) 
     return calibrate_coupling(plan.run(directory), unit)
 
 
-# Model: the description by which an estimator reads the model of the run.
+# Model: model.json, from which an estimator reads the model of the run.
 
 
 def _model_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How far a run is, read from its directory alone."""
+"""The status of a run, read from its directory alone."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["RunStatus", "run_status"]
 
 
 class RunStatus(NamedTuple):
-    """State of a run: ``submitted``, ``running``, ``finished``, or ``unfinished`` and to be resumed.
+    """Status of a run: ``submitted``, ``running``, ``finished`` or ``unfinished``, which can be resumed.
 
-    ``stages`` counts units done and units in all; ``waves`` tells how good a run that grows was after each;
-    ``damaged`` is empty unless files were verified.
+    ``stages`` has the finished units and all units per stage, ``waves`` the score after each wave of a growing run.
+    ``damaged`` is empty unless the files were verified.
     """
 
     directory: str
@@ -33,7 +33,7 @@ class RunStatus(NamedTuple):
 
 
 def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
-    """Read the ledger, and with ``verify`` compare every file of the run with what it should be."""
+    """Read the ledger; with ``verify``, also compare every file of the run with its checksum."""
     plan, ledger = Plan.read(directory), Ledger(directory)
     stages: dict[str, tuple[int, int]] = {}
     damaged: list[str] = []
@@ -50,14 +50,14 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
     driver, alive = newest_driver(directory)
     finished = not damaged and all(done == total for done, total in stages.values())
     if plan.config.growth is not None and driver is not None:
-        # All that is planned may be done before a driver has planned the next wave.
+        # All planned units may be finished while the driver has yet to plan the next wave.
         finished = finished and driver.outcome == "finished"
     return RunStatus(
         directory=str(directory),
         state=_state(driver, alive, finished),
         stages=stages,
         waves=[judgement(wave) for wave in judged_waves(directory, plan)],
-        driver=_told(driver, alive),
+        driver=_driver_text(driver, alive),
         damaged=damaged,
     )
 
@@ -70,10 +70,11 @@ def _state(driver: Driver | None, alive: bool, finished: bool) -> str:
     return "submitted" if driver is not None and driver.outcome == SUBMITTED else "unfinished"
 
 
-def _told(driver: Driver | None, alive: bool) -> str | None:
+def _driver_text(driver: Driver | None, alive: bool) -> str | None:
     if driver is None:
         return None
-    return f"{driver}: {driver.outcome or ('at work' if alive else 'died')}"
+    outcome = driver.outcome or ("at work" if alive else "died")
+    return f"{driver}: {outcome.splitlines()[0]}"
 
 
 def _damaged_metadata(directory: Path, plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""Warnings of a task, written into the log of its run: a worker has no terminal, or one that shows a progress bar."""
+"""Write the warnings of a task to the log of its run: workers have no terminal, or share one with a progress bar."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _shown_before: Callable[..., Any] = warnings.showwarning
 
 @contextlib.contextmanager
 def warnings_written(write: Write) -> Iterator[None]:
-    """Give the warnings of this thread to ``write``, those of other threads to whoever showed them before.
+    """Pass the warnings of this thread to ``write``. Those of other threads are shown as before.
 
-    `warnings.catch_warnings` would not do: it is one for all threads, which leave it in any order.
+    `warnings.catch_warnings` does not work here: it is shared by all threads, which leave it in any order.
     """
     _begin()
     _of_thread.write = write

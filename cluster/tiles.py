@@ -1,9 +1,8 @@
-"""Tiles of edges and slabs of samples: how the work of a run is cut.
+"""Tiles of edges and slabs of samples: how the work of a run is divided.
 
-A tile is a task's worth of edges and one row of chunks in every array with an edge axis; a slab is a task's
-worth of samples, one chunk along the sample axis. Both follow from the data and the configuration alone,
-never from the number of workers or from a clock, so that two runs of one configuration are cut alike and hold
-the same bytes.
+A tile is a set of edges, and one row of chunks in every array with an edge axis. A slab is a range of samples, one
+chunk along the sample axis. Both depend only on the data and the configuration, never on the number of workers or on
+timing, so two runs of one configuration have the same chunks and the same bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["default_edges_per_tile", "default_samples_per_slab", "order_by_blocks"]
 
-# A pair of 400 rows and 512 features in 4 folds took 6 ms on one core. A tile aims at half a second by this
-# measure; what pairs are seen to cost decides how many tiles make a task (see schedule.py).
+# A pair with 400 rows, 512 features and 4 folds took 6 ms on one core. A tile is about half a second of work by this
+# estimate. The number of tiles per task is chosen from measured times (see schedule.py).
 _SECONDS_PER_FLOAT = 6e-3 / (400 * 512 * 4)
 _TILE_SECONDS = 0.5
 _LARGEST_TILE = 256
@@ -27,8 +26,8 @@ _SMALLEST_SLAB, _LARGEST_SLAB = 16, 512
 def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np.int64]:
     """Sort edges by pairs of class blocks, so that the edges of a tile share few classes.
 
-    With blocks of b classes, b x b edges touch 2 b classes: a tile loads 2 / b class matrices an edge, where
-    edges in lexicographic order load one each.
+    With blocks of b classes, b x b edges touch 2 b classes, so a tile loads 2 / b class matrices per edge. In
+    lexicographic order it would load one per edge.
 
     Examples
     --------
@@ -41,10 +40,10 @@ def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np
 
 
 def default_edges_per_tile(rows_per_pair: float, features: int, folds: int, growing: bool = False) -> int:
-    """How many edges take about half a second: a power of two, at most 256.
+    """The number of edges that train in about half a second: a power of two, at most 256.
 
-    Half of that where a run grows: a wave has few edges, and workers share it by the tile. (Less than half costs
-    more than it gains: fifty classes on two workers took 7.6 s by tiles of 64, 8.0 s by 32 and 12.0 s by 12.)
+    A growing run uses half of that, because a wave has few edges and workers share it tile by tile. Smaller tiles are
+    slower: fifty classes on two workers took 7.6 s with tiles of 64 edges, 8.0 s with 32 and 12.0 s with 12.
     """
     seconds = _SECONDS_PER_FLOAT * rows_per_pair * features * folds
     tile = min(_LARGEST_TILE, _power_of_two(_TILE_SECONDS / seconds))
@@ -52,7 +51,7 @@ def default_edges_per_tile(rows_per_pair: float, features: int, folds: int, grow
 
 
 def default_samples_per_slab(classes: int) -> int:
-    """How many samples fill about 16 MiB of the (class, class, sample) tensor: a power of two from 16 to 512.
+    """The number of samples in about 16 MiB of the (class, class, sample) tensor: a power of two from 16 to 512.
 
     Below 16 samples the kernels' vector lanes would be empty, so a thousand classes take 64 MB.
     """

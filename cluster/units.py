@@ -1,4 +1,4 @@
-"""What a worker does with a task: some units of one stage, each entered into the ledger when it is done."""
+"""The tasks of workers: some units of one stage, each recorded in the ledger when it is finished."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from threadpoolctl import threadpool_limits
-
 import pairloom
 from pairloom.cluster.ledger import Entry, Ledger
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.stages import stage_named
 from pairloom.cluster.task_warnings import warnings_written
+from pairloom.pipeline.blas import one_blas_thread
 
 __all__ = ["Receipt", "StaleTask", "Task", "VersionMismatch", "log_line", "run_task", "run_unit"]
 
 
 class Task(NamedTuple):
-    """Some units of one stage of the run in ``directory``, each with its key in the driver's plan.
+    """Some units of one stage of the run in ``directory``, with their keys in the plan of the driver.
 
-    ``version`` is the driver's.
+    ``version`` is the driver's version of pairloom.
     """
 
     directory: str
@@ -35,7 +34,7 @@ class Task(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What a worker sends back for a unit: a few words, never an array."""
+    """The answer of a worker for one unit. It never contains an array."""
 
     stage: str
     unit: int
@@ -44,42 +43,42 @@ class Receipt(NamedTuple):
 
 
 class StaleTask(RuntimeError):
-    """A task of a driver whose plan is no longer the plan of the run directory."""
+    """The driver of a task had another plan than the run directory has now."""
 
 
 class VersionMismatch(RuntimeError):
-    """A worker that has another version of pairloom than the driver."""
+    """A worker has another version of pairloom than the driver."""
 
 
 def run_task(task: Task) -> list[Receipt]:
-    """Do the units of a task that are not done yet."""
+    """Do the unfinished units of a task."""
     if task.version != pairloom.__version__:
         raise VersionMismatch(
-            f"the driver has pairloom {task.version}, the worker on {_here()} has {pairloom.__version__}"
+            f"Workers must have the driver's version of pairloom, {task.version}, got {pairloom.__version__} on "
+            f"{_here()}. Install the same version on both."
         )
     return [_run_wanted(task, unit, key) for unit, key in task.units.items()]
 
 
 def _run_wanted(task: Task, unit: int, key: str) -> Receipt:
-    """Do a unit of a task, unless its driver is gone and the run directory has been given another plan."""
+    """Do a unit of a task. Raise if its driver is gone and the run directory has another plan."""
     directory = Path(task.directory)
     plan = _plan(directory)
     if plan.keys[task.stage][unit : unit + 1] != (key,):
-        raise StaleTask(f"{directory}: a task of an older plan was dropped")
+        raise StaleTask(f"{directory}: dropped a task of an older plan.")
     stage = stage_named(task.stage)
     return run_unit(directory, task.stage, unit, key, lambda: stage.work(directory, plan, unit, None))
 
 
 def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[], list[Path]]) -> Receipt:
-    """Do one unit, unless the ledger has it, and enter it. The entry is the last thing that is written."""
+    """Do one unit and record it, unless it is in the ledger. The entry is written last."""
     ledger = Ledger(directory)
     done = ledger.read(stage, unit)
     if done is not None and done.key == key:
         return Receipt(stage, unit, done.seconds, computed=False)
-    _one_blas_thread()
     log_line(directory, f"begin {stage} {unit}")
     started = time.perf_counter()
-    with warnings_written(functools.partial(log_line, directory)):
+    with one_blas_thread(), warnings_written(functools.partial(log_line, directory)):
         files = ledger.seal_files(work())
     seconds = time.perf_counter() - started
     ledger.record(Entry(stage, unit, key, files, seconds, _here()))
@@ -87,14 +86,14 @@ def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[]
 
 
 def log_line(directory: Path, line: str) -> None:
-    """Add a line to the log of the run. One write in append mode: lines of several processes do not mix."""
+    """Add a line to the log of the run, in a single append, so that lines of several processes do not mix."""
     stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     with (directory / "log.txt").open("ab", buffering=0) as log:
         log.write(f"{stamp} {_here()} {line}\n".encode())
 
 
 def _plan(directory: Path) -> Plan:
-    """The plan, read again only when the file is another one."""
+    """The plan, read again only if the file has changed."""
     status = (directory / "run.json").stat()
     return _plan_of(directory, status.st_mtime_ns, status.st_ino)
 
@@ -102,16 +101,6 @@ def _plan(directory: Path) -> Plan:
 @functools.lru_cache(maxsize=4)
 def _plan_of(directory: Path, modified: int, inode: int) -> Plan:
     return Plan.read(directory)
-
-
-@functools.cache
-def _one_blas_thread() -> threadpool_limits:
-    """Give BLAS one thread, for the rest of this process: tasks are what runs in parallel.
-
-    The number of threads decides how a product is split and so the last bits of a sum. It is never set back,
-    as another task may be in the middle of one.
-    """
-    return threadpool_limits(1)
 
 
 def _here() -> str:

@@ -21,6 +21,7 @@ from pairloom.pipeline.completion.complete import Completion, complete_slab
 from pairloom.pipeline.completion.slab import slab_width
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.wlw2_kernels import CLIP
+from pairloom.pipeline.pieces import pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Classes: TypeAlias = NDArray[np.integer]
@@ -68,8 +69,7 @@ def gradient_of_log_probability(
     share = np.full(n_samples, 1 / n_samples) if weight is None else weight / np.sum(weight)
     mean = 0.0
     width = min(slab_width(n, memory_limit), n_samples)
-    for low in range(0, n_samples, width):
-        samples = slice(low, min(low + width, n_samples))
+    for samples in pieces(n_samples, width):
         part = np.ascontiguousarray(edge_logits[:, samples])
         tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         p = couple(tensor, method).astype(np.float64)

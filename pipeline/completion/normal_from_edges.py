@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.completion_kernels import mean_operator
 from pairloom.pipeline.coupling.normal import normalise, softmax
+from pairloom.pipeline.pieces import pieces
 
 #: Samples at a time: the potentials of 1000 classes then take 8 MB.
 _SAMPLES = 2048
@@ -28,8 +29,7 @@ def normal_from_edges(edge_logits: NDArray[np.float32], completion: Completion) 
     hubs = hub_classes(completion)
     apply = _operator_potentials(completion) if hubs is None else _bipartite_potentials(completion, hubs)
     p = np.empty((edge_logits.shape[1], completion.n_classes), np.float32)
-    for low in range(0, len(p), _SAMPLES):
-        samples = slice(low, low + _SAMPLES)
+    for samples in pieces(len(p), _SAMPLES):
         p[samples] = softmax(apply(edge_logits[:, samples]).T)
     normalise(p)
     return p

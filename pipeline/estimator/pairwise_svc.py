@@ -19,13 +19,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
 from pairloom.graphs.labels import quoted
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.coupling.priors import prior_odds
+from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.estimator.parameters import check_one_of, check_parameters, seed_of
 from pairloom.pipeline.features.class_distances import kernel_mean_distances, mean_distances
 from pairloom.pipeline.growth.budget import GrowthBudget
@@ -38,7 +38,8 @@ from pairloom.pipeline.machines.estimator_model import (
 from pairloom.pipeline.machines.folds import check_folds
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
-from pairloom.pipeline.machines.whitening import Shrinkage, centre_of, centred
+from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
+from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import Candidate, candidate_Cs, linear_candidates
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_table import ClassTable, checksum
@@ -250,9 +251,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
             )
         check_folds(self.folds, np.bincount(classes), labels, "PairwiseSVC: folds")
-        with threadpool_limits(1):
+        with one_blas_thread():
             fitted = self._fit_samples(samples, labels, classes)
-        self.model_, self.candidates_ = fitted.model, [one.row() for one in fitted.judged]
+        self.model_, self.candidates_ = (
+            fitted.model,
+            [one.row(fitted.model.normalisation) for one in fitted.judged],
+        )
         return self
 
     def _checked_samples(self, X: Any, y: Any, sample_weight: Any) -> _Samples:
@@ -299,15 +303,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _fit_samples(self, samples: _Samples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
         X, n = samples.X, len(labels)
-        centre = centre_of(X) if self._linear else np.empty(0)
-        training = TrainingSet(centred(X, centre) if self._linear else X, classes, n, samples.weight)
+        normalisation = Normalisation(np.empty(0), 0)
+        if self._linear:
+            normalisation = fit_normalisation(X, "PairwiseSVC: X")
+        training = TrainingSet(normalisation(X) if self._linear else X, classes, n, samples.weight)
         sums = [checksum(X[rows]) for rows in training.members] if self._linear else []
-        totals = training.totals()
-        table = ClassTable(labels, totals, np.arange(n), np.array(sums, np.int64))
+        table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
         if self.priors is not None:
-            prior_odds(self.priors, table.shares, "PairwiseSVC: priors")
+            check_priors(self.priors, n, "PairwiseSVC: priors")
         distances = functools.cache(lambda: self._distances(training))
-        settings = self._settings(training)
+        settings = self._settings(training, normalisation)
         return fit_model(
             training,
             table,
@@ -316,14 +321,14 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             functools.partial(self._train, training, settings),
             distances=distances,
             resources=self._resources(),
-            centre=centre,
+            normalisation=normalisation,
             weighted=samples.weighted,
             n_features=X.shape[1],
         )
 
-    def _settings(self, training: TrainingSet) -> ModelSettings:
+    def _settings(self, training: TrainingSet, normalisation: Normalisation) -> ModelSettings:
         return ModelSettings(
-            candidates=self._candidates(training),
+            candidates=self._candidates(training, normalisation),
             coupling=self.coupling,
             folds=int(self.folds),
             fit_on=self.fit_on,  # type: ignore[arg-type]  # check_parameters has seen it
@@ -335,10 +340,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             seed=seed_of(self.random_state),
         )
 
-    def _candidates(self, training: TrainingSet) -> tuple[Candidate, ...]:
+    def _candidates(self, training: TrainingSet, normalisation: Normalisation) -> tuple[Candidate, ...]:
         if self._linear:
-            spread = float(training.X.var(axis=0, dtype=np.float64).sum())
-            return linear_candidates(self.C, self.whiten, spread, "PairwiseSVC: X")
+            return linear_candidates(self.C, self.whiten, training.X, normalisation)
         # C is a parameter of the estimator itself, where there is one.
         Cs = candidate_Cs(self.C) if self.estimator is None else ["scale"]
         return tuple(Candidate(10.0 if isinstance(C, str) else float(C), "none") for C in Cs)
@@ -473,7 +477,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     @property
     def C_(self) -> float:
         """The C that the machines were trained with."""
-        return self.model_.settings.C
+        return self.model_.C
 
     @property
     def whiten_(self) -> Shrinkage:

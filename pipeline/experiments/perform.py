@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
-from threadpoolctl import threadpool_limits
 
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.experiments.experiment import (
     Experiment,
     Item,
@@ -103,7 +103,7 @@ def perform(
 
     began = time.perf_counter()
     # With more threads, the rounding of BLAS products would depend on the number of cores.
-    with threadpool_limits(1):
+    with one_blas_thread():
         times = repetitions or experiment.usual_repetitions(trained.n_classes)
         rows = experiment.measure(trained, times, seed, each)
     facts = {

@@ -17,9 +17,9 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.completion_kernels import scatter
 from pairloom.pipeline.completion.slab import couple_slab
@@ -122,7 +122,7 @@ def train_tensor(
     n = len(data.classes)
     rows = {c: data.X_train[data.y_train == c] for c in range(n)}
     edges = graphs.edge_array(graphs.complete(n))
-    with threadpool_limits(1):
+    with one_blas_thread():
         model = train_linear_model(
             rows, edges, settings, centring(data.X_train), os.cpu_count() or 1, progress
         )

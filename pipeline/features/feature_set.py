@@ -1,8 +1,8 @@
-"""Features and labels: where they come from, what is checked, and the fingerprint that recognises them.
+"""Load, check and fingerprint features and labels.
 
-A source is a ``.npz`` file, a zarr group or a folder of ``.npy`` files holding ``X_train, y_train, X_test,
-y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``; or the name of an embedded set.
-Labels may be of any type that sorts. Nothing pickled is read.
+A source is the name of an embedded set, or a ``.npz`` file, a zarr group or a folder of ``.npy`` files with
+``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``. Labels may be of
+any sortable type. Pickled arrays are not read.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _POOL = ("X", "y")
 
 
 class FeatureSet(NamedTuple):
-    """Training and test samples of one set.
+    """Training and test samples of one data set.
 
     Parameters
     ----------
     X_train, X_test : (n, D) float32 or float64 arrays
-        Features, finite, in float32 unless they came in a wider type.
+        Features, finite; float32 unless the source has a wider type.
     y_train, y_test : (n,) int64 arrays
-        Labels as indices into ``classes``. ``y_test`` is None where the test samples have no labels.
+        Labels as indices into ``classes``. ``y_test`` is None if the test samples have no labels.
     classes : tuple of str
-        Names, in the order of the labels.
+        Class names, in the order of the labels.
     fingerprints : dict
-        ``{"train": ..., "test": ...}``: equal if and only if that part holds the same numbers and names.
+        ``{"train": ..., "test": ...}``: equal if and only if that part has the same numbers and names.
     synthetic : bool
-        Whether the features are drawn rather than measured. A report says so.
+        Whether the features are generated rather than measured. Reports say so.
     """
 
     X_train: NDArray[np.floating]
@@ -63,7 +63,7 @@ class FeatureSet(NamedTuple):
 def load_features(
     source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
 ) -> FeatureSet:
-    """Load, check and fingerprint a set.
+    """Load, check and fingerprint a data set.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def load_features(
     test : str, optional
         Another such path, whose ``X_test, y_test`` (or ``X, y``) replace the test samples of ``source``.
     test_fraction : float
-        Share of every class that becomes test samples where ``source`` is one pool ``X, y``.
+        Share of every class to use as test samples, if ``source`` is one pool ``X, y``.
     seed : int
         Seed of that split.
 
@@ -85,11 +85,10 @@ def load_features(
     arrays = EMBEDDED[source]() if source in EMBEDDED else read_arrays(source)
     arrays = _split_pool(arrays, source, test_fraction, seed)
     if test is not None:
-        arrays = {**arrays, **_test_part(read_arrays(test), test)}
+        arrays = {**arrays, **_test_part(read_arrays(test, "data.test"), test)}
     data = _checked(arrays, source, test or source)
     if source == "imagenet50-synthetic":
-        # Drawn with a matrix product, whose last bits differ between processors: the recipe is its
-        # fingerprint.
+        # The fingerprint is the recipe: the features come from a matrix product, whose last bits differ between CPUs.
         recipe = f"{source} version {imagenet50.GENERATOR_VERSION}"
         prints = {"train": recipe, "test": recipe if test is None else data.fingerprints["test"]}
         data = data._replace(fingerprints=prints, synthetic=True)
@@ -97,26 +96,25 @@ def load_features(
 
 
 def load_samples(source: str, features: int) -> NDArray[np.floating]:
-    """Load samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns."""
-    arrays = read_arrays(source)
+    """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns."""
+    arrays = read_arrays(source, "--features")
     for name in ("X", "X_test"):
         if name in arrays:
             X = _feature_matrix(arrays[name], name, source)
             if X.shape[1] != features:
                 raise ValueError(
-                    f"{source}: {name} must have {features} features, as the model has, got {X.shape[1]}"
+                    f"{source}: {name} must have {features} features, as the model has, got {X.shape[1]}."
                 )
             return X
-    raise ValueError(f"{source}: must hold X (or X_test), got {_listed(arrays)}.")
+    raise ValueError(f"{source}: must contain X (or X_test), got {_listed(arrays)}.")
 
 
-def read_arrays(source: str) -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz`` file, a zarr group or a folder of ``.npy`` files."""
+def read_arrays(source: str, parameter: str = "data.features") -> dict[str, NDArray[Any]]:
+    """Read every array of a ``.npz`` file, a zarr group or a folder of ``.npy`` files. Errors name ``parameter``."""
     path = expand_data_folder(source)
     if not path.exists():
-        raise FileNotFoundError(
-            f"data.features: no such file or folder: {path} (embedded sets: {_listed(EMBEDDED)})"
-        )
+        sets = f" (embedded sets: {_listed(EMBEDDED)})" if parameter == "data.features" else ""
+        raise FileNotFoundError(f"{parameter}: no such file or folder: {path}{sets}.")
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
             return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
@@ -126,16 +124,18 @@ def read_arrays(source: str) -> dict[str, NDArray[Any]]:
     if path.is_dir():
         files = sorted(path.glob("*.npy"))
         return {f.stem: _unpickled(lambda name: np.load(path / f"{name}.npy"), f.stem, path) for f in files}
-    raise ValueError(f"data.features must be a .npz file, a zarr group or a folder of .npy files, got {path}")
+    raise ValueError(
+        f"{parameter} must be a .npz file, a zarr group or a folder of .npy files, got {path}."
+    )
 
 
 def expand_data_folder(source: str) -> Path:
-    """Put the folder that the environment names in the place of ``$PAIRLOOM_DATA``."""
+    """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable."""
     if f"${DATA_FOLDER}" not in source:
         return Path(source).expanduser()
     if not os.environ.get(DATA_FOLDER):
         name = source.replace(f"${DATA_FOLDER}", "").lstrip("/")
-        raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}")
+        raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}.")
     return Path(source.replace(f"${DATA_FOLDER}", os.environ[DATA_FOLDER]))
 
 
@@ -172,12 +172,12 @@ EMBEDDED: dict[str, Callable[[], dict[str, NDArray[Any]]]] = {
 def _split_pool(
     arrays: Mapping[str, NDArray[Any]], source: str, fraction: float, seed: int
 ) -> dict[str, NDArray[Any]]:
-    """``X, y`` become training and test samples, the same share of every class."""
+    """Split ``X, y`` into training and test samples, with the same share of every class."""
     if set(_SPLIT) <= set(arrays):
         return dict(arrays)
     if not set(_POOL) <= set(arrays):
         raise ValueError(
-            f"{source}: must hold {_listed(_SPLIT)} (and y_test), or X and y; got {_listed(arrays)}"
+            f"{source}: must hold {_listed(_SPLIT)} (and y_test), or X and y, got {_listed(arrays)}."
         )
     y = np.asarray(arrays["y"])
     testing = np.zeros(len(y), dtype=bool)
@@ -199,7 +199,7 @@ def _test_part(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDA
     for X, y in (("X_test", "y_test"), _POOL):
         if X in arrays:
             return {"X_test": arrays[X]} | ({"y_test": arrays[y]} if y in arrays else {})
-    raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}")
+    raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}.")
 
 
 def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) -> FeatureSet:
@@ -208,7 +208,7 @@ def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) 
     D = X_train.shape[1]
     if X_test.shape[1] != D:
         raise ValueError(
-            f"{test_source}: X_test must have {D} features as X_train has, got {X_test.shape[1]}"
+            f"{test_source}: X_test must have {D} features as X_train has, got {X_test.shape[1]}."
         )
     values, names = _label_values(arrays, source)
     y_train = _encoded(arrays["y_train"], values, "y_train", source, len(X_train))
@@ -223,22 +223,22 @@ def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) 
 def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.floating]:
     X = np.asarray(values)
     if X.ndim != 2 or X.shape[1] == 0:
-        raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {X.shape}")
+        raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {X.shape}.")
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"{source}: {name} must be real numbers, got dtype {X.dtype}")
-    # Rows are centred before they become float32: of features far from zero little else would be left.
+        raise ValueError(f"{source}: {name} must be real numbers, got dtype {X.dtype}.")
+    # Keep float64: rows are centred before they become float32, or features far from zero would lose their digits.
     X = np.ascontiguousarray(X, dtype=np.result_type(X.dtype, np.float32))
     finite = np.isfinite(X).all(axis=1)
     if not finite.all():
         first = int(np.flatnonzero(~finite)[0])
         raise ValueError(
-            f"{source}: {name} must be finite, got NaN or infinity in {(~finite).sum()} rows, first {first}"
+            f"{source}: {name} must be finite, got NaN or infinity in {(~finite).sum()} rows, first {first}."
         )
     return X
 
 
 def _labels(values: ArrayLike) -> NDArray[Any]:
-    """Labels as an array; text of every kind becomes ``str``."""
+    """Labels as an array; any kind of text becomes ``str``."""
     labels = np.asarray(values)
     if labels.dtype.kind == "S":
         return np.char.decode(labels, "utf-8")
@@ -246,17 +246,17 @@ def _labels(values: ArrayLike) -> NDArray[Any]:
 
 
 def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """The values that labels take, sorted or in the order of ``classes``, and the names of the classes."""
+    """The distinct labels, sorted or in the order of ``classes``, and the class names."""
     y = _labels(arrays["y_train"])
     if y.ndim != 1:
-        raise ValueError(f"{source}: y_train must be one label a sample, got shape {y.shape}")
+        raise ValueError(f"{source}: y_train must be one label per sample, got shape {y.shape}.")
     if "classes" not in arrays:
         values = np.unique(y)
         return values, tuple(str(value) for value in values)
     names = tuple(str(name) for name in _labels(arrays["classes"]))
     if len(set(names)) != len(names):
         raise ValueError(
-            f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once"
+            f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once."
         )
     values = np.arange(len(names)) if y.dtype.kind in "iu" else np.asarray(names)
     return values, names
@@ -266,7 +266,7 @@ def _encoded(labels: ArrayLike, values: NDArray[Any], name: str, source: str, ro
     y = _labels(labels)
     if y.shape != (rows,):
         raise ValueError(
-            f"{source}: {name} must be one label for each of {rows} samples, got shape {y.shape}"
+            f"{source}: {name} must be one label for each of {rows} samples, got shape {y.shape}."
         )
     if values.dtype.kind == "U":
         y = y.astype(str)
@@ -277,17 +277,17 @@ def _encoded(labels: ArrayLike, values: NDArray[Any], name: str, source: str, ro
     if strange.any():
         raise ValueError(
             f"{source}: {name} must be labels of the {len(values)} classes, "
-            f"got {_listed(np.unique(y[strange]).tolist())} in {int(strange.sum())} samples"
+            f"got {_listed(np.unique(y[strange]).tolist())} in {int(strange.sum())} samples."
         )
     return codes.astype(np.int64)
 
 
 def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], source: str) -> None:
     if len(names) < 2:
-        raise ValueError(f"{source}: needs two classes or more, got {_listed(names)}")
+        raise ValueError(f"{source}: y_train must have two classes or more, got {_listed(names)}.")
     empty = [names[c] for c in np.flatnonzero(np.bincount(y, minlength=len(names)) == 0)]
     if empty:
-        raise ValueError(f"{source}: every class must have training samples, {_listed(empty)} have none")
+        raise ValueError(f"{source}: every class must have training samples, {_listed(empty)} have none.")
 
 
 def _fingerprint(X: NDArray[np.floating], y: NDArray[np.int64] | None, names: tuple[str, ...]) -> str:

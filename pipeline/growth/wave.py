@@ -23,6 +23,7 @@ from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
 from pairloom.pipeline.completion.slab import couple_slab, slab_width
+from pairloom.pipeline.pieces import pieces
 
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
 
@@ -153,12 +154,10 @@ def _own_logits(
     """(R, N) logits of each sample's own class against every other, completed a slab at a time."""
     n, n_samples = completion.n_classes, len(y)
     own = np.empty((n_samples, n), np.float32)
-    width = slab_width(n)
-    for low in range(0, n_samples, width):
-        part = np.ascontiguousarray(edge_logits[:, low : low + width])
+    for samples in pieces(n_samples, slab_width(n)):
+        part = np.ascontiguousarray(edge_logits[:, samples])
         slab = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
-        samples = np.arange(part.shape[1])
-        own[low : low + width] = slab[y[low : low + width], :, samples]
+        own[samples] = slab[y[samples], :, np.arange(part.shape[1])]
     return own
 
 

@@ -7,8 +7,9 @@ from pairloom.pipeline.machines.estimator_model import EstimatorModel, train_est
 from pairloom.pipeline.machines.linear_machines import Machines, train_edges
 from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model, train_machines
 from pairloom.pipeline.machines.logits import AffineLogits, collapse
+from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import Whitening, centre_of, centred, fit_whitening
+from pairloom.pipeline.machines.whitening import Whitening, fit_whitening
 
 __all__ = [
     "AffineLogits",
@@ -16,10 +17,10 @@ __all__ = [
     "LinearModel",
     "MachineSettings",
     "Machines",
+    "Normalisation",
     "Whitening",
-    "centre_of",
-    "centred",
     "collapse",
+    "fit_normalisation",
     "fit_whitening",
     "train_edges",
     "train_estimator_model",

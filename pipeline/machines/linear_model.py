@@ -38,7 +38,7 @@ class LinearModel(NamedTuple):
     whitening: Whitening
 
     def logits(self, shares: NDArray[np.float64], X: NDArray[np.floating]) -> NDArray[np.float32]:
-        """(E, R) logits of centred samples with these shares of each edge's machines."""
+        """(E, R) logits of normalised samples with these shares of each edge's machines."""
         return collapse(self.machines, shares, self.whitening)(X)
 
 
@@ -62,7 +62,7 @@ def train_in_threads(
 def whitened_rows(
     rows: Mapping[int, NDArray[np.floating]], whitening: Whitening
 ) -> dict[int, NDArray[np.float32]]:
-    """Mapping of class -> its rows as machines are given them, from centred rows (n_c, D)."""
+    """Mapping of class -> its rows as machines are given them, from normalised rows (n_c, D)."""
     return {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
 
 
@@ -90,6 +90,6 @@ def train_linear_model(
     advance: Advance | None = None,
     **of_classes: Any,
 ) -> LinearModel:
-    """Train all edges on rows of classes, a mapping of class -> (n_c, D) centred rows."""
+    """Train all edges on rows of classes, a mapping of class -> (n_c, D) normalised rows."""
     whitened = whitened_rows(rows, whitening)
     return LinearModel(train_machines(whitened, edges, settings, n_threads, advance, **of_classes), whitening)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,13 +9,10 @@ from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.machines.folds import FIT_ON, FitOn, FoldScheme, fold_scheme
 from pairloom.pipeline.machines.svm import MAX_ITERATIONS
 
-__all__ = ["CALIBRATIONS", "Calibration", "MachineSettings", "resolved_C", "scaled_C"]
+__all__ = ["CALIBRATIONS", "Calibration", "MachineSettings", "scaled_C"]
 
 Calibration = Literal["platt"]
 CALIBRATIONS: tuple[str, ...] = get_args(Calibration)
-
-#: Root of the features' total variance beyond which products of float32 rows overflow, or below which they vanish.
-LEAST_SPREAD, MOST_SPREAD = 1e-15, 1e15
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class MachineSettings:
     Attributes
     ----------
     C : float
-        The penalty of an error, in the space the machines see.
+        The penalty of an error, on features as the machines see them: see `normalisation.Normalisation.inner_C`.
     folds : int
     fit_on : {"rest", "fold", "all"}
         See `folds.fold_scheme`.
@@ -72,13 +68,3 @@ class MachineSettings:
 def scaled_C(spread: float) -> float:
     """The C that C = "scale" stands for: 10 / mean squared norm of the centred features, their total variance."""
     return 10.0 / spread if spread > 0 else 1.0
-
-
-def resolved_C(C: float | Literal["scale"], spread: float, owner: str) -> float:
-    """C as a number, for features whose variances add up to ``spread``; raise where float32 cannot hold them."""
-    if spread > 0 and not LEAST_SPREAD < math.sqrt(spread) < MOST_SPREAD:
-        raise ValueError(
-            f"{owner} must have a standard deviation between {LEAST_SPREAD:g} and {MOST_SPREAD:g}"
-            f" (root of the sum of its columns' variances), got {math.sqrt(spread):g}: scale the features."
-        )
-    return scaled_C(spread) if isinstance(C, str) else float(C)

@@ -1,4 +1,4 @@
-"""Centring and whitening: the space that the machines see, shaped by the covariance that all classes share."""
+"""Whitening: the space that the machines see, shaped by the covariance that all classes share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ __all__ = [
     "Shrinkage",
     "Whitening",
     "WithinClasses",
-    "centre_of",
-    "centred",
     "centring",
     "fit_whitening",
     "is_whitened",
@@ -28,19 +26,6 @@ Shrinkage = float | Literal["none"]
 def is_whitened(shrinkage: Shrinkage) -> bool:
     """Whether a shrinkage asks for whitening at all."""
     return shrinkage != "none"
-
-
-def centre_of(X: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The mean of the training rows."""
-    return np.asarray(X.mean(axis=0, dtype=np.float64))
-
-
-def centred(X: NDArray[np.floating], centre: NDArray[np.float64]) -> NDArray[Any]:
-    """Rows less the centre of the training rows, in the precision that they came in.
-
-    The machines are float32. Of features far from zero, such as years, they would see little else than the mean.
-    """
-    return np.asarray(X - centre.astype(np.float32 if X.dtype == np.float32 else np.float64))
 
 
 class Whitening(NamedTuple):

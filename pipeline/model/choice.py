@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.machines.settings import resolved_C
+from pairloom.pipeline.machines.normalisation import Normalisation, total_variance
+from pairloom.pipeline.machines.settings import scaled_C
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 
 __all__ = [
@@ -30,7 +31,7 @@ PROBE_SAMPLES = 1000
 
 
 class Candidate(NamedTuple):
-    """Settings that may be chosen: the C of the machines, and the whitening of their features."""
+    """Settings that may be chosen: the C of machines on normalised features, and the whitening of these."""
 
     C: float
     whiten: Shrinkage
@@ -43,9 +44,10 @@ class JudgedCandidate(NamedTuple):
     log_loss: float
     losses: NDArray[np.float64]
 
-    def row(self) -> dict[str, Any]:
-        """The row of a table of candidates."""
-        return {**self.candidate._asdict(), "log_loss": self.log_loss}
+    def row(self, normalisation: Normalisation) -> dict[str, Any]:
+        """The row of a table of candidates, with C on features as they came."""
+        C, whiten = self.candidate
+        return {"C": normalisation.outer_C(C), "whiten": whiten, "log_loss": self.log_loss}
 
 
 def candidate_Cs(C: Any) -> Sequence[Any]:
@@ -54,17 +56,18 @@ def candidate_Cs(C: Any) -> Sequence[Any]:
 
 
 def linear_candidates(
-    C: Any, whiten: Shrinkage | Literal["auto"], spread: float, owner: str
+    C: Any,
+    whiten: Shrinkage | Literal["auto"],
+    X: NDArray[np.floating],
+    normalisation: Normalisation,
 ) -> tuple[Candidate, ...]:
-    """The candidates that C (or a list) and whiten stand for, for features whose variances add up to ``spread``.
-
-    Examples
-    --------
-    >>> linear_candidates([0.5, "scale"], 0.8, 20.0, "X")
-    (Candidate(C=0.5, whiten=0.8), Candidate(C=0.5, whiten=0.8))
-    """
-    shrinkages = SHRINKAGES if whiten == "auto" else (whiten,)
-    return tuple(Candidate(resolved_C(c, spread, owner), t) for c in candidate_Cs(C) for t in shrinkages)
+    """The candidates that C (or a list) and whiten stand for, for machines on normalised rows X."""
+    shrinkages: tuple[Shrinkage, ...] = SHRINKAGES
+    if whiten != "auto":
+        shrinkages = ("none" if whiten == "none" else float(whiten),)
+    by_scale = scaled_C(total_variance(X))
+    Cs = [by_scale if isinstance(c, str) else normalisation.inner_C(float(c)) for c in candidate_Cs(C)]
+    return tuple(Candidate(c, t) for c in Cs for t in shrinkages)
 
 
 def probe_graph(graph: nx.Graph, distances: Callable[[], ArrayLike]) -> nx.Graph:

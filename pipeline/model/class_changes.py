@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
-from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
 from pairloom.graphs.labels import listed, quoted
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
-from pairloom.pipeline.machines.whitening import centred
 from pairloom.pipeline.model.class_table import ClassTable, checksum
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.pieces import thread_count
@@ -69,7 +68,7 @@ def add_class(
             f"{owner}: X_new must hold at least as many samples as there are folds ({model.settings.folds}),"
             f" got {len(new_rows)}."
         )
-    X_new = centred(new_rows, model.centre)
+    X_new = model.normalisation(new_rows)
     joined = _classes_to_join(model, rows, X_new, neighbours)
     table, place = model.classes.with_class(label, len(new_rows), checksum(new_rows))
     moved = np.arange(len(rows)) + (np.arange(len(rows)) >= place)
@@ -136,6 +135,8 @@ def retrain_pairs(
     for name, value in changes.items():
         if isinstance(value, str) or not 0 < value < np.inf:
             raise ValueError(f"{owner}: {name} must be a positive number, got {value!r}.")
+    if "C" in changes:
+        changes["C"] = model.normalisation.inner_C(float(changes["C"]))
     fresh = _train(model, rows, model.edges[chosen], model.classes, n_jobs, **changes)
     return replace(model, trained=LinearModel(linear.machines.replaced(chosen, fresh), linear.whitening))
 
@@ -170,7 +171,7 @@ def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> NDArray[np.
 
 
 def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, NDArray[np.floating]]:
-    """Mapping of class -> its centred rows of the samples that a model was fitted on."""
+    """Mapping of class -> its normalised rows of the samples that a model was fitted on."""
     if model.weighted:
         raise ValueError(f"{owner}: {model.weighted} is not stored with the model; refit without it.")
     X, y = samples_of(model, X, owner, "X"), np.asarray(y)
@@ -184,7 +185,7 @@ def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, N
             f"{owner}: X must hold the samples that every class of the model was fitted on, in the same order,"
             f" got others of {listed(other)}."
         )
-    return {c: centred(of_class, model.centre) for c, of_class in rows.items()}
+    return {c: model.normalisation(of_class) for c, of_class in rows.items()}
 
 
 def _edge_of(model: FittedModel, a: Any, b: Any, owner: str) -> int:
@@ -226,7 +227,7 @@ def _train(
     settings = replace(model.settings, **changes)  # type: ignore[arg-type]  # C and tol are floats
     touched = {c: rows[c] for c in np.unique(edges).tolist()}
     whitened = whitened_rows(touched, linear_model_of(model, "train").whitening)
-    with threadpool_limits(1):
+    with one_blas_thread():
         return train_machines(whitened, edges, settings, thread_count(n_jobs, "PairwiseSVC"), keys=table.keys)
 
 

@@ -15,6 +15,7 @@ from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.logits import AffineLogits, calibrated, collapse
+from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.class_table import ClassTable
@@ -37,7 +38,7 @@ class FittedModel:
     trained : LinearModel or EstimatorModel
         The machines, in the order of `edges`.
     settings : MachineSettings
-        How the machines were trained, C included.
+        How the machines were trained, C on normalised features included.
     whiten : float or "none"
         The shrinkage of the whitening they were trained under.
     coupling : str
@@ -45,8 +46,8 @@ class FittedModel:
     coupled : CoupledCalibration
     calibration_samples : int
         How many training samples, at most, calibrated it.
-    centre : (D,) float64
-        The mean of the training rows, which linear machines are given centred; empty for other machines.
+    normalisation : Normalisation
+        Of the features of linear machines; other machines are given features as they come.
     weighted : str
         The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
     n_features : int
@@ -60,9 +61,14 @@ class FittedModel:
     coupling: str
     coupled: CoupledCalibration
     calibration_samples: int
-    centre: NDArray[np.float64]
+    normalisation: Normalisation
     weighted: str
     n_features: int
+
+    @property
+    def C(self) -> float:
+        """The C that the machines were trained with, on features as they came."""
+        return self.normalisation.outer_C(self.settings.C)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -76,7 +82,7 @@ class FittedModel:
 
     @cached_property
     def affine(self) -> AffineLogits:
-        """The calibrated logits of centred samples as one affine map: all that prediction needs of linear machines."""
+        """The calibrated logits of normalised samples as one affine map: all that prediction needs of linear ones."""
         if not isinstance(self.trained, LinearModel):
             raise TypeError("FittedModel: only linear machines are one affine map.")
         machines, whitening = self.trained

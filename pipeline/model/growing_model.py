@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from pairloom import graphs
 from pairloom.graphs.labels import listed
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.calibration.scale import choose_scale
@@ -156,7 +156,7 @@ class _GrowingModel:
         """Train the proposed edges and put them among the others."""
         edges, keys = np.array(self.waves[-1].proposed), self.model.classes.keys
         n_threads = thread_count(self._resources["n_jobs"], "PairwiseSVC")
-        with threadpool_limits(1):
+        with one_blas_thread():
             added = train_machines(self._rows, edges, self.model.settings, n_threads, keys=keys)
         held_out = self._held_out_logits(LinearModel(added, self._whitening), edges)
         together = np.concatenate([self.model.edges, edges])

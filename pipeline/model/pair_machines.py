@@ -54,7 +54,8 @@ def pair_machines(model: FittedModel) -> PairMachines:
     """The calibrated machines of a model, on features as they come."""
     if not isinstance(model.trained, LinearModel):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
-    weights, bias = model.affine
-    raw_bias = bias - weights.astype(np.float64) @ model.centre
+    centre, exponent = model.normalisation
+    weights, bias = np.ldexp(model.affine.weights, -exponent), model.affine.bias
+    raw_bias = bias - weights.astype(np.float64) @ centre
     labels = model.classes.labels.tolist()
     return PairMachines(labels, model.edges, weights, raw_bias, model.trained.machines.dprime)

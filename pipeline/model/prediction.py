@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY, couple_slab
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
 from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.machines.whitening import centred
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
@@ -43,7 +42,7 @@ def predict_probabilities(
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
-    odds = None if priors is None else prior_odds(priors, model.classes.shares, "PairwiseSVC: priors")
+    odds = None if priors is None else prior_odds(priors, model.classes.shares)
     p = np.empty((X.shape[0], len(model.classes.labels)), X.dtype)
 
     def predict(batch: slice) -> None:
@@ -51,7 +50,7 @@ def predict_probabilities(
         coupled = couple_slab(logits, model.completion, [coupling], memory_limit=memory_limit)
         p[batch] = normalised(coupled[coupling], odds)
 
-    with threadpool_limits(1):
+    with one_blas_thread():
         in_threads(predict, pieces(len(p), PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
     return p
 
@@ -59,7 +58,7 @@ def predict_probabilities(
 def _edge_logits(model: FittedModel, X: Any) -> NDArray[np.float32]:
     """(E, R) calibrated logits of the edges."""
     if isinstance(model.trained, LinearModel):
-        return model.affine(centred(X.toarray() if sparse.issparse(X) else X, model.centre))
+        return model.affine(model.normalisation(X.toarray() if sparse.issparse(X) else X))
     logits = model.trained.logits(model.settings.scheme.shares, X)
     slope, shift = model.coupled.slope[:, None], model.coupled.shift[:, None]
     return (logits * slope + shift).astype(np.float32)

@@ -13,6 +13,7 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Whitening
 from pairloom.pipeline.model.class_table import ClassTable
@@ -36,6 +37,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "calibration_samples": model.calibration_samples,
         "weighted": model.weighted,
         "n_features": model.n_features,
+        "exponent": model.normalisation.exponent,
     }
 
 
@@ -53,7 +55,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         "totals": model.classes.totals,
         "keys": model.classes.keys,
         "checksums": model.classes.checksums,
-        "centre": model.centre,
+        "centre": model.normalisation.centre,
     }
 
 
@@ -74,7 +76,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
             description["coupled_calibration"], description["scale"], arrays["slope"], arrays["shift"]
         ),
         calibration_samples=description["calibration_samples"],
-        centre=arrays["centre"],
+        normalisation=Normalisation(arrays["centre"], description["exponent"]),
         weighted=description["weighted"],
         n_features=description["n_features"],
     )

@@ -1,4 +1,4 @@
-"""The report of a run: a table, figures, and a page that shows both."""
+"""The report of a run: a table, figures, and a page with both."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def write_report(
     Parameters
     ----------
     seconds
-        Work in each stage, for the table.
+        Time of each stage, for the table.
     waves
-        The judgement after each wave of a run that grows.
+        The scored waves of a growing run.
     """
     probabilities = _probabilities(directory, shape)
     labels = read_whole(open_group(directory, "features.zarr")["label"]) if shape.labelled else None
@@ -89,7 +89,7 @@ def _metrics(
 
 
 def judgement(wave: Wave) -> dict[str, float]:
-    """How good a growing model was after a wave, as it stands in a report or a status."""
+    """The score of a growing model after a wave, for reports and status."""
     return {"pairs": wave.pairs, "log_loss": wave.log_loss, "accuracy": wave.accuracy}
 
 
@@ -121,7 +121,7 @@ def _figures(
 
 
 def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
-    """The table of a report: a heading, then one row for each coupling method."""
+    """The table of a report: a heading, then one row per coupling method."""
     heading = ["method", "accuracy", "log loss", "calibration error", "pairs"]
     return [
         heading,

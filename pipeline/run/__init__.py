@@ -1,6 +1,6 @@
-"""The run directory: its arrays, its stages, and the model of a finished run.
+"""The run directory: its arrays, the work of its stages, and the model of a finished run.
 
-One file per kind of stage: storing, choosing, training, calibrating, coupling. Each unit of work owns whole chunks.
+One file per kind of stage: storing, choosing, training, calibrating, coupling. Each unit of work writes whole chunks.
 """
 
 from pairloom.pipeline.run.run import Run

@@ -1,4 +1,4 @@
-"""Calibration and growth of a run: both read the out-of-fold logits of the drawn samples."""
+"""Calibration and growth of a run. Both use the out-of-fold logits of the drawn samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def calibrate_coupling(run: Run, number: int) -> list[Path]:
-    """Calibrate the model for one of the run's couplings, by its number."""
+    """Calibrate the model for the coupling with this number."""
     level, shape = run.settings.coupled_calibration, run.shape
     if level == "none":
         found = CoupledCalibration.uniform(level, 1.0, len(shape.edges))
@@ -58,7 +58,7 @@ def calibrate_coupling(run: Run, number: int) -> list[Path]:
 
 
 def read_calibration(run: Run, number: int) -> CoupledCalibration:
-    """What `calibrate_coupling` found, edges in sorted order."""
+    """The result of `calibrate_coupling`, with sorted edges."""
     group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
     scale = float(read_whole(group["scale"], number))
     if not run.shape.edges_calibrated:
@@ -69,7 +69,7 @@ def read_calibration(run: Run, number: int) -> CoupledCalibration:
 
 
 def judge_model(run: Run, wave: int, *, pairs: int, coupling: str, cost: GrowthCost, most: int) -> list[Path]:
-    """Judge the model of the first ``pairs`` edges after a wave, and propose ``most`` more."""
+    """Score the model of the first ``pairs`` edges after a wave, and propose up to ``most`` more."""
     edges = run.shape.edges[:pairs]
     held_out = _held_out(run, edges)
     found = judge_wave(
@@ -88,13 +88,13 @@ def judge_model(run: Run, wave: int, *, pairs: int, coupling: str, cost: GrowthC
 
 
 def read_wave(directory: Path, wave: int) -> Wave:
-    """What `judge_model` found."""
+    """The result of `judge_model`."""
     content = json.loads(_wave_file(directory, wave).read_bytes())
     return Wave(**content | {"proposed": [(i, j) for i, j in content["proposed"]]})
 
 
 def remove_waves(directory: Path, first: int) -> None:
-    """Remove the judgements of waves that a run no longer has."""
+    """Remove the results of waves from number ``first`` on, which the run no longer has."""
     for path in (directory / "growth").glob("*.json"):
         if path.stem.isdecimal() and int(path.stem) >= first:
             path.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def _wave_file(directory: Path, wave: int) -> Path:
 
 
 def _held_out(run: Run, edges: NDArray[np.int64]) -> HeldOut:
-    """Out-of-fold logits of the drawn samples by the first edges of the run, in sorted order."""
+    """Out-of-fold logits of the drawn samples for the first edges of the run, with sorted edges."""
     whitened = is_whitened(chosen_candidate(run).whiten)
     drawn = read_draws(run, run.settings.calibration_samples, whitened)
     stored = read_whole(open_group(run.directory, "logits.zarr")["drawn"], slice(len(edges)))
@@ -114,7 +114,7 @@ def _held_out(run: Run, edges: NDArray[np.int64]) -> HeldOut:
 
 
 def completion_of(edges: NDArray[np.int64], n_classes: int) -> Completion:
-    """The completion of a graph given by its edges; found once per process, not once per slab."""
+    """The completion of a graph given by its edges; planned once per process, not once per slab."""
     return _completion_of(edges.tobytes(), n_classes)
 
 

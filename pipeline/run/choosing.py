@@ -1,4 +1,4 @@
-"""The choice among candidates in a run: one task trains and judges each, and the best is read from their files."""
+"""The choice of C and whitening in a run: one task trains and scores each candidate, and the best is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["chosen_candidate", "class_weights_of", "judge_candidate", "read_cand
 
 
 def judge_candidate(run: Run, number: int) -> list[Path]:
-    """Train one of the candidates on the probe graph, and write its out-of-fold coupled log loss."""
+    """Train a candidate on the probe graph and write its out-of-fold coupled log loss."""
     candidate, settings = run.settings.candidates[number], run.settings
     held_out = _held_out(run, candidate)
     completion = plan_completion(graphs.model_graph(len(run.shape.classes), run.probe.tolist(), "probe"))
@@ -48,7 +48,7 @@ def judge_candidate(run: Run, number: int) -> list[Path]:
 
 
 def _held_out(run: Run, candidate: Candidate) -> HeldOut:
-    """Out-of-fold logits of the drawn samples by the candidate's machines on the probe graph."""
+    """Out-of-fold logits of the drawn samples from the machines of a candidate on the probe graph."""
     settings, machines = run.settings, run.settings.machines(candidate.C)
     rows = read_classes(run, range(len(run.shape.classes)), candidate.whiten)
     trained = train_edges(rows, run.probe, machines, sample_weight=sample_weights(run, rows))
@@ -62,14 +62,14 @@ def _held_out(run: Run, candidate: Candidate) -> HeldOut:
 
 
 def sample_weights(run: Run, rows: dict[int, NDArray[np.float32]]) -> dict[int, NDArray[np.float64]] | None:
-    """The weights of the rows of some classes, if classes have weights."""
+    """The weights of the rows of some classes; None without class weights."""
     if run.class_weights is None:
         return None
     return {c: np.full(len(of_class), run.class_weights[c]) for c, of_class in rows.items()}
 
 
 def class_weights_of(run: Run, classes: NDArray[np.integer]) -> NDArray[np.float64] | None:
-    """The weight of each of some samples, by its class."""
+    """The weights of samples, given their classes; None without class weights."""
     return None if run.class_weights is None else np.array(run.class_weights)[classes]
 
 
@@ -81,7 +81,7 @@ def chosen_candidate(run: Run) -> Candidate:
 
 
 def read_candidates(run: Run) -> list[JudgedCandidate]:
-    """All candidates that were judged; none where there was nothing to choose."""
+    """All scored candidates; an empty list if there was no choice."""
     if len(run.settings.candidates) == 1:
         return []
     return [_read_candidate(run.directory, number) for number in range(len(run.settings.candidates))]

@@ -1,4 +1,4 @@
-"""The last stage of a run: slabs of test samples, completed and coupled by every method."""
+"""Coupling in a run: slabs of test samples, completed and coupled by every method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["couple_samples"]
 
 
 def couple_samples(run: Run, slab: slice) -> list[Path]:
-    """Complete and couple a slab of samples by every method; store the tensor if the run does."""
+    """Complete and couple a slab of samples by every method; store the tensor if the run stores it."""
     group = open_group(run.directory, "logits.zarr", write=True)
     probabilities = open_group(run.directory, "probabilities.zarr", write=True)
     N = len(run.shape.classes)
@@ -39,7 +39,7 @@ def couple_samples(run: Run, slab: slice) -> list[Path]:
 def _coupled(
     run: Run, logits: NDArray[np.float32], tensor: NDArray[np.float32] | None
 ) -> dict[str, NDArray[np.float32]]:
-    """Probabilities (sample, class) by each method. The tensor, if it is wanted, holds the logits as they are."""
+    """Probabilities (sample, class) by each method. The tensor, if given, is filled with the uncalibrated logits."""
     shape, limit = run.shape, run.memory_limit
     completion = completion_of(shape.edges, len(shape.classes))
     found = {method: read_calibration(run, number) for number, method in enumerate(shape.couplings)}

@@ -1,8 +1,7 @@
-"""The features of a run, read back from its store.
+"""Read the features of a run from its store.
 
-Workers read a class, or samples, when a tile needs them and keep them while there is room: tiles are ordered so that
-neighbours share classes, and every tile is applied to the same samples. Rows are stored as they came and centred as
-they are read.
+Workers read classes and samples when a tile needs them, and keep them in a cache: consecutive tiles share classes, and
+every tile is applied to the same samples. Rows are stored unchanged and normalised when they are read.
 """
 
 from __future__ import annotations
@@ -17,26 +16,27 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class, first_of_each_class
 from pairloom.pipeline.machines.linear_model import whitened_rows
-from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, centred, is_whitened
+from pairloom.pipeline.machines.normalisation import Normalisation
+from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_whitened
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["Draws", "read_centre", "read_classes", "read_draws", "read_samples", "read_whitening"]
+__all__ = ["Draws", "read_classes", "read_draws", "read_normalisation", "read_samples", "read_whitening"]
 
 _CACHE_BYTES = 256 * 2**20
 
-# One per process. An entry is found by the key of its content, so new data never meet old rows.
+# One cache per process. Entries are addressed by the key of their content, so new data never meet old rows.
 _kept: Any = zict.LRU(_CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nbytes for array in arrays))
 
 
 class Draws(NamedTuple):
-    """Training samples that calibrate the coupled model: centred rows, their classes and their folds."""
+    """Training samples that calibrate the coupled model: normalised rows, their classes and their folds."""
 
     X: NDArray[np.floating]
     classes: NDArray[np.int32]
     folds: NDArray[np.int32]
-    chosen: NDArray[np.bool_]  # which of all that are stored these are
+    chosen: NDArray[np.bool_]  # mask over all stored draws
 
 
 def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[int, NDArray[np.float32]]:
@@ -45,7 +45,7 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
     def read(c: int) -> tuple[NDArray[np.float32]]:
         stored = open_group(run.directory, "features.zarr")["train"]
         rows = read_whole(stored, (c, slice(0, run.shape.rows[c])))
-        of_class = {c: centred(rows, read_centre(run))}
+        of_class = {c: read_normalisation(run)(rows)}
         return (whitened_rows(of_class, read_whitening(run, whiten))[c],)
 
     return {
@@ -54,18 +54,17 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
     }
 
 
-def read_centre(run: Run) -> NDArray[np.float64]:
-    """The mean of the training rows."""
+def read_normalisation(run: Run) -> Normalisation:
+    """How features are normalised before machines are given them."""
 
     def read() -> tuple[NDArray[np.float64]]:
         return (read_whole(open_group(run.directory, "features.zarr")["centre"]),)
 
-    centre: NDArray[np.float64] = _remembered(("centre", run.keys.whitening), read)[0]
-    return centre
+    return Normalisation(_remembered(("centre", run.keys.whitening), read)[0], run.exponent)
 
 
 def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
-    """One of the whitenings under which machines may be trained."""
+    """The whitening with this shrinkage."""
 
     def read() -> tuple[NDArray[np.float32], ...]:
         group, shape = open_group(run.directory, "features.zarr"), run.shape
@@ -78,12 +77,12 @@ def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
 
 
 def read_draws(run: Run, most: int, whitened: bool) -> Draws:
-    """The samples that a draw of ``most`` gives: of those that are stored, the first of every class."""
+    """A draw of up to ``most`` samples: the first stored draws of every class."""
 
     def read() -> tuple[NDArray[Any], ...]:
         group = open_group(run.directory, "features.zarr")
         X, classes, folds = (read_whole(group[name]) for name in ("drawn", "drawn_class", "drawn_fold"))
-        return centred(X, read_centre(run)), classes, folds
+        return read_normalisation(run)(X), classes, folds
 
     X, classes, folds = _remembered(("draws", run.keys.draws, run.keys.whitening), read)
     chosen = first_of_each_class(classes, draws_by_class(run.rows, most, whitened))
@@ -91,11 +90,11 @@ def read_draws(run: Run, most: int, whitened: bool) -> Draws:
 
 
 def read_samples(run: Run, slab: slice) -> NDArray[np.floating]:
-    """Some test samples, centred."""
+    """A slab of test samples, normalised."""
 
     def read() -> tuple[NDArray[np.floating]]:
         X = read_whole(open_group(run.directory, "features.zarr")["test"], slab)
-        return (centred(X, read_centre(run)),)
+        return (read_normalisation(run)(X),)
 
     key = ("samples", run.keys.samples, run.keys.whitening, slab.start, slab.stop)
     found: NDArray[np.floating] = _remembered(key, read)[0]

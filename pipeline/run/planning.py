@@ -1,4 +1,4 @@
-"""What a run finds out about its data before it is planned: pairs, candidates, weights, and the time per pair."""
+"""Facts about the data that the plan of a run needs: pairs, candidates, class weights, and the time per pair."""
 
 from __future__ import annotations
 
@@ -14,44 +14,47 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from pairloom import graphs
 from pairloom.graphs.labels import did_you_mean, listed
-from pairloom.pipeline.coupling.priors import prior_odds
 from pairloom.pipeline.features.class_distances import mean_distances
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.linear_machines import train_edges
 from pairloom.pipeline.machines.linear_model import whitened_rows
+from pairloom.pipeline.machines.normalisation import fit_normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import Shrinkage, centre_of, centred, centring
+from pairloom.pipeline.machines.whitening import Shrinkage, centring
 from pairloom.pipeline.model.choice import Candidate, linear_candidates, probe_graph
 
-__all__ = ["ModelPlan", "check_priors", "class_weights_for", "plan_model", "seconds_per_pair"]
+__all__ = ["ModelPlan", "class_weights_for", "plan_model", "seconds_per_pair"]
 
 _MEASURED_PAIRS = 4
 
 
 class ModelPlan(NamedTuple):
-    """The pairs of the model, the candidates for its settings, and the pairs on which those are compared."""
+    """The model graph, the candidates for its settings, the graph on which these are compared, and the exponent of the
+    normalised features."""
 
     graph: nx.Graph
     candidates: tuple[Candidate, ...]
     probe: nx.Graph
+    exponent: int
 
 
 def plan_model(
     data: FeatureSet, graph: Mapping[str, Any], C: Any, whiten: Shrinkage | Literal["auto"]
 ) -> ModelPlan:
-    """Build the graph that was asked for and list the candidates, as a fit of `PairwiseSVC` does."""
-    X, n = centred(data.X_train, centre_of(data.X_train)), len(data.classes)
-    spread = float(X.var(axis=0, dtype=np.float64).sum())
+    """Build the graph and list the candidates, as `PairwiseSVC.fit` does."""
+    normalisation = fit_normalisation(data.X_train, "data.features: X_train")
+    X, n = normalisation(data.X_train), len(data.classes)
     distances = functools.cache(lambda: mean_distances(X, data.y_train, n))
     asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
-    candidates = linear_candidates(C, whiten, spread, "data.features: X_train")
-    return ModelPlan(asked, candidates, probe_graph(asked, distances) if len(candidates) > 1 else asked)
+    candidates = linear_candidates(C, whiten, X, normalisation)
+    probe = probe_graph(asked, distances) if len(candidates) > 1 else asked
+    return ModelPlan(asked, candidates, probe, normalisation.exponent)
 
 
 def class_weights_for(
     data: FeatureSet, class_weight: Mapping[str, float] | Literal["balanced"] | None
 ) -> tuple[float, ...] | None:
-    """The weight of each class, from "balanced" or from weights by name; a class that is not named has one."""
+    """The weight of each class, from "balanced" or from weights by name. Classes not named have weight 1."""
     if class_weight is None:
         return None
     given: Any = class_weight
@@ -71,16 +74,10 @@ def class_weights_for(
     return tuple(weights.tolist())
 
 
-def check_priors(priors: list[float] | None, totals: NDArray[np.float64]) -> None:
-    """Raise unless there is a prior for every class."""
-    if priors is not None:
-        prior_odds(priors, totals / totals.sum(), "model.priors")
-
-
 def seconds_per_pair(data: FeatureSet, edges: NDArray[np.int64], settings: MachineSettings) -> float:
-    """Median seconds to train a pair on this computer, over pairs from all over the plan, after one that warms up."""
+    """Median time to train a pair on this computer, over pairs spread over the plan, after a warm-up."""
     chosen = edges[np.linspace(0, len(edges) - 1, min(len(edges), _MEASURED_PAIRS)).astype(int)]
-    X = centred(data.X_train, centre_of(data.X_train))
+    X = fit_normalisation(data.X_train, "data.features: X_train")(data.X_train)
     rows = whitened_rows({int(c): X[data.y_train == c] for c in np.unique(chosen)}, centring(X))
     seconds = []
     for edge in [chosen[0], *chosen]:

@@ -1,4 +1,4 @@
-"""Probabilities as a file of their own: .npz, .csv or .zarr."""
+"""Write probabilities to a .npz, .csv or .zarr file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = (".npz", ".csv", ".zarr")
 
 
 def write_probabilities(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
-    """Write probabilities with their class names, in the format that the ending of ``path`` names."""
+    """Write probabilities with their class names, in the format given by the suffix of ``path``."""
     if path.suffix == ".npz":
         np.savez_compressed(path, probabilities=p, classes=np.array(classes))
     elif path.suffix == ".csv":

@@ -1,4 +1,4 @@
-"""A run as its stages see it: where it is, how it is laid out, and the settings of its model."""
+"""A run, as its stages see it: its directory, its layout, and the settings of its model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Run", "StoreKeys"]
 
 
 class StoreKeys(NamedTuple):
-    """Digests of the content of the feature store: whitening, drawn samples, test samples. They name cached arrays."""
+    """Digests of the whitening, the drawn samples and the test samples in the feature store. Keys of the cache."""
 
     whitening: str
     draws: str
@@ -24,7 +24,7 @@ class StoreKeys(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Everything that a stage needs to know of a run.
+    """Everything that a stage needs to know about a run.
 
     Attributes
     ----------
@@ -35,13 +35,15 @@ class Run(NamedTuple):
     probe : (P, 2) int array
         The pairs on which candidates are compared, sorted.
     probe_is_own : bool
-        Whether those are the pairs of the model.
+        Whether the probe consists of the pairs of the model.
+    exponent : int
+        Of the power of two that features are divided by.
     class_weights : tuple of float, optional
-        The weight of the samples of each class.
+        Weight of the samples of each class.
     priors : tuple of float, optional
-        The share of each class where predictions are made.
+        Class priors at prediction.
     memory_limit : int
-        Bytes that one task may use for the tensor.
+        Maximum memory for the tensor, in bytes per task.
     """
 
     directory: Path
@@ -50,22 +52,23 @@ class Run(NamedTuple):
     keys: StoreKeys
     probe: NDArray[np.int64]
     probe_is_own: bool
+    exponent: int
     class_weights: tuple[float, ...] | None
     priors: tuple[float, ...] | None
     memory_limit: int
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Training rows of each class."""
+        """Number of training rows per class."""
         return np.array(self.shape.rows, dtype=np.int64)
 
     @property
     def draws_whitened(self) -> bool:
-        """Whether the stored draw is the smaller one that whitening asks for: every candidate whitens."""
+        """Whether the stored draw is the smaller one for whitened features, because every candidate whitens."""
         return all(map(is_whitened, self.shape.shrinkages))
 
     @property
     def totals(self) -> NDArray[np.float64]:
-        """Training rows of each class, times the weight of the class."""
+        """Number of training rows per class, times the weight of the class."""
         weights = np.ones(len(self.rows)) if self.class_weights is None else np.array(self.class_weights)
         return np.asarray(self.rows * weights)

@@ -1,4 +1,4 @@
-"""The zarr groups of a run directory: which arrays they hold, how those are chunked, how chunks are written.
+"""The zarr groups of a run directory: their arrays, chunks, and how tasks write them.
 
 ========================  ==================================================================================
 features.zarr             train (class, row, feature), at least one chunk per class, and checksum (class);
@@ -13,7 +13,7 @@ probabilities.zarr        one array (sample, class) per coupling; scale (couplin
                           calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
 
-Class names, and the two classes of each edge, are coordinates: ``xarray.open_zarr`` reads each group.
+Class names and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 from pairloom.pipeline.storage.zarr_layout import (
     ChunkedArray,
     Coordinate,
     chunk_file,
     group_files,
-    remove_strangers,
+    remove_outdated,
     stamp,
 )
 
@@ -40,11 +41,19 @@ __all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
-# A class with more rows than this takes several chunks, so that one crowded class does not pad all the
-# others.
+# A class with more rows than this has several chunks, so that one large class does not pad all others.
 _ROWS_PER_CHUNK = 1024
-#: Classes that are put into the feature store together.
+#: Number of classes that one unit of work stores.
 CLASSES_PER_BLOCK = 32
+
+
+# Arrays that a run may have or not have, and lose when its configuration changes.
+_OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
+    "features.zarr": ("label", "factor", "drawn", "drawn_class", "drawn_fold"),
+    "machines.zarr": (),
+    "logits.zarr": ("drawn", "tensor"),
+    "probabilities.zarr": (*METHODS, "slope", "shift"),
+}
 
 
 class RunShape(NamedTuple):
@@ -52,18 +61,18 @@ class RunShape(NamedTuple):
 
     Attributes
     ----------
-    classes, rows : names of the classes, and the training rows of each
-    features, dtype : columns of the features, and the type in which training rows are stored
-    samples, sample_dtype, labelled : test samples, their type, and whether their labels are known
+    classes, rows : names of the classes, and number of training rows per class
+    features, dtype : number of features, and type of the stored training rows
+    samples, sample_dtype, labelled : number of test samples, their type, and whether their labels are known
     edges : (E, 2) pairs in the order of the tiles
     machines_per_edge : int
-    shrinkages : the whitenings that machines may be trained under
-    draws : how many training samples calibrate the coupled model
-    edges_per_tile, samples_per_slab : chunks along the two axes
-    couplings : the coupling methods, the model's own first
-    edges_calibrated : whether every edge has a slope and a shift of its own
-    tensor_stored : whether the completed tensor is kept
-    synthetic : whether the features are drawn rather than measured
+    shrinkages : shrinkages of all candidate whitenings
+    draws : number of training samples that calibrate the coupled model
+    edges_per_tile, samples_per_slab : chunk sizes along the two axes
+    couplings : coupling methods, that of the model first
+    edges_calibrated : whether every edge has its own slope and shift
+    tensor_stored : whether the completed tensor is stored
+    synthetic : whether the features are generated rather than measured
     """
 
     classes: tuple[str, ...]
@@ -86,55 +95,57 @@ class RunShape(NamedTuple):
 
     @property
     def whitenings(self) -> tuple[Shrinkage, ...]:
-        """The shrinkages that whiten: each has a matrix."""
+        """The shrinkages that whiten. Each has a matrix."""
         return tuple(t for t in self.shrinkages if is_whitened(t))
 
 
 def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
-    """The files of each group before any chunk is written."""
+    """The files of each group, before any chunk is written."""
     coordinates, about = _coordinates(shape), {"synthetic": shape.synthetic}
     return {group: group_files(arrays, coordinates[group], about) for group, arrays in _arrays(shape).items()}
 
 
 def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> list[str]:
-    """Put every group's metadata and coordinates on disk where they are missing or damaged; return which.
+    """Write the metadata and coordinates of every group that are missing or damaged; return their paths.
 
-    What the run no longer has, the array of a coupling method that was taken out, say, is removed; but while it is
-    growing, chunks beyond the end of an array are not: it may grow into them again.
+    Arrays that the run no longer has, such as those of a removed coupling, are deleted. Chunks beyond the end of an
+    array are deleted too, unless the run is growing: it may grow to include them.
     """
     arrays, stamped = _arrays(shape), []
     for group, files in run_groups(shape).items():
-        remove_strangers(directory / group, [] if growing else arrays[group], files)
+        known = _OPTIONAL_ARRAYS[group]
+        remove_outdated(directory / group, [] if growing else arrays[group], files, known)
         stamped += [f"{group}/{path}" for path in stamp(directory / group, files)]
     return stamped
 
 
 def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any:
-    """Open one of the groups. (zarr's types cannot say that its members are arrays, hence Any.)"""
+    """Open a group. (The type is Any because zarr's types do not say that members are arrays.)"""
     return zarr.open_group(directory / group, mode="r+" if write else "r", use_consolidated=False)
 
 
 def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
-    """Write whole chunks beginning at ``start`` and return their files.
+    """Write whole chunks from ``start`` on and return their files.
 
-    A task owns the chunks that it writes: half a chunk would be read, changed and written back, and lost
-    where two tasks did so at once. Hence ``start`` must lie on the chunk grid, and so must the end, or be
-    the array's.
+    To write part of a chunk, zarr reads, changes and rewrites it, so two tasks doing this at once would lose data.
+    Hence ``start`` must lie on the chunk grid, and the end on the grid or at the end of the array.
     """
     ends = tuple(s + n for s, n in zip(start, values.shape, strict=True))
     for s, e, chunk, length in zip(start, ends, array.chunks, array.shape, strict=True):
         if s % chunk or (e % chunk and e != length):
-            raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}")
+            raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}.")
     array[tuple(map(slice, start, ends))] = values
     grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, array.chunks, strict=True)]
     return [chunk_file(array, index) for index in product(*grid)]
 
 
 def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
-    """Write whole chunks in which nothing may be missing, what `zarr_layout.read_whole` will insist on."""
+    """Write whole chunks of finite values. `zarr_layout.read_whole` takes NaN for a missing chunk."""
     if not np.isfinite(values).all():
         bad = int((~np.isfinite(values)).sum())
-        raise ValueError(f"{array.path}: results must be finite, got {bad} of {values.size} that are not")
+        raise ValueError(
+            f"{array.path}: results must be finite, got {bad} of {values.size} values that are NaN or infinite."
+        )
     return write_chunks(array, start, values)
 
 

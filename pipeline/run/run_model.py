@@ -1,4 +1,4 @@
-"""The model of a finished run: described in ``model.json``, its arrays where the stages wrote them."""
+"""The model of a finished run: ``model.json`` describes it, and its arrays stay where the stages wrote them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.saved_model import SavedModel
 from pairloom.pipeline.model.stored_form import assembled, plain
 from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
+from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
@@ -34,17 +35,17 @@ def write_run_model(
     parameters: Mapping[str, Any],
     files: Mapping[str, str],
 ) -> list[Path]:
-    """Write ``model.json``: what `read_run_model` needs beside the arrays, and the digests of their files.
+    """Write ``model.json``: everything that `read_run_model` needs besides the arrays, and the digests of their files.
 
     Parameters
     ----------
     run : Run
     graph : mapping
-        The label of the model graph: its family and its parameters.
+        Label of the model graph: its family and parameters.
     parameters : mapping
-        Those of a `PairwiseSVC` that is fitted alike.
+        Parameters of the equivalent `PairwiseSVC`.
     files : mapping
-        Digests of the chunks that the model's arrays consist of, by path inside the run directory.
+        Digests of the chunks of the model's arrays, by path inside the run directory.
     """
     chosen = chosen_candidate(run)
     shape, settings = run.shape, run.settings
@@ -61,9 +62,10 @@ def write_run_model(
             "calibration_samples": settings.calibration_samples,
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
+            "exponent": run.exponent,
         },
         "parameters": plain(dict(parameters)),
-        "candidates": [judged.row() for judged in read_candidates(run)],
+        "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
         "couplings": list(shape.couplings),
         "shrinkages": list(shape.shrinkages),
         "totals": run.totals.tolist(),
@@ -75,9 +77,9 @@ def write_run_model(
 
 
 def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedModel:
-    """The fitted model of a run, calibrated for one of its couplings, by default the first.
+    """The fitted model of a run, calibrated for one of its couplings; by default for `model.coupling`.
 
-    Every file that is read is compared with the digest that the run recorded.
+    Every file is compared with its recorded digest.
     """
     directory = Path(directory)
     content = _read_description(directory)
@@ -99,7 +101,7 @@ def _array(directory: Path, path: str, selection: Any = Ellipsis) -> NDArray[Any
 
 
 def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
-    """The arrays of the model, machines in the order of the sorted edges."""
+    """The arrays of the model, with machines in the order of the sorted edges."""
     edges = np.array(content["edges"], dtype=np.int64).reshape(-1, 2)
     order, model = graphs.edge_order(edges), content["model"]
     scale = _array(directory, "probabilities.zarr/scale", number)
@@ -133,7 +135,7 @@ def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str,
 
 
 def _metadata_digests(run: Run) -> dict[str, str]:
-    """Digests of the metadata of the arrays that `read_run_model` opens: shapes, types and byte orders are theirs."""
+    """Digests of the metadata (shapes, types, byte orders) of the arrays that `read_run_model` opens."""
     names = [f"machines.zarr/{name}" for name in Machines._fields]
     names += ["features.zarr/checksum", "features.zarr/centre", "features.zarr/mean"]
     names += ["features.zarr/factor"] if run.shape.whitenings else []
@@ -152,16 +154,17 @@ def _read_description(directory: Path) -> dict[str, Any]:
         content = unsealed(path.read_bytes())
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"PairwiseSVC.from_run: {directory} has no model yet: pairloom resume {directory}"
+            f"PairwiseSVC.from_run: {directory} has no model.json yet. Run `pairloom resume {directory}` first."
         ) from None
     except DamagedSeal as error:
         raise ValueError(
-            f"PairwiseSVC.from_run: {path} is damaged: {error}: pairloom resume {directory}"
+            f"PairwiseSVC.from_run: {path} is damaged: {error}. Run `pairloom resume {directory}` to repair it."
         ) from error
     version = content.get("format_version")
     if version != FORMAT_VERSION:
         raise ValueError(
-            f"PairwiseSVC.from_run: {path} must be of version {FORMAT_VERSION}, got {version!r}."
+            f"PairwiseSVC.from_run: {path} must have format_version {FORMAT_VERSION}, got {version!r}. "
+            "Read it with the version of pairloom that wrote it."
         )
     return content
 
@@ -171,5 +174,5 @@ def _check_files(directory: Path, files: Mapping[str, str]) -> None:
         path = directory / name
         if not path.is_file() or file_digest(path) != recorded:
             raise ValueError(
-                f"PairwiseSVC.from_run: {path} is missing or damaged: pairloom resume {directory}"
+                f"PairwiseSVC.from_run: {path} is missing or damaged. Run `pairloom resume {directory}` to repair it."
             )

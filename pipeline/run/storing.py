@@ -1,4 +1,4 @@
-"""The first stages of a run: its features, test samples, drawn samples and whitenings, put into the store."""
+"""The first stages of a run: store the features, test samples, drawn samples and whitenings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples
 from pairloom.pipeline.features.feature_set import FeatureSet
-from pairloom.pipeline.machines.whitening import centre_of, centred, fit_whitening, is_whitened
+from pairloom.pipeline.machines.normalisation import fit_normalisation
+from pairloom.pipeline.machines.whitening import fit_whitening, is_whitened
 from pairloom.pipeline.model.class_table import checksum
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_chunks, write_whole
@@ -19,7 +20,7 @@ __all__ = ["store_classes", "store_draws", "store_samples", "store_whitenings"]
 
 
 def store_classes(run: Run, data: FeatureSet, classes: slice) -> list[Path]:
-    """Put the training rows of some classes into the store, in chunks of one class each, and their checksums."""
+    """Store the training rows of some classes, in chunks of one class each, and their checksums."""
     group = open_group(run.directory, "features.zarr", write=True)
     train, files, sums = group["train"], [], []
     for c in range(classes.start, classes.stop):
@@ -36,7 +37,7 @@ def _padded(rows: NDArray[np.floating], chunk: int, most: int) -> NDArray[Any]:
 
 
 def store_samples(run: Run, data: FeatureSet, samples: slice) -> list[Path]:
-    """Put some test samples, and their labels if they have any, into the store."""
+    """Store a slab of test samples, and their labels if known."""
     group = open_group(run.directory, "features.zarr", write=True)
     files = write_whole(group["test"], (samples.start, 0), data.X_test[samples])
     if data.y_test is not None:
@@ -45,9 +46,9 @@ def store_samples(run: Run, data: FeatureSet, samples: slice) -> list[Path]:
 
 
 def store_draws(run: Run, data: FeatureSet) -> list[Path]:
-    """Put the training samples that calibrate the coupled model into the store.
+    """Store the training samples that calibrate the coupled model.
 
-    These are the most that any candidate needs. One that whitens needs fewer, the first of every class.
+    These are as many as any candidate needs. Candidates that whiten use only the first of every class.
     """
     group = open_group(run.directory, "features.zarr", write=True)
     drawn = _drawn(run, data, run.draws_whitened)
@@ -59,14 +60,14 @@ def store_draws(run: Run, data: FeatureSet) -> list[Path]:
 
 
 def store_whitenings(run: Run, data: FeatureSet) -> list[Path]:
-    """Put the centre, and the transforms under which machines may be trained, into the store.
+    """Store the centre and all candidate whitenings.
 
-    The covariance is found without the drawn samples.
+    The covariance is computed without the drawn samples.
     """
     group, shape = open_group(run.directory, "features.zarr", write=True), run.shape
-    centre = centre_of(data.X_train)
-    X, held_out = centred(data.X_train, centre), _drawn(run, data, True).rows
-    files = write_whole(group["centre"], (0,), centre)
+    normalisation = fit_normalisation(data.X_train, "data.features: X_train")
+    X, held_out = normalisation(data.X_train), _drawn(run, data, True).rows
+    files = write_whole(group["centre"], (0,), normalisation.centre)
     for number, shrinkage in enumerate(shape.shrinkages):
         whitening = fit_whitening(X, data.y_train, shrinkage, held_out)
         files += write_whole(group["mean"], (number, 0), whitening.mean[None])

@@ -1,4 +1,4 @@
-"""The machines of a run: trained by tiles of edges, applied to the drawn samples and to the test samples."""
+"""The machines of a run: train tiles of edges and apply them to the drawn samples and the test samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
 
 
 def apply_tile(run: Run, tile: slice, slabs: list[slice]) -> list[Path]:
-    """Write the logits of every test sample by the machines of a tile, slab by slab."""
+    """Apply the machines of a tile to all test samples, slab by slab, and write the logits."""
     whitening = read_whitening(run, chosen_candidate(run).whiten)
     shares = run.settings.machines().scheme.shares
     logits = collapse(read_machines(run.directory, tile), shares, whitening)
@@ -53,15 +53,15 @@ def apply_tile(run: Run, tile: slice, slabs: list[slice]) -> list[Path]:
 
 
 def apply_tile_to_draws(run: Run, tile: slice) -> list[Path]:
-    """Write the out-of-fold logits of the drawn samples by the machines of a tile."""
+    """Write the out-of-fold logits of the drawn samples for a tile."""
     edges, machines = run.shape.edges[tile], read_machines(run.directory, tile)
-    # As many rows as a whole tile has: a growing run fills its last tile up later, and a product of another shape
-    # would round the logits of these edges another way, and the judgement of a wave with them.
+    # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
+    # logits of these edges differently, and so change the score of a wave.
     filled = np.arange(run.shape.edges_per_tile) % len(edges)
     chosen = chosen_candidate(run)
     model = LinearModel(machines.of_edges(filled), read_whitening(run, chosen.whiten))
     scheme = run.settings.machines().scheme
-    # All samples that are stored: the stages that read their logits take those that they need.
+    # All stored draws: the stages that read the logits select those that they need.
     drawn = read_draws(run, run.settings.calibration_samples, run.draws_whitened)
     logits = out_of_fold_edge_logits(model.logits, edges[filled], scheme, drawn.X, drawn.classes, drawn.folds)
     array = open_group(run.directory, "logits.zarr", write=True)["drawn"]

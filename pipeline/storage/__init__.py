@@ -1,6 +1,6 @@
-"""Storage: files that are whole or absent, digests, and how a zarr group lies on disk.
+"""Storage: atomic files, digests, and the layout of zarr groups on disk.
 
-Knows nothing of classes or machines. Everything that a run or a saved model writes passes through here.
+Everything that a run or a saved model writes passes through here. Nothing here depends on classes or machines.
 """
 
 from pairloom.pipeline.storage.atomic_file import write_atomically

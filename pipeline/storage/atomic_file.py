@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic files: either complete or absent."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 
 __all__ = ["PARTIAL_SUFFIX", "create_exclusively", "write_atomically"]
 
-# zarr's LocalStore ends its own temporary files the same way, so one sweep finds what a killed process left
-# of either.
+# zarr's LocalStore uses the same suffix for its temporary files, so one sweep finds the leftovers of both.
 PARTIAL_SUFFIX = ".partial"
 
 
 @contextlib.contextmanager
 def _flushed_neighbour(path: Path, data: bytes) -> Iterator[Path]:
-    """A temporary file beside ``path`` with ``data`` on the disk, removed if it was not moved away."""
+    """A temporary file next to ``path``, with ``data`` flushed to disk. It is removed unless it was moved."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
     try:
@@ -31,7 +30,7 @@ def _flushed_neighbour(path: Path, data: bytes) -> Iterator[Path]:
 
 
 def _flush_name(path: Path) -> None:
-    """Flush the folder of ``path``: until then a crash of the machine can take the new name back."""
+    """Flush the folder of ``path``: until then the new name can be lost if the computer crashes."""
     descriptor = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -40,14 +39,14 @@ def _flush_name(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` so that a reader, or a crash at any moment, finds the old file or the new one."""
+    """Write ``data`` so that readers find either the old file or the new one, even after a crash."""
     with _flushed_neighbour(path, data) as temporary:
         temporary.replace(path)
     _flush_name(path)
 
 
 def create_exclusively(path: Path, data: bytes) -> bool:
-    """Create ``path`` holding ``data``, or return False if it exists. Of many callers at once one wins."""
+    """Create ``path`` with ``data``, or return False if it exists. Only one of several callers succeeds."""
     with _flushed_neighbour(path, data) as temporary:
         try:
             path.hardlink_to(temporary)

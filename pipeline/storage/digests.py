@@ -1,4 +1,4 @@
-"""Digests: of files, of JSON values, and sealed JSON, which says when it is no longer what was written."""
+"""Digests of files and of JSON values, and sealed JSON, which contains its own digest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DamagedSeal", "digest_of", "file_digest", "sealed", "unsealed"]
 
 
 class DamagedSeal(ValueError):
-    """Sealed JSON that is cut short, or changed."""
+    """Sealed JSON that was truncated or modified."""
 
 
 def file_digest(path: Path) -> str:
@@ -21,12 +21,12 @@ def file_digest(path: Path) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Digest of a JSON value, the same for equal values whatever the order of their keys."""
+    """Digest of a JSON value. It does not depend on the order of keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def sealed(content: dict[str, Any], indent: int | None = None) -> bytes:
-    """A JSON object with the digest of all that it says: a damaged digit would be as good a number as the right one.
+    """A JSON object with a digest of its content. Without it, a damaged digit would pass as a valid number.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(data)
         seal = content.pop("seal")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise DamagedSeal("not sealed JSON, or cut short") from error
+        raise DamagedSeal("it is truncated, or not sealed JSON") from error
     if seal != digest_of(content):
-        raise DamagedSeal("its seal does not match its content")
+        raise DamagedSeal("its digest does not match its content")
     return content

@@ -1,16 +1,15 @@
-"""How a zarr group of the run lies on disk.
+"""The layout of zarr groups on disk.
 
-Everything in a group but the chunks of its large arrays follows from the plan: the metadata, the class names,
-which edge is which. `group_files` makes those files in memory and `stamp` puts them on disk where they are
-missing or differ, so that damaged metadata heals, a layout can be stamped twice, and chunks already written
-are never touched.
+Everything in a group except the chunks of its large arrays is known in advance: metadata, class names, edges.
+`group_files` creates these files in memory, and `stamp` writes those that are missing or differ. So damaged metadata is
+repaired, a layout can be stamped twice, and existing chunks are never touched.
 """
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,13 +29,13 @@ __all__ = [
     "differing_files",
     "group_files",
     "read_whole",
-    "remove_strangers",
+    "remove_outdated",
     "stamp",
 ]
 
 
 class ChunkedArray(NamedTuple):
-    """An array that tasks fill chunk by chunk. What is not written yet reads as NaN (-1 for integers)."""
+    """An array that tasks write chunk by chunk. Missing chunks read as NaN (-1 for integers)."""
 
     name: str
     dimensions: tuple[str, ...]
@@ -46,24 +45,24 @@ class ChunkedArray(NamedTuple):
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
-        """Chunks no longer than the array."""
+        """The chunk size, at most the size of the array."""
         return tuple(min(chunk, max(1, n)) for chunk, n in zip(self.chunks, self.shape, strict=True))
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """How many chunks there are along each axis."""
+        """The number of chunks along each axis."""
         return tuple(-(-n // chunk) for chunk, n in zip(self.chunk_shape, self.shape, strict=True))
 
 
 class Coordinate(NamedTuple):
-    """A small array known when the run is planned: names of classes, ends of edges."""
+    """A small array that is known in advance: class names, the classes of each edge."""
 
     name: str
     dimensions: tuple[str, ...]
     values: NDArray[Any]
 
 
-# Zstd's own checksum is off by default, and a flipped bit then reads as data.
+# The checksum of Zstd is off by default; without one, a flipped bit would be read as data.
 _COMPRESSORS = (ZstdCodec(level=1), Crc32cCodec())
 
 
@@ -78,7 +77,7 @@ def _storable(values: NDArray[Any]) -> NDArray[Any]:
 def group_files(
     arrays: Sequence[ChunkedArray], coordinates: Sequence[Coordinate], attributes: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """The files of a zarr group before any chunk of ``arrays`` is written, by path inside the group."""
+    """The files of a zarr group, before any chunk of ``arrays`` is written, by path inside the group."""
     files: dict[str, Buffer] = {}
     store = MemoryStore(files)
     indexes = [c.name for c in coordinates if c.dimensions != (c.name,)]
@@ -102,8 +101,7 @@ def group_files(
             dimension_names=array.dimensions,
         )
     with warnings.catch_warnings():
-        # Consolidated metadata is not in the v3 specification yet; xarray looks for it first, others ignore
-        # it.
+        # Consolidated metadata is not in the v3 specification yet. xarray looks for it first; others ignore it.
         warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)
         zarr.consolidate_metadata(store)
     return {path: buffer.to_bytes() for path, buffer in files.items()}
@@ -117,22 +115,43 @@ def stamp(root: Path, files: Mapping[str, bytes]) -> list[str]:
     return differing
 
 
-def remove_strangers(root: Path, arrays: Sequence[ChunkedArray], files: Mapping[str, bytes]) -> None:
-    """Remove arrays, and chunks beyond the end of an array, that a group of another layout has left."""
+def remove_outdated(
+    root: Path, arrays: Sequence[ChunkedArray], files: Mapping[str, bytes], known: Collection[str]
+) -> None:
+    """Remove arrays that a group once had, by the names it may ever have, and chunks beyond the end of an array.
+
+    Anything else in the group's folder is not ours: a file manager's litter, a symbolic link, a user's note. It stays.
+    """
     members = {path.split("/")[0] for path in files}
-    for path in root.glob("*"):
-        if path.name not in members:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name in sorted(set(known) - members):
+        _remove_array_files(root / name, lambda index: True)
     for array in arrays:
-        for path in (root / array.name / "c").rglob("*"):
-            index = path.relative_to(root / array.name / "c").parts
-            within = (int(place) < count for place, count in zip(index, array.grid, strict=False))
-            if path.is_file() and not all(within):
-                path.unlink()
+        _remove_array_files(root / array.name, lambda index, grid=array.grid: not _within(index, grid))
+
+
+def _remove_array_files(array: Path, outdated: Callable[[tuple[int, ...]], bool]) -> None:
+    """Remove the chunks of an array whose index is outdated; if all are, its metadata and empty folders too."""
+    if array.is_symlink() or not array.is_dir():
+        return
+    for path in (array / "c").rglob("*"):
+        index = path.relative_to(array / "c").parts
+        ours = path.is_file() and not path.is_symlink() and all(place.isdecimal() for place in index)
+        if ours and outdated(tuple(map(int, index))):
+            path.unlink()
+    if outdated(()):
+        (array / "zarr.json").unlink(missing_ok=True)
+        folders = sorted((path for path in array.rglob("*") if path.is_dir()), reverse=True)
+        for folder in [*folders, array]:
+            with contextlib.suppress(OSError):  # not empty: it holds something that is not ours
+                folder.rmdir()
+
+
+def _within(index: tuple[int, ...], grid: tuple[int, ...]) -> bool:
+    return all(place < count for place, count in zip(index, grid, strict=False))
 
 
 def differing_files(root: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Paths of ``files`` that are missing under ``root`` or hold something else."""
+    """Paths of ``files`` that are missing under ``root`` or differ."""
     return [path for path, data in files.items() if not _holds(root / path, data)]
 
 
@@ -144,20 +163,19 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def chunk_file(array: zarr.Array[Any], index: Iterable[int]) -> Path:
-    """Where on disk the chunk with this index in the chunk grid lies."""
+    """The file of the chunk with this index in the chunk grid."""
     store = array.store
     assert isinstance(store, LocalStore)
     return store.root / array.path / array.metadata.encode_chunk_key(tuple(index))
 
 
 def read_whole(array: zarr.Array[Any], selection: Any = Ellipsis) -> NDArray[Any]:
-    """Read a selection in which nothing may be missing.
+    """Read a selection of an array. Raise if a chunk is missing.
 
-    A chunk that does not exist reads as the fill value, which no finished array holds: that is an error here,
-    as a wrong checksum is, and never data.
+    A missing chunk reads as the fill value, which no finished array contains.
     """
     values = np.asarray(array[selection])
     missing = np.isnan(values).any() if values.dtype.kind == "f" else (values == -1).any()
     if missing:
-        raise ValueError(f"{array.store_path}: chunks are missing in {selection}")
+        raise ValueError(f"{array.store_path}: chunks are missing in {selection}.")
     return values

@@ -17,7 +17,7 @@ def printed():
 
 
 def test_every_figure_is_in_the_table(printed):
-    """How fast is not asked here: a machine that runs tests does other things too."""
+    """Speed is not asserted: a machine that runs tests does other work too."""
     table = [line for line in printed.splitlines() if line.endswith((" OK", " missed"))]
     for what, count in {
         "normal, share of a parallel sum's bandwidth": 1,

@@ -3,7 +3,7 @@ import sys
 
 
 def test_the_same_run_on_one_worker_and_on_two():
-    """How fast is not asked here: a machine that runs tests does other things too."""
+    """Speed is not asserted: a machine that runs tests does other work too."""
     command = [sys.executable, "-m", "pairloom.benchmarks.scaling", "--quick", "--workers", "1", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -66,8 +66,8 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         "data.features: missing",
         "data.featurs: unknown key. Did you mean 'features'?",
         "grap: unknown key. Did you mean 'graph'?",
-        "model.folds: Input should be a valid integer, got '4'",
-        "model.C: Input should be greater than 0",
+        "model.folds must be an integer, got '4'.",
+        "model.C must be greater than 0, 'scale' or a list, got -1.0.",
         "cluster.slurm.memry: unknown key. Did you mean 'memory'?",
     ]:
         assert expected in message
@@ -77,16 +77,18 @@ def test_everything_wrong_is_said_at_once(tmp_path):
     ("override", "complaint"),
     [
         ("graph.hubs=3", "hubs is not a parameter of the family 'complete'"),
-        ("graph.family=bipartite", "needs hubs"),
-        ("cluster.scheduler=tcp://127.0.0.1:8786", "go together"),
-        ("cluster.kind=slurm", "go together"),
-        ("cluster.tls_cert=a.pem", "must be given together"),
+        ("graph.family=bipartite", "graph.hubs must be set: the family 'bipartite' needs it."),
+        ("cluster.scheduler=tcp://127.0.0.1:8786", 'cluster.kind must be "scheduler" if and only if'),
+        ("cluster.kind=slurm", 'cluster.kind must be "slurm" if and only if'),
+        ("cluster.tls_cert=a.pem", "must be set together"),
         ("run.also_couple=['normal', 'normal']", "twice"),
         ("model.C=[]", "at least one value"),
-        ("model.C=inf", "model.C"),
-        ("graph.family=grown", "the family 'grown' needs edges"),
-        ("model.whiten=2.0", "from 0 to 1"),
-        ("run.name='a/b'", "run.name"),
+        ("model.C=inf", "model.C must be a finite number, 'scale' or a list, got inf."),
+        ("model.C=[1.0, -2.0]", "model.C.1 must be greater than 0 or 'scale', got -2.0."),
+        ("graph.family=grown", "graph.edges must be set: the family 'grown' needs it."),
+        ("model.whiten=2.0", "model.whiten must be between 0 and 1, 'auto' or 'none', got 2.0."),
+        ("run.name='a/b'", "run.name must be a name of letters, digits"),
+        ("run.memory_limit=3x", "run.memory_limit must be a size such as '2GiB', got '3x'."),
     ],
 )
 def test_impossible_combinations_are_refused(override, complaint):

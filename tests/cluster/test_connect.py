@@ -43,7 +43,7 @@ def test_a_file_that_is_no_scheduler_file_is_named(content, tmp_path):
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setattr("pairloom.cluster.connect.CONNECT_SECONDS", 0.5)
-    with pytest.raises(Unreachable, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+    with pytest.raises(Unreachable, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         refused(ClusterConfig(kind="scheduler", scheduler="tcp://127.0.0.1:9"))
 
 

@@ -155,8 +155,8 @@ def test_a_share_of_the_pairs_is_a_budget(growing_config, client, tmp_path):
 def test_other_methods_are_coupled_without_growing_again(copied_run, growing_config, client):
     machines = bytes_of(copied_run, ("machines.zarr",))
     begun = {stage: times_begun(copied_run, stage) for stage in ("machines", "growth")}
-    methods = "model.coupling=stratified", "run.also_couple=['vote']"
-    run_here(growing_config, copied_run, client, *GROWING, "growth.pairs=15", methods, update=True)
+    others = "run.also_couple=['vote']"
+    run_here(growing_config, copied_run, client, *GROWING, "growth.pairs=15", others, update=True)
     assert bytes_of(copied_run, ("machines.zarr",)) == machines
     assert {stage: times_begun(copied_run, stage) for stage in ("machines", "growth")} == begun
 
@@ -182,7 +182,7 @@ def test_a_damaged_judgement_is_made_again(copied_run, growing_config, client):
     judgement.write_bytes(sound[:-9])
     notes = Notes()
     run_here(growing_config, copied_run, client, *GROWING, "growth.pairs=15", progress=notes)
-    assert notes.lines[0] == "growth 1 is computed again: growth/000001.json damaged or missing"
+    assert notes.lines[0] == "Recomputing growth 1: damaged or missing growth/000001.json."
     assert judgement.read_bytes() == sound
     assert_same_bytes(copied_run, reference)
 
@@ -287,15 +287,15 @@ def test_another_coupling_judges(growing_config, client, tmp_path):
         growing_config,
         tmp_path / "other",
         client,
-        *GROWING[:-1],
+        *GROWING,
         "growth.pairs=12",
         "model.coupling=normal",
         "run.also_couple=[]",
     )
     assert by_normal == judged_waves(tmp_path / "other", Plan.read(tmp_path / "other"))
     begun = times_begun(tmp_path / "run", "growth")
-    methods = "model.coupling=wlw2", "run.also_couple=[]"
-    run_here(growing_config, tmp_path / "run", client, *settings, methods, update=True)
+    others = ("model.coupling=wlw2", "run.also_couple=[]")
+    run_here(growing_config, tmp_path / "run", client, *settings, *others, update=True)
     assert times_begun(tmp_path / "run", "growth") == begun
 
 
@@ -313,11 +313,11 @@ def test_status_and_report_tell_the_waves(grown_run):
     [
         (("graph.family=path", "growth.pairs=20"), r"graph\.family must be one of .* got 'path'"),
         (
-            ("graph.family=star", "growth.pairs=20", "model.coupled_calibration=none"),
-            r"calibration\.level must be",
+            ("graph.family=star", "growth.pairs=20", "model.coupled_calibration=edges", "run.also_couple=[]"),
+            r"model\.coupled_calibration must be .* with \[growth\]",
         ),
-        (("graph.family=star", "growth.plateau=1.5"), r"growth\.plateau: must be .* 'never', got 1\.5"),
-        (("graph.family=star", "growth.share=0"), r"growth\.share: .* got 0"),
+        (("graph.family=star", "growth.plateau=1.5"), r"growth\.plateau must be .* 'never', got 1\.5\."),
+        (("graph.family=star", "growth.share=0"), r"growth\.share must be greater than 0, got 0\."),
         (("graph.family=star", "growth.pair=20"), r"growth\.pair: unknown key\. Did you mean 'pairs'\?"),
     ],
 )
@@ -329,8 +329,11 @@ def test_a_wrong_configuration_is_refused(overrides, complaint, growing_config):
 @pytest.mark.parametrize(
     ("budget", "complaint"),
     [
-        ("growth.pairs=6", r"growth\.pairs must be at least 7, those of the start, got 6"),
-        ("growth.share=0.2", r"growth\.share must be at least 0\.2500, that of the start, got 0\.2"),
+        ("growth.pairs=6", r"growth\.pairs must be at least 7, the pairs of the initial graph, got 6\."),
+        (
+            "growth.share=0.2",
+            r"growth\.share must be at least 0\.2500, the share of the initial graph, got 0\.2\.",
+        ),
     ],
 )
 def test_a_budget_less_than_the_start_is_refused(budget, complaint, growing_config, tmp_path):

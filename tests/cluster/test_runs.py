@@ -121,7 +121,7 @@ def test_a_change_is_refused_with_its_keys_and_what_an_update_would_do(copied_ru
         )
     assert "model.coupling: was 'stratified', is 'normal'" in str(caught.value)
     assert "model.random_state: was 0, is 5" in str(caught.value)
-    assert "--update it would keep features, samples and compute draws, whitening" in str(caught.value)
+    assert "--update to keep features, samples and recompute draws, whitening" in str(caught.value)
 
 
 def test_other_methods_are_coupled_without_training(copied_run, small_config, client):
@@ -204,12 +204,11 @@ def test_an_unchanged_run_keeps_its_own_edges(copied_run, small_config):
 
 
 def test_a_unit_has_one_thread_of_blas_wherever_it_runs(tmp_path):
-    def work(unit):
+    def work():
         seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
         return []
 
     seen = []
-    cluster_units._one_blas_thread.cache_clear()
     with threadpool_limits(2):
         cluster_units.run_unit(tmp_path, "whitening", 0, "key", work)
     assert set(seen) == {1}, "how a product is split among threads decides the last bits of its sums"

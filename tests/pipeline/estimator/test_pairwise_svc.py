@@ -236,12 +236,19 @@ def test_features_far_from_zero_lose_nothing(data):
     np.testing.assert_allclose(far.predict_proba(data.X_new + 1e7), near.predict_proba(data.X_new), atol=1e-5)
 
 
-@pytest.mark.parametrize("factor", [1e-6, 1e6])
+@pytest.mark.parametrize("factor", [1e-30, 1e-6, 1e6, 1e30])
 def test_the_unit_of_the_features_does_not_matter(data, factor):
     other = PairwiseSVC(random_state=0).fit(factor * data.X, data.y)
     np.testing.assert_allclose(
         other.predict_proba(factor * data.X_new), fitted(data).predict_proba(data.X_new), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("power", [-70, 3, 70])
+def test_features_times_a_power_of_two_give_the_same_bits(data, power):
+    other = data._replace(X=np.ldexp(data.X, power), X_new=np.ldexp(data.X_new, power))
+    p = fitted(data).predict_proba(data.X_new)
+    np.testing.assert_array_equal(fitted(other).predict_proba(other.X_new), p)
 
 
 # Weights.

@@ -14,7 +14,7 @@ from pairloom.pipeline.storage.zarr_layout import (
     chunk_file,
     group_files,
     read_whole,
-    remove_strangers,
+    remove_outdated,
     stamp,
 )
 
@@ -93,7 +93,27 @@ def test_what_another_layout_left_is_removed(group, tmp_path):
         write_chunks(group["coef"], (start, 0), np.ones((min(4, 10 - start), 3), np.float32))
     smaller = [ChunkedArray("coef", ("edge", "feature"), (7, 3), (4, 3))]
     files = group_files(smaller, [], {})
-    remove_strangers(tmp_path, smaller, files)
+    members = [path.name for path in tmp_path.iterdir() if path.is_dir()]
+    remove_outdated(tmp_path, smaller, files, known=members)
     stamp(tmp_path, files)
     left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["coef/c/0/0", "coef/c/1/0", "coef/zarr.json", "zarr.json"]
+
+
+def test_files_that_are_not_ours_stay(group, tmp_path):
+    for start in (0, 4, 8):
+        write_chunks(group["coef"], (start, 0), np.ones((min(4, 10 - start), 3), np.float32))
+    write_chunks(group["iterations"], (0,), np.ones(4, np.int32))
+    strange = ["notes.txt", "mine/data.bin", "coef/.DS_Store", "coef/c/9/.nfs0001", "iterations/c/readme"]
+    for name in strange:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a user's")
+    (tmp_path / "coef/c/7").symlink_to(tmp_path / "mine")
+    smaller = [ChunkedArray("coef", ("edge", "feature"), (7, 3), (4, 3))]
+    remove_outdated(tmp_path, smaller, group_files(smaller, [], {}), known=["iterations", "absent"])
+    for name in strange:
+        assert (tmp_path / name).read_text() == "a user's"
+    assert (tmp_path / "coef/c/7").is_symlink()
+    assert not (tmp_path / "coef/c/2/0").exists()
+    assert not (tmp_path / "iterations/c/0").exists()
+    assert not (tmp_path / "iterations/zarr.json").exists()
