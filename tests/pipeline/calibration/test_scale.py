@@ -54,12 +54,27 @@ def test_no_other_scale_is_better(noisy_logits, n_samples):
 
 def test_weights_are_repeats(noisy_logits):
     logits, y, completion = planted(noisy_logits, "normal", 300)
-    weight = 1.0 + np.arange(300) % 3
-    weighted = choose_scale(logits, y, completion, "normal", weight=weight)
-    times = np.repeat(np.arange(300), weight.astype(int))
+    weight = 1 + np.arange(300) % 3
+    y = np.where(weight == 3, (y + 1) % 5, y)  # the heaviest samples have wrong labels
+    weighted = choose_scale(logits, y, completion, "normal", weight=weight.astype(float))
+    times = np.random.default_rng(0).permutation(np.repeat(np.arange(300), weight))
     repeated = choose_scale(logits[:, times], y[times], completion, "normal")
-    assert weighted.scale == pytest.approx(repeated.scale, rel=0.05)
-    assert weighted.log_loss == pytest.approx(repeated.log_loss, rel=1e-3)
+    assert weighted.scale == pytest.approx(repeated.scale, rel=0.02)
+    assert weighted.log_loss == pytest.approx(repeated.log_loss, rel=1e-5)
+    assert choose_scale(logits, y, completion, "normal").scale > 1.1 * weighted.scale
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the refinement stays within its window about the scale of every 4th sample"
+)
+def test_a_scale_is_found_where_every_fourth_sample_is_of_another_kind(noisy_logits):
+    """The search starts on every 4th sample: if these are the wrong ones, it must find its way back."""
+    logits, y, completion = planted(noisy_logits, "normal", 600)
+    y[::4] = (y[::4] + 1) % 5
+    choice = choose_scale(logits, y, completion, "normal")
+    scales = np.exp(np.linspace(-2, 1, 40))
+    losses = [mean_log_loss(couple_edges(scale * logits, completion, "normal"), y) for scale in scales]
+    assert choice.log_loss < min(losses) + 1e-3
 
 
 def test_voting_has_no_scale(noisy_logits):
@@ -68,7 +83,7 @@ def test_voting_has_no_scale(noisy_logits):
 
 
 def test_machines_that_know_nothing(noisy_logits):
-    """The likeliest scale is then small: the probabilities are even."""
+    """The likeliest scale is small, so that the probabilities are nearly uniform."""
     logits, _, completion = planted(noisy_logits, "stratified")
     y = np.random.default_rng(3).integers(0, 5, logits.shape[1])
     choice = choose_scale(logits, y, completion, "stratified")

@@ -13,7 +13,6 @@ from pairloom.pipeline.machines.platt import fit_platt
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
 from pairloom.pipeline.machines.whitening import centring
-from pairloom.pipeline.pieces import pieces
 
 EDGES = np.array([(i, j) for i in range(5) for j in range(i + 1, 5)])
 
@@ -102,16 +101,8 @@ def test_threads_do_not_change_a_bit(n_threads):
     assert sum(done) == len(edges)
 
 
-@pytest.mark.parametrize("n", [0, 1, TILE, TILE + 1, 1000])
-def test_tiles_cover_the_edges_once(n):
-    covered = [e for tile in pieces(n, TILE) for e in range(n)[tile]]
-    assert covered == list(range(n))
-
-
 def test_exchanging_the_classes_changes_the_sign(rows):
-    """Class 0 against 1, and the same rows under each other's name: the folds are theirs, so give both one size and
-    one seed, and the problem is the mirror image.
-    """
+    """Two classes of one size whose folds have one seed: exchanged, they make the mirror image of the problem."""
     a, b = rows[1][:16], rows[4]
     settings = MachineSettings(C=0.3, tol=1e-7)
     keys = [5, 5]
@@ -135,11 +126,11 @@ def test_sample_weights_multiply_C_and_weigh_the_calibration(rows):
 def test_dprime_by_hand():
     assert dprime(np.array([1.0, 3.0, -2.0, -4.0]), 2) == pytest.approx(5.0 / 1.0)
     assert dprime(np.array([1.0, 1.0, 1.0]), 1) == 0
-    assert np.isfinite(dprime(np.array([1.0, 1.0, -1.0]), 2))
+    assert 1e6 < dprime(np.array([1.0, 1.0, -1.0]), 2) < np.inf  # no spread at all
 
 
 def errors(logits, y, weight, t):
-    """A logit at the threshold itself is an error of both classes: nobody may sit there."""
+    """Total weight of the errors at a threshold. A logit equal to the threshold is an error of either class."""
     return weight[y * (logits - t) <= 0].sum()
 
 
@@ -167,7 +158,7 @@ def test_an_early_stop_is_a_warning():
     rng = np.random.default_rng(0)
     rows = {c: rng.standard_normal((60, 5)).astype(np.float32) for c in range(2)}
     with pytest.warns(
-        ConvergenceWarning, match="8 of 8|machines stopped before the relative duality gap was 1e-09"
+        ConvergenceWarning, match="4 of 4 machines stopped before the relative duality gap was 1e-09"
     ):
         train_edges(rows, [(0, 1)], MachineSettings(C=100.0, tol=1e-9, max_iterations=3))
     with warnings.catch_warnings():

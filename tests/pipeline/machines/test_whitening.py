@@ -38,7 +38,7 @@ def test_the_mean_squared_norm_stays(samples, shrinkage):
 
 def test_shrunk_to_the_end_it_only_centres(samples):
     X, y = samples
-    np.testing.assert_allclose(fit_whitening(X, y, 1.0)(X), centring(X)(X), atol=1e-3)
+    np.testing.assert_allclose(fit_whitening(X, y, 1.0)(X), centring(X)(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("shrinkage", ["none", 0.0, 0.4])
@@ -48,7 +48,7 @@ def test_folds_back_exactly(samples, shrinkage):
     rng = np.random.default_rng(1)
     weights, bias = rng.standard_normal((7, 4)).astype(np.float32), rng.standard_normal(7)
     raw, shifted = whitening.fold_back(weights, bias)
-    np.testing.assert_allclose(X @ raw.T + shifted, whitening(X) @ weights.T + bias, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(X @ raw.T + shifted, whitening(X) @ weights.T + bias, atol=5e-5)
 
 
 def test_invariance_to_linear_maps_without_shrinkage(samples):
@@ -61,20 +61,20 @@ def test_invariance_to_linear_maps_without_shrinkage(samples):
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.5, 1.0])
-def test_constant_columns(samples, shrinkage):
+def test_a_constant_column_becomes_zero_and_constant_features_are_left_alone(samples, shrinkage):
     X, y = samples
     with_constant = np.column_stack([X, np.full(len(X), 7.0, np.float32)])
     white = fit_whitening(with_constant, y, shrinkage)(with_constant)
     assert np.isfinite(white).all()
-    np.testing.assert_allclose(white[:, -1], 0, atol=1e-2)
+    np.testing.assert_allclose(white[:, -1], 0, atol=1e-5)
     if shrinkage == 0:
         alone = fit_whitening(X, y, shrinkage)(X)
-        np.testing.assert_allclose(white[:, :-1], alone, atol=1e-2 * np.abs(alone).max())
+        np.testing.assert_allclose(white[:, :-1], alone, atol=1e-4)
     nothing = fit_whitening(np.ones((150, 2), np.float32), y, shrinkage)
-    assert np.isfinite(nothing.factor).all()
+    np.testing.assert_array_equal(nothing.factor, np.eye(2))
 
 
-def test_fewer_rows_than_features_and_classes_of_one():
+def test_fewer_rows_than_features_and_classes_of_one_row_stay_finite():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6, 20)).astype(np.float32), np.array([0, 0, 1, 1, 2, 3])
     for shrinkage in (0.0, 0.8):
