@@ -61,7 +61,7 @@ REFERENCES = {"normal": normal, "stratified": stratified, "wlw2": wlw2, "bradley
 MODEL_GRAPHS = {
     "complete": graphs.complete(N),
     "bipartite": graphs.bipartite(N, 2),
-    "path": graphs.path(N),  # pairs at distance three: potentials
+    "path": graphs.path(N),  # has pairs at distance three, which are completed by potentials
     "mixed": nx.Graph([(0, 1), (1, 2), (0, 2), (2, 3), (3, 4)]),
 }
 

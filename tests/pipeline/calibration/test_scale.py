@@ -12,7 +12,7 @@ METHODS = ["stratified", "wlw2", "normal", "bradley_terry"]
 
 
 def planted(noisy_logits, method, n_samples=1500, n_classes=5, graph=None):
-    """Logits of machines, and classes drawn from the probabilities that they give: the right scale is one."""
+    """Logits, and classes drawn from their coupled probabilities: the right scale is one."""
     completion = plan_completion(graph if graph is not None else graphs.complete(n_classes))
     L = noisy_logits(n_classes, n_samples, spread=1.5, noise=0.5)
     p = couple(L, method).astype(np.float64)
@@ -68,7 +68,7 @@ def test_weights_are_repeats(noisy_logits):
     strict=True, reason="the refinement stays within its window about the scale of every 4th sample"
 )
 def test_a_scale_is_found_where_every_fourth_sample_is_of_another_kind(noisy_logits):
-    """The search starts on every 4th sample: if these are the wrong ones, it must find its way back."""
+    """The search starts on every 4th sample: even if these are misleading, the scale must fit all samples."""
     logits, y, completion = planted(noisy_logits, "normal", 600)
     y[::4] = (y[::4] + 1) % 5
     choice = choose_scale(logits, y, completion, "normal")
@@ -111,7 +111,7 @@ def test_platt_is_never_worse_than_the_scale_by_its_own_measure(noisy_logits, me
 
 
 def test_platt_finds_slopes_that_differ(noisy_logits):
-    """Machines whose logits were divided by different numbers: with much data the slopes come back."""
+    """Each edge's logits were divided by another number: with enough samples the slopes are recovered."""
     logits, y, completion = planted(noisy_logits, "normal", 3000)
     factors = np.linspace(0.5, 2, len(logits))
     distorted = (logits / factors[:, None]).astype(np.float32)

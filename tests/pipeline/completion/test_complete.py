@@ -62,7 +62,7 @@ def test_against_the_slow_reference(dtype, graph, n_samples, seed):
 
 
 def over_edges(u, graph):
-    """The logits u_i - u_j of the edges; nothing is known of other pairs."""
+    """The logits u_i - u_j of the edges, and NaN for other pairs."""
     logits = np.full((len(u), len(u), 1), np.nan)
     for i, j in graph.edges():
         logits[i, j], logits[j, i] = u[i] - u[j], u[j] - u[i]
@@ -128,7 +128,7 @@ def test_the_logits_are_not_written_to(noisy_logits):
 
 
 def test_one_sample_is_as_among_many():
-    """To the bit, where pairs are completed by potentials too: a slab may have any number of samples."""
+    """To the bit, also for pairs completed by potentials, so the number of samples per slab does not matter."""
     graph = nx.convert_node_labels_to_integers(nx.barbell_graph(9, 4))
     upper = np.random.default_rng(0).normal(0, 3, (len(graph), len(graph), 37)).astype(np.float32)
     logits = upper - upper.transpose(1, 0, 2)

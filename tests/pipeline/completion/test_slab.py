@@ -19,7 +19,7 @@ MODEL_GRAPHS = {
     "path": graphs.path(9),
     "two cliques and a path": nx.convert_node_labels_to_integers(nx.barbell_graph(7, 3)),
 }
-#: In samples: below a block of 16, one, several, and more than there are.
+#: Samples per slab: less than a block of 16, one block, several blocks, and more than there are samples.
 WIDTHS = [1, 7, 16, 50, 1000]
 
 
@@ -36,7 +36,7 @@ def tensor_of(edge_logits, graph):
 
 
 def limit_for(width, n_classes):
-    """Bytes for so many samples and for the 16 of a block of coupling."""
+    """The memory limit, in bytes, for a number of samples and the block of 16 that the coupling needs."""
     return 4 * n_classes**2 * (16 + width)
 
 
@@ -63,7 +63,7 @@ def test_it_is_completion_then_coupling_to_the_bit(name, width, n_jobs):
 
 @pytest.mark.parametrize("name", MODEL_GRAPHS)
 def test_normal_alone_needs_no_tensor(name):
-    """Another order of sums, so not the same bits; with the tensor asked for, it is as among other methods."""
+    """Sums are in another order, so the last bits differ, unless the tensor is asked for."""
     graph = MODEL_GRAPHS[name]
     edge_logits, completion = edge_logits_for(graph, 30), plan_completion(graph)
     completed = complete_logits(tensor_of(edge_logits, graph), graph)

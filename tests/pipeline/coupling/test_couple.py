@@ -40,7 +40,7 @@ def antisymmetric(upper):
 
 @st.composite
 def potentials(draw, max_classes=9, within=7.0):
-    """Within 7 of zero: the differences are inside the clip of the methods that work on r."""
+    """Potentials within 7 of zero, so that no method clips their differences."""
     n, n_samples = draw(st.integers(2, max_classes)), draw(st.integers(1, 3))
     return draw(hnp.arrays(np.float64, (n, n_samples), elements=st.floats(-within, within)))
 
@@ -54,7 +54,7 @@ def any_logits(draw, max_classes=7, within=12.0):
 
 @st.composite
 def model_graphs(draw, n):
-    """Connected graphs on 0..n-1, of the families and at large."""
+    """Connected graphs on 0..n-1: those of the families, and arbitrary ones."""
     family = draw(
         st.sampled_from(["tree", "path", "star", "bipartite", "hub_neighbours", "connected", "complete"])
     )
@@ -102,7 +102,7 @@ def test_consistent_logits_give_back_the_softmax_on_every_connected_graph(method
 
 @given(u=potentials())
 def test_consistent_logits_give_the_vote_to_the_best_class(u):
-    """Its shares are ranks, not probabilities: the class above all others wins all of its pairs."""
+    """Votes are ranks, not probabilities: the best class wins all of its pairs."""
     n = len(u)
     p = couple(consistent(u), "vote")
     wins = (u[:, None] > u[None, :]).sum(axis=1) + 0.5 * ((u[:, None] == u[None, :]).sum(axis=1) - 1)
@@ -166,9 +166,9 @@ def test_a_thousand_classes(method):
 def test_extreme_consistent_logits(method, dtype, n_classes):
     u = np.linspace(1e4, 0, n_classes)[:, None]
     p = couple(consistent(u, dtype), method)
-    assert (np.diff(p) <= 1e-30).all()  # below, float32 has no digits left
+    assert (np.diff(p) <= 1e-30).all()  # float32 cannot resolve smaller differences
     if method != "vote":
-        # r is held to 1e-7 by some methods, and a winner can lose that much to each of the others.
+        # Some methods clip r at 1e-7, so the winner can lose that much to each other class.
         assert p[0, 0] == pytest.approx(1, abs=n_classes * 2e-6)
         assert (p > 0).all()
 
@@ -178,7 +178,7 @@ def test_extreme_consistent_logits(method, dtype, n_classes):
 @pytest.mark.parametrize("n_classes", [3, 5, 21])
 @pytest.mark.parametrize("size", [30.0, 1e4])
 def test_extreme_cycles_are_ties(method, dtype, n_classes, size):
-    """Each class beats the half of the classes after it: by symmetry nobody is ahead, however loud the machines are."""
+    """Each class beats the half of the classes after it: by symmetry all are equal, however large the logits."""
     ahead = (np.arange(n_classes)[None, :] - np.arange(n_classes)[:, None]) % n_classes
     logits = np.where(ahead == 0, 0, np.where(ahead <= n_classes // 2, size, -size)).astype(dtype)[:, :, None]
     assert couple(logits, method) == pytest.approx(1 / n_classes, abs=CLOSE)
@@ -242,7 +242,7 @@ class TestDiagnostics:
 
     @pytest.mark.parametrize("method", ["wlw2", "bradley_terry"])
     def test_not_converging_is_a_warning_with_counts(self, method, noisy_logits):
-        """Nothing that rounds comes to rest exactly, so no sweep meets a tolerance that is next to nothing."""
+        """Because of rounding, no sweep reaches a tolerance of 1e-40."""
         logits = noisy_logits(60, 25)
         with pytest.warns(ConvergenceWarning) as caught:
             p, diagnostics = couple(logits, method, tol=1e-40, return_diagnostics=True)
@@ -252,7 +252,7 @@ class TestDiagnostics:
         assert f"after {diagnostics.iterations.max()} iterations" in str(caught[0].message)
         assert caught[0].filename == __file__
         assert np.array_equal(diagnostics.converged, diagnostics.residual <= 1e-40)
-        # The probabilities are the best that were had, not garbage.
+        # The probabilities are still good.
         assert p == pytest.approx(couple(logits, method), abs=CLOSE)
 
     def test_stratified_is_solved_directly_instead(self, noisy_logits):

@@ -8,7 +8,7 @@ from pairloom import couple
 
 
 def by_least_squares(logits, weights=None):
-    """min over u of sum n_ij (u_i - u_j - L_ij)^2, one row of a least-squares problem for each pair."""
+    """min over u of sum n_ij (u_i - u_j - L_ij)^2, as a least-squares problem with one row per pair."""
     n = len(logits)
     first, second = np.triu_indices(n, 1)
     rows = np.zeros((len(first), n))
@@ -56,7 +56,7 @@ def test_bayes_covariance(weighted, data, n):
 
 
 def test_other_methods_are_not_covariant(noisy_logits):
-    """Or the property above would say nothing about `normal`."""
+    """So the property above is one of `normal` in particular."""
     logits, c = noisy_logits(5, 10), np.linspace(-2, 2, 5).astype(np.float32)
     for method in ("wlw2", "stratified", "bradley_terry"):
         covariant = couple(logits, method) * np.exp(c)

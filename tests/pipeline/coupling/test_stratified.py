@@ -21,7 +21,7 @@ def stationary_vector(M):
 
 
 def exact_stationary_vector(M):
-    """The same in rational numbers, by the chain seen only while it is in the first classes: nothing rounds."""
+    """The same in rational numbers, by eliminating one class after the other: no rounding."""
     n = len(M)
     chain = [[Fraction(float(M[i, j])) for j in range(n)] for i in range(n)]
     for last in range(n - 1, 0, -1):
@@ -29,7 +29,7 @@ def exact_stationary_vector(M):
         for i in range(last):
             for j in range(last):
                 chain[i][j] += chain[i][last] * chain[last][j] / leaving
-            # kept for the way back: how often `last` is visited for each visit of i
+            # For the back substitution: the expected visits of `last` per visit of each other class.
         chain[last] = [chain[last][j] / leaving for j in range(last)]
     p = [Fraction(1)]
     for i in range(1, n):
@@ -59,10 +59,10 @@ def test_machines_that_contradict_each_other_in_exact_arithmetic(n_classes, nois
 
 
 def two_worlds(n_classes, loudness, seed):
-    """Two halves of the classes, each going round in a circle with loud machines; between them the machines whisper.
+    """Two halves of the classes: within each, a cycle of large logits; between them, small logits.
 
-    The chain leaves a half about once in exp(loudness) steps, so what a sweep changes says nothing of the error that is
-    left in the shares of the halves.
+    The chain leaves a half about once in exp(loudness) steps, so the change by one sweep says nothing about the error
+    in the shares of the halves.
     """
     half = n_classes // 2
     logits = np.zeros((n_classes, n_classes))
@@ -84,7 +84,7 @@ def test_classes_that_hardly_communicate(n_classes, loudness):
 
 
 def test_only_the_machines_of_the_true_class_matter():
-    """Where class 0 is certain, what the machines of the others say about each other changes nothing."""
+    """Where class 0 is certain, the logits between the other classes change nothing."""
     logits = np.zeros((4, 4, 2))
     logits[0, 1:], logits[1:, 0] = 30, -30
     logits[1, 2], logits[2, 1] = [0, 9], [0, -9]

@@ -39,7 +39,7 @@ def test_only_signs_count(noisy_logits):
 
 
 def test_the_diagonal_is_no_contest(noisy_logits):
-    """Logits may be a little off antisymmetry; a diagonal of 1e-6 is not a win."""
+    """Logits need to be antisymmetric up to rounding only; 1e-6 on the diagonal is not a win."""
     logits = noisy_logits(4, 5)
     off = logits + np.float32(1e-6) * np.eye(4, dtype=np.float32)[:, :, None]
     assert np.array_equal(couple(off, "vote"), couple(logits, "vote"))

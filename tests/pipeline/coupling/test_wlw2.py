@@ -7,12 +7,12 @@ from sklearn.svm import SVC
 
 from pairloom import couple
 
-#: [LW] LIBSVM holds r to [1e-7, 1 - 1e-7]; as a logit that is 16.1, and 16 here.
+#: [LW] LIBSVM clips r to [1e-7, 1 - 1e-7], a logit of 16.1; here it is 16.
 CLIP = 16
 
 
 def by_a_linear_system(logits):
-    """[LW] Q p + b e = 0, e'p = 1, solved in float64 for one sample after the other."""
+    """[LW] Q p + b e = 0, e'p = 1, solved in float64, sample by sample."""
     n, _, n_samples = logits.shape
     p = np.empty((n_samples, n))
     for k in range(n_samples):
@@ -39,7 +39,7 @@ def test_against_a_linear_system(n_classes, spread, noise, dtype, noisy_logits):
 
 
 def test_a_class_that_wins_everything_converges():
-    """Its Q_tt is 1e-14, so rounding moves it by any factor, but only before p is normalised."""
+    """Its Q_tt is 1e-14, so p_t is all rounding error until p is normalised."""
     logits = np.full((3, 3, 1), 0.0, np.float32)
     logits[0, 1:], logits[1:, 0] = 40, -40
     logits[1, 2], logits[2, 1] = 3, -3
@@ -75,5 +75,5 @@ def test_libsvm_agrees(load, C):
     # LIBSVM stops where (Qp)_t is within 0.005 / N of p'Qp.
     assert ours == pytest.approx(theirs, abs=0.005)
     assert abs(ours - theirs).mean() < 0.0005
-    # Turning the sign of all decision values would be no small difference.
+    # The wrong sign of the decision values would be a large difference.
     assert abs(couple(-logits, "wlw2") - theirs).max() > 0.5

@@ -187,7 +187,7 @@ def test_settings_changed_after_the_fit_do_not_change_the_machines(data):
     np.testing.assert_array_equal(clone_state(linear, folds=7, kernel="poly").predict_proba(data.X_new), p)
 
 
-@pytest.mark.parametrize("family", sorted(set(graphs.FAMILIES) - {"grown"}))  # is given an order of pairs
+@pytest.mark.parametrize("family", sorted(set(graphs.FAMILIES) - {"grown"}))  # needs an order of pairs
 def test_a_graph_can_be_any_family_by_its_name(data, family):
     needed = {"bipartite": {"hubs": 2}, "tree": {"parents": [-1, 0, 0, 1, 1]}}.get(family, {})
     model = fitted(data, graph={"family": family} | needed, whiten="none")

@@ -68,12 +68,13 @@ def test_thresholds_shift_the_logits_of_the_pairs_and_nothing_else():
 @pytest.mark.parametrize("fit_on", ["rest", "fold"])
 def test_machines_are_those_of_the_folds(data, fit_on):
     model = fitted(data, whiten="none", graph="star", C=0.1, fit_on=fit_on)
-    X, y = data.X - data.X.mean(axis=0), data.y
+    normalisation = model.model_.normalisation
+    X, y = normalisation(data.X), data.y
     a, b = X[y == 0], X[y == 1]
     folds = np.concatenate([class_folds(len(a), 4, 0, 0), class_folds(len(b), 4, 0, 1)])
     chosen = folds != 2 if fit_on == "rest" else folds == 2
     rows, signs = np.concatenate([a, b])[chosen], np.r_[np.ones(len(a)), -np.ones(len(b))][chosen]
-    alone = fit_linear_svm(rows.astype(np.float32), signs, C=0.1)
+    alone = fit_linear_svm(rows.astype(np.float32), signs, C=normalisation.inner_C(0.1))
     np.testing.assert_allclose(model.machines_.coef[0, 2], alone.coef, rtol=1e-5)
 
 
@@ -94,10 +95,11 @@ def test_fit_on_all_is_near_to_libsvm():
     p, q = ours.predict_proba(X), peer.predict_proba(X)
     assert (p.argmax(axis=1) == q.argmax(axis=1)).mean() > 0.98
     assert np.abs(p - q).mean() < 0.03
-    # The last machine is fitted on everything: LIBSVM's own.
-    centred = X - X.mean(axis=0)
-    np.testing.assert_allclose(ours.machines_.coef[:, -1], peer.coef_, rtol=0.05, atol=0.02)
-    decision = centred @ ours.machines_.coef[0, -1] + ours.machines_.intercept[0, -1]
+    # The last machine is fitted on all samples, as LIBSVM's is, but on normalised features.
+    normalisation = ours.model_.normalisation
+    last = ours.machines_.coef[:, -1]
+    np.testing.assert_allclose(np.ldexp(last, -normalisation.exponent), peer.coef_, rtol=0.05, atol=0.02)
+    decision = normalisation(X) @ last[0] + ours.machines_.intercept[0, -1]
     np.testing.assert_allclose(decision, X @ peer.coef_[0] + peer.intercept_[0], atol=0.1)
 
 

@@ -27,7 +27,7 @@ FOLDS_OF_REPEATS = "a sample of weight 2 is in one fold, two samples are in two:
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": FOLDS_OF_REPEATS,
     "check_sample_weight_equivalence_on_sparse_data": FOLDS_OF_REPEATS,
-    # Passes or fails with the sizes of the batches: float32 products of other shapes differ in the last bits.
+    # Depends on the sizes of the batches: float32 products of other shapes differ in the last bits.
     "check_methods_subset_invariance": "asks for 1e-7 of float32 logits",
 }
 

@@ -1,4 +1,4 @@
-"""When a growing model has grown enough."""
+"""The budget of a growing model: when growth ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Growing a model gives, at every step, what completing and coupling anew would give."""
+"""Growing a model gives, at every step, the same result as completing and coupling from scratch."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""How a wave is judged, and what it proposes."""
+"""A wave of growth: its scores, and the pairs that it proposes."""
 
 import networkx as nx
 import numpy as np
@@ -55,7 +55,7 @@ def test_samples_that_are_asked_do_not_judge(model):
 
 def test_mean_probabilities_are_a_soft_confusion_matrix():
     p = np.random.default_rng(0).dirichlet(np.ones(4), 30)
-    y = np.arange(30) % 3  # nobody is of class 3
+    y = np.arange(30) % 3  # no sample is of class 3
     found = mean_probabilities(p, y)
     expected = [p[y == c].mean(axis=0) for c in range(3)]
     np.testing.assert_allclose(found, [*expected, np.zeros(4)], rtol=1e-12)

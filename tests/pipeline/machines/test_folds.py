@@ -51,5 +51,5 @@ def test_no_machine_judges_what_it_was_fitted_on(n_folds, fit_on):
     assert not (scheme.fitted_on.T & (scheme.out_of_fold > 0)).any()
     np.testing.assert_allclose(scheme.out_of_fold.sum(axis=1), 1)
     np.testing.assert_allclose(scheme.shares.sum(), 1)
-    # Every sample calibrates something.
+    # Every fold calibrates some machine.
     assert scheme.calibrated_on.any(axis=0).all()

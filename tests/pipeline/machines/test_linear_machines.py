@@ -69,7 +69,7 @@ def test_machines_against_fits_by_hand(rows, settings):
         first, second = unseen[y > 0], unseen[y < 0]
         expected = abs(first.mean() - second.mean()) / np.sqrt((first.var() + second.var()) / 2)
         assert machines.dprime[e] == pytest.approx(expected, rel=0.02)
-    assert (machines.gap <= 1e-5).all()  # 1e-7 is more than float32 rows can give every machine
+    assert (machines.gap <= 1e-5).all()  # float32 rows do not allow 1e-7 for every machine
     assert (machines.threshold == 0).all()
 
 
@@ -119,7 +119,7 @@ def test_sample_weights_multiply_C_and_weigh_the_calibration(rows):
     weighted = train_edges(rows, EDGES, MachineSettings(C=0.3), sample_weight=weight)
     doubled = train_edges(rows, EDGES, MachineSettings(C=0.6))
     np.testing.assert_array_equal(weighted.coef, doubled.coef)
-    # Platt's targets lie nearer to 0 and 1 where more weight stands behind them, so its slopes are steeper.
+    # With more weight, Platt's targets are nearer to 0 and 1, so the slopes are steeper.
     assert (weighted.platt[..., 0] < doubled.platt[..., 0]).all()
 
 
@@ -149,7 +149,7 @@ def test_thresholds_by_brute_force(seed):
     if errors(logits, y, weight, 0.0) == least:
         assert t == 0
     else:
-        # No gap that does as well is nearer to zero.
+        # Of equally good thresholds, the one nearest to zero is chosen.
         equal = [s for s in between if errors(logits, y, weight, s) == least]
         assert abs(t) <= min(map(abs, equal)) + 1e-12
 

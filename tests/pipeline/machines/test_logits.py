@@ -49,7 +49,7 @@ def test_raw_samples_are_enough(samples, shrinkage):
 
 @pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
 def test_out_of_fold_against_refits_by_hand(samples, fit_on):
-    """For every sample and edge: fit what may be asked of it again, from the rows that are not the sample's."""
+    """For every sample and edge, refit the machines that did not see the sample, and compare."""
     X, y = samples
     settings = MachineSettings(C=0.2, folds=3, fit_on=fit_on, tol=1e-7, seed=2)
     scheme, whitening = settings.scheme, centring(X)

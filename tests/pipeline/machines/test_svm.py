@@ -11,7 +11,7 @@ TOLERANCE = 1e-3
 
 
 def primal(X, y, w, b, C):
-    """The objective, plainly and in float64."""
+    """Reference: the primal objective in float64."""
     X, w = np.asarray(X, np.float64), np.asarray(w, np.float64)
     return 0.5 * w @ w + np.sum(C * np.maximum(0, 1 - y * (X @ w + b)))
 
@@ -31,7 +31,7 @@ def draw(seed, n, D, balance=0.5, separation=1.0, mean=0.0):
 
 
 def assert_certified(X, y, C, fit, tol=TOLERANCE):
-    """All that is claimed, computed independently. float32 rows are granted a tenth of the tolerance."""
+    """Check every claim of a fit independently. Rounding of float32 rows may cost a tenth of the tolerance."""
     C = np.broadcast_to(C, len(y))
     assert fit.converged
     assert fit.gap <= tol
@@ -126,7 +126,7 @@ def test_duplicates_with_both_labels(C):
     X, y = np.concatenate([X, X]), np.concatenate([y, -y])
     fit = fit_linear_svm(X, y, C)
     assert_certified(X, y, C, fit)
-    # Every row pays 1 - f and 1 + f: nothing is better than w = 0.
+    # Each pair of duplicates costs (1 - f) + (1 + f) = 2 whatever f is, so w = 0 is optimal.
     assert fit.primal == pytest.approx(2 * 50 * C, rel=TOLERANCE)
 
 
@@ -167,7 +167,7 @@ def test_a_full_working_set_lets_rows_go():
     X, y = draw(7, n=1500, D=10, separation=0.3)
     small, coef = solve_rows(X, y, np.full(1500, 0.1), capacity=128)
     assert small.converged.all()
-    # Far more support vectors than the working set has room for: those at C stay where they are, outside.
+    # There are more support vectors than the working set can hold; those at the bound C stay outside it.
     assert (small.alpha > 0).sum() > 500
     P = primal(X, y, coef[0], small.intercept[0], 0.1)
     assert P - dual(X, y, small.alpha[0]) <= 1.1 * TOLERANCE * P
@@ -219,7 +219,7 @@ def test_best_intercept_is_the_best(rows):
 
     for dtype in (np.float32, np.float64):
         b = best_intercept(F.astype(dtype), lower, upper)
-        # Piecewise linear: the minimum is at one of the bends.
+        # The loss is piecewise linear, so its minimum is at a breakpoint.
         assert hinge(b) <= min(hinge(bend) for bend in F) + 1e-9
         assert gap_at(b, F, np.zeros_like(C), lower, upper) == pytest.approx(hinge(b))
 

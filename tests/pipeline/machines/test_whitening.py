@@ -13,7 +13,7 @@ def samples():
 
 
 def within(X, y):
-    """The pooled within-class covariance, plainly."""
+    """Reference: the pooled within-class covariance."""
     return sum(np.cov(X[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y)) / len(y)
 
 
@@ -29,7 +29,7 @@ def test_the_shrunk_covariance_becomes_a_multiple_of_the_identity(samples, shrin
 
 @pytest.mark.parametrize("shrinkage", ["none", 0.0, 0.4, 1.0])
 def test_the_mean_squared_norm_stays(samples, shrinkage):
-    """So that a C means the same with whitening and without."""
+    """So a value of C has the same meaning with and without whitening."""
     X, y = samples
     white = fit_whitening(X, y, shrinkage)(X)
     np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-4)
@@ -52,7 +52,7 @@ def test_folds_back_exactly(samples, shrinkage):
 
 
 def test_invariance_to_linear_maps_without_shrinkage(samples):
-    """Whitened samples lie the same to each other whatever invertible map the features went through."""
+    """Up to scale, inner products of whitened samples do not change under an invertible map of the features."""
     X, y = samples
     B = np.random.default_rng(2).standard_normal((4, 4))
     one, other = (fit_whitening(Z, y, 0.0)(Z) for Z in (X, (X @ B).astype(np.float32)))

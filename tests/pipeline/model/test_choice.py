@@ -17,7 +17,7 @@ from pairloom.pipeline.model.choice import (
 
 PLAIN, WHITENED = Candidate(1.0, "none"), Candidate(1.0, 0.8)
 N_SAMPLES = 100
-#: Of the mean of N_SAMPLES differences whose standard deviation is one.
+#: Standard error of the mean of N_SAMPLES differences whose standard deviation is 1.
 STANDARD_ERROR = 0.1
 LOSSES = np.random.default_rng(0).uniform(2, 4, N_SAMPLES)
 
@@ -27,7 +27,7 @@ def judged(candidate, losses):
 
 
 def less_by(standard_errors):
-    """Losses that are less than LOSSES by so many standard errors of the difference."""
+    """Losses whose mean is below that of LOSSES by a number of standard errors of the difference."""
     difference = np.where(np.arange(N_SAMPLES) % 2, 1.0, -1.0)
     return LOSSES + difference - standard_errors * STANDARD_ERROR
 
@@ -46,7 +46,7 @@ def test_equal_losses_keep_the_plain_candidate():
 
 
 def test_a_small_gain_of_every_sample_is_a_clear_one():
-    """The losses are compared in pairs: their spread over the samples, which is 0.6, does not matter."""
+    """Losses are compared sample by sample, so their standard deviation over the samples, 0.6, does not matter."""
     assert best_candidate([judged(PLAIN, LOSSES), judged(WHITENED, LOSSES - 0.001)]) == WHITENED
 
 
@@ -56,7 +56,7 @@ def test_without_a_plain_twin_the_least_loss_wins():
 
 
 def test_a_twin_has_the_same_C():
-    """The twin takes the place of its whitened candidate even where another plain candidate has less loss."""
+    """The twin replaces its whitened candidate even if another plain candidate has a lower loss."""
     other_C = Candidate(3.0, "none")
     found = [judged(WHITENED, less_by(1.0)), judged(PLAIN, LOSSES), judged(other_C, LOSSES - 0.01)]
     assert best_candidate(found) == PLAIN

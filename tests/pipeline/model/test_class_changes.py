@@ -68,7 +68,7 @@ def test_two_classes_added_in_either_order_leave_the_old_machines_alone(first, s
     model = PairwiseSVC(graph="complete", whiten="none", random_state=0).fit(X[old], NAMES[old])
     before = machines_by_pair(model)
     model.add_class(first, X[FIT & (first == NAMES)], X[old], NAMES[old])
-    # The rows of the class that came first are among the samples of the model now.
+    # The samples of the model now include those of the first new class.
     model.add_class(second, X[FIT & (second == NAMES)], X[with_first], NAMES[with_first])
     after = machines_by_pair(model)
     assert {pair: after[pair] for pair in before} == before

@@ -19,7 +19,7 @@ def model(data):
 
 
 def content_of(value, name="model"):
-    """Every array, and every value that is none, below a model: a mapping of its path to it."""
+    """All values of a model, down to arrays, numbers and strings: a mapping of path -> value."""
     if is_dataclass(value):
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "_asdict"):
@@ -36,7 +36,7 @@ def content_of(value, name="model"):
 
 
 def arrays_of(model):
-    """All arrays of a model, also those that it computes once: its edges, its affine map and its completion."""
+    """All arrays of a model, including those that it computes once: edges, affine map and completion."""
     computed = {name: getattr(model, name) for name in ("edges", "affine", "completion")}
     everything = content_of(model) | {
         path: part for name, value in computed.items() for path, part in content_of(value, name).items()
@@ -49,7 +49,7 @@ def bytes_of(arrays):
 
 
 def rest_of(model):
-    """Everything of a model that is no array, as text."""
+    """All values of a model that are not arrays, as text."""
     return {path: repr(part) for path, part in content_of(model).items() if not isinstance(part, np.ndarray)}
 
 
@@ -223,8 +223,8 @@ def fails_after(calls, counter):
     return 1 / (count < calls)
 
 
-def test_a_model_that_was_changed_is_predicted_by_its_new_edges(model, data):
-    """What the old model computed once must not stay with the new one."""
+def test_a_changed_model_predicts_by_its_own_machines(model, data):
+    """The new model does not keep the affine map that the old one had cached."""
     old = model.model_
     first = arrays_of(old)  # computes edges, affine map and completion
     model.retrain_pairs([(0, CENTRE)], data.X, data.y, C=5.0)

@@ -120,7 +120,7 @@ def files_of(path):
 
 
 def test_any_damage_is_noticed(saved, data, tmp_path):
-    """Cut every file short, change a byte in it, and take it away: an error, or the same probabilities to the bit."""
+    """Truncate every file, change a byte, or remove it: loading fails, or the probabilities are the same to the bit."""
     model, path = saved
     p = model.predict_proba(data.X)
     rng = np.random.default_rng(0)
@@ -141,7 +141,7 @@ def test_any_damage_is_noticed(saved, data, tmp_path):
                 assert "PairwiseSVC.load: " in str(error)  # noqa: PT017
                 assert "copy" in str(error)  # noqa: PT017
             else:
-                assert name.name == "model.json"  # a space more or less between its entries
+                assert name.name == "model.json"  # white space between its entries
                 np.testing.assert_array_equal(loaded.predict_proba(data.X), p)
         (copy / name).unlink()
         with pytest.raises((ValueError, FileNotFoundError), match=f"has no {name.as_posix()}"):
@@ -151,7 +151,7 @@ def test_any_damage_is_noticed(saved, data, tmp_path):
 
 
 def test_a_changed_number_is_noticed(saved, tmp_path):
-    """Valid JSON of another content."""
+    """The file is still valid JSON."""
     _, path = saved
     copy = shutil.copytree(path, tmp_path / "copy")
     text = (copy / "model.json").read_text()

@@ -1,4 +1,4 @@
-"""Digests, and sealed JSON: what was damaged is never taken for what was written."""
+"""Digests, and sealed JSON: damage is never read as data."""
 
 import json
 
@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 
 def same_or_damaged(data, content):
-    """Whether bytes give the content, to the type of every value, or are refused."""
+    """Whether the bytes are refused, or give the same content with the same types."""
     try:
         return repr(unsealed(data)) == repr(content)
     except DamagedSeal:
