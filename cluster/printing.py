@@ -31,7 +31,7 @@ def print_result(directory: Path, as_json: bool) -> None:
     console.print(table)
     spent = [(stage, seconds) for stage, seconds in metrics["seconds_of_work"].items() if seconds]
     work = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent)
-    console.print(f"time per stage: {work}", highlight=False)
+    console.print(f"work per stage, summed over workers: {work}", highlight=False)
     console.print(f"report: {directory / 'report' / 'index.html'}", highlight=False, soft_wrap=True)
 
 

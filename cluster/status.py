@@ -74,7 +74,7 @@ def _driver_text(driver: Driver | None, alive: bool) -> str | None:
     if driver is None:
         return None
     outcome = driver.outcome or ("at work" if alive else "died")
-    return f"{driver}: {outcome.splitlines()[0]}"
+    return f"{driver}: {outcome.splitlines()[0].rstrip(':')}"
 
 
 def _damaged_metadata(directory: Path, plan: Plan) -> list[str]:
