@@ -29,19 +29,19 @@ from pairloom.cluster.config import (
     with_overrides,
     with_section,
 )
-from pairloom.cluster.connect import Unreachable, connected, install_hint
+from pairloom.cluster.connect import Unreachable, check_address, connected, install_hint, scheduler_answers
 from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.lock import SUBMITTED, RunLock, request_cancel
-from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.lock import REFUSED, SUBMITTED, RunLock, request_cancel
+from pairloom.cluster.plan import Mismatch, Plan, make_plan
 from pairloom.cluster.printing import plan_facts, print_facts, print_result, print_status
 from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.stages import STAGE_NAMES
-from pairloom.cluster.status import run_status
+from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import log_line
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
@@ -49,7 +49,7 @@ from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
 from pairloom.pipeline.features.feature_set import load_samples
 from pairloom.pipeline.run.planning import seconds_per_pair
-from pairloom.pipeline.run.probability_files import write_probabilities
+from pairloom.pipeline.run.probability_files import check_target, write_probabilities
 
 __all__ = ["main"]
 
@@ -67,7 +67,7 @@ def main() -> None:
       1    failed
       2    invalid arguments or configuration
       3    refused: another driver is at work, the configuration, data or version
-           differ, or the network is open
+           differ, the directory holds other files, or the network is open
       4    stopped; can be resumed
       130  stopped by Ctrl-C; can be resumed
       143  stopped by SIGTERM; can be resumed
@@ -234,7 +234,7 @@ def attach(directory: Path) -> None:
     with exits():
         with progress_for(stderr) as progress:
             found = run_status(directory)
-            while found.state in ("submitted", "running"):
+            while _is_driven(found):
                 stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
                 progress.begin(stage, *found.stages[stage])
                 time.sleep(1.0)
@@ -255,11 +255,17 @@ def cancel(directory: Path, wait: bool) -> None:
     Finished work is kept, and the run can be resumed.
     """
     with exits():
+        found = run_status(directory)
+        if found.state == "submitted" and not _is_driven(found):
+            with RunLock(directory) as lock:
+                lock.end_as("cancelled before it started")
+            click.echo(f"Cancelled.\nResume with: pairloom resume {directory} --local")
+            return
         driver = request_cancel(directory)
         if driver is None:
             click.echo(f"No driver is at work on {directory}.")
             return
-        while wait and run_status(directory).state in ("submitted", "running"):
+        while wait and _is_driven(run_status(directory)):
             time.sleep(0.2)
         click.echo(
             f"{'Stopped' if wait else 'Asked to stop'}: {driver}.\nResume with: pairloom resume {directory}"
@@ -276,12 +282,14 @@ def cancel(directory: Path, wait: bool) -> None:
 )
 @click.option("--out", required=True, type=_path, help="File to write: .npz, .csv or .zarr.")
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
-def predict(directory: Path, features: str, out: Path, coupling: str | None) -> None:
+@click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
+def predict(directory: Path, features: str, out: Path, coupling: str | None, force: bool) -> None:
     """Predict new samples with the run in DIRECTORY."""
     with exits():
+        check_target(out, force=force)
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         X = load_samples(features, model.n_features_in_)
-        write_probabilities(out, model.predict_proba(X), model.classes_.tolist())
+        write_probabilities(out, model.predict_proba(X), model.classes_.tolist(), force=force)
         click.echo(f"Wrote the probabilities of {len(X)} samples, by {model.coupling}, to {out}")
 
 
@@ -368,6 +376,19 @@ def experiment(
                     click.echo("\n".join(str(file) for file in files))
 
 
+def _is_driven(found: RunStatus) -> bool:
+    """Whether a run has a driver, or will have one: a submitted one has if its cluster still answers."""
+    if found.state != "submitted":
+        return found.state == "running"
+    if scheduler_answers(Plan.read(Path(found.directory)).config.cluster):
+        return True
+    print_error(
+        "The cluster that the run was submitted to does not answer, so no driver will start. "
+        f"Run `pairloom resume {found.directory} --local` to run it here."
+    )
+    return False
+
+
 @contextlib.contextmanager
 def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
     """The cluster of the options, to compute repetitions; None for this process."""
@@ -390,6 +411,7 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     """Take the lock, do the missing work, print the result."""
     if options["performance_report"] and not _has_bokeh():
         raise ConfigError(f"--performance-report needs bokeh. {_INSTALL_BOKEH}")
+    check_address(settings.cluster)
     fresh, data = prepare_run(settings, directory)
     directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
@@ -401,6 +423,9 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
             connect = functools.partial(_connect, settings, options["performance_report"], progress.note)
             drive(directory, planned, data, connect, stop, progress)
             lock.end_as("finished")
+        except Mismatch:
+            lock.end_as(REFUSED)
+            raise
         except BaseException as error:
             lock.end_as(f"{type(error).__name__}: {error}")
             log_line(directory, f"ended by {error!r}")

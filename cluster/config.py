@@ -368,10 +368,11 @@ def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
     """
     path = _config_file(source)
     try:
-        tables = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}.") from error
-    tables.setdefault("run", {}).setdefault("name", path.stem)
+    if isinstance(tables.setdefault("run", {}), dict):  # else the validation says what it must be
+        tables["run"].setdefault("name", path.stem)
     return _validated(tables, overrides, str(path))
 
 
@@ -393,7 +394,8 @@ def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) ->
     try:
         return Config.model_validate(tables)
     except ValidationError as error:
-        problems = "\n".join(f"  {line}" for line in _problems([dict(detail) for detail in error.errors()]))
+        details = [dict(detail) for detail in error.errors()]
+        problems = "\n".join(f"  {line}" for line in _problems(details, tables))
         raise ConfigError(f"{source}:\n{problems}") from error
 
 
@@ -433,12 +435,11 @@ def _toml_value(text: str) -> Any:
         return text
 
 
-def _problems(details: list[dict[str, Any]]) -> list[str]:
+def _problems(details: list[dict[str, Any]], tables: dict[str, Any]) -> list[str]:
     """One line per key. If a key may have several types, pydantic reports a problem with each."""
     by_key: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for detail in details:
-        key = tuple(str(part) for part in detail["loc"] if not _is_union_branch(part))
-        by_key.setdefault(key, []).append(detail)
+        by_key.setdefault(_key_in_file(detail, tables), []).append(detail)
     # A problem inside a list or a table makes the other types of its key irrelevant.
     inner = {key[:length] for key in by_key for length in range(len(key))}
     return [_problem(key, found) for key, found in by_key.items() if key not in inner]
@@ -473,11 +474,18 @@ def _or(requirements: list[str]) -> str:
     return f"{', '.join([first, *others[:-1]])} or {others[-1]}"
 
 
-def _is_union_branch(part: str | int) -> bool:
-    """Whether a part of pydantic's location is a type that it tried, not a key of the file."""
-    return isinstance(part, str) and bool(
-        re.match(r"(float|str|int)$|constrained-|(literal|list|dict)\[", part)
-    )
+def _key_in_file(detail: dict[str, Any], tables: dict[str, Any]) -> tuple[str, ...]:
+    """The part of pydantic's location that is in the file; the rest are the types that it tried for a value."""
+    key, value, location = [], tables, detail["loc"]
+    for part in location:
+        if (isinstance(value, dict) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        ):
+            value = value[part]
+        elif detail["type"] != "missing" or part is not location[-1]:
+            continue
+        key.append(str(part))
+    return tuple(key)
 
 
 def _keys_beside(location: Sequence[str]) -> list[str]:

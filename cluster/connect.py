@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -17,19 +18,21 @@ from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 
 import pairloom
-from pairloom.cluster.config import ClusterConfig, SlurmConfig
+from pairloom.cluster.config import ClusterConfig, ConfigError, SlurmConfig
 from pairloom.cluster.units import VersionMismatch
 
 __all__ = [
     "Insecure",
     "Unreachable",
+    "check_address",
     "check_worker_versions",
     "connected",
-    "install_hint",
+    "scheduler_answers",
     "slurm_arguments",
 ]
 
 CONNECT_SECONDS = 15
+ANSWER_SECONDS = 3
 
 
 class Insecure(RuntimeError):
@@ -108,26 +111,49 @@ def _interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _client_of_scheduler(config: ClusterConfig) -> Client:
-    address = config.scheduler or _address_in(Path(str(config.scheduler_file)))
-    security = _security(config)
-    if not (config.insecure or security or _on_loopback(address)):
+def scheduler_answers(config: ClusterConfig) -> bool:
+    """Whether anything listens at the address of a scheduler that is said to run. Takes a few seconds at most."""
+    try:
+        host, port = parse_host_port(parse_address(_scheduler_address(config))[1])
+        with socket.create_connection((host, port), timeout=ANSWER_SECONDS):
+            return True
+    except (OSError, ValueError, Unreachable):
+        return False
+
+
+def check_address(config: ClusterConfig) -> None:
+    """Raise if the scheduler of a configuration may not be connected to. Connects to nothing."""
+    if config.kind != "scheduler":
+        return
+    address = _scheduler_address(config)
+    if address.startswith("tls://") and config.tls_ca_file is None:
+        raise ConfigError(f"The scheduler {address} uses TLS. Pass --tls-ca-file, --tls-cert and --tls-key.")
+    if not (config.insecure or config.tls_ca_file or _on_loopback(address)):
         raise Insecure(
             f"The scheduler {address} is not on loopback and does not use TLS, so anyone who can reach it can run "
             "code on it. Pass --tls-ca-file, --tls-cert and --tls-key, or --insecure if the network is private."
         )
+
+
+def _client_of_scheduler(config: ClusterConfig) -> Client:
+    check_address(config)
+    address = _scheduler_address(config)
     try:
-        return Client(address, security=security, timeout=CONNECT_SECONDS)
+        return Client(address, security=_security(config), timeout=CONNECT_SECONDS)
     except OSError as error:
         raise Unreachable(
             f"No Dask scheduler answers at {address}: {error}. Start it, or pass --local to run here."
         ) from error
 
 
+def _scheduler_address(config: ClusterConfig) -> str:
+    return config.scheduler or _address_in(Path(str(config.scheduler_file)))
+
+
 def _address_in(scheduler_file: Path) -> str:
     try:
         return str(json.loads(scheduler_file.read_text())["address"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unreachable(
             f"--scheduler-file must be a scheduler file of Dask, got {scheduler_file}: {error!r}."
         ) from error

@@ -25,7 +25,16 @@ import psutil
 
 from pairloom.pipeline.storage.atomic_file import create_exclusively, write_atomically
 
-__all__ = ["SUBMITTED", "Driver", "Locked", "RunLock", "newest_driver", "request_cancel"]
+__all__ = [
+    "REFUSED",
+    "SUBMITTED",
+    "Driver",
+    "Locked",
+    "RunLock",
+    "last_at_work",
+    "newest_driver",
+    "request_cancel",
+]
 
 HEARTBEAT_SECONDS = 2.0
 # The process of a driver on another host is not visible: it counts as dead after this long without a heartbeat.
@@ -33,6 +42,8 @@ STALE_SECONDS = 60.0
 
 # The outcome of `pairloom submit`, which only sends a driver to the cluster.
 SUBMITTED = "submitted"
+# The outcome of a driver that changed nothing, because its configuration was not that of the run.
+REFUSED = "refused"
 
 
 class Locked(RuntimeError):
@@ -67,6 +78,9 @@ class RunLock:
     ----------
     directory
         The run directory.
+    submitted
+        Whether this driver was sent by `pairloom submit`. It may have been cancelled before it started; a driver that
+        a person starts has not been.
     on_stop
         Called from another thread, with a reason, when this driver must stop: it was cancelled, or another driver
         took over because this one seemed dead (after a laptop slept, for example).
@@ -77,8 +91,14 @@ class RunLock:
         The dead driver whose lock was taken over.
     """
 
-    def __init__(self, directory: Path, on_stop: Callable[[str], None] = lambda reason: None) -> None:
-        self._folder = directory / "drivers"
+    def __init__(
+        self,
+        directory: Path,
+        on_stop: Callable[[str], None] = lambda reason: None,
+        *,
+        submitted: bool = False,
+    ) -> None:
+        self._folder, self._submitted = directory / "drivers", submitted
         self._on_stop = on_stop
         self._released = threading.Event()
         self._outcome = "failed"
@@ -92,6 +112,8 @@ class RunLock:
                 raise Locked(_refusal(self._folder.parent, previous))
             self.taken_over = previous
         self._number, self._driver = newest + 1, Driver.here()
+        if not self._submitted:
+            self._path.with_suffix(".cancel").unlink(missing_ok=True)
         if not create_exclusively(self._path, _encoded(self._driver)):
             winner = _settled_record(self._folder, newest_number(self._folder))
             raise Locked(_refusal(self._folder.parent, winner))
@@ -143,6 +165,13 @@ def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
     return driver, driver is not None and driver.ended is None and _alive(driver, folder / _name(newest))
 
 
+def last_at_work(directory: Path) -> Driver | None:
+    """The last driver that was not refused: its outcome is the state that the run is in."""
+    folder = directory / "drivers"
+    records = (_record(folder, number) for number in range(newest_number(folder), 0, -1))
+    return next((driver for driver in records if driver is None or driver.outcome != REFUSED), None)
+
+
 def request_cancel(directory: Path) -> Driver | None:
     """Ask the running or submitted driver of a directory to stop; return its record, or None if there is none."""
     folder = directory / "drivers"
@@ -167,9 +196,12 @@ def _settled_record(folder: Path, number: int) -> Driver | None:
 
 def _record(folder: Path, number: int) -> Driver | None:
     try:
-        return Driver(**json.loads((folder / _name(number)).read_bytes()))
-    except (FileNotFoundError, ValueError, TypeError):
+        driver = Driver(**json.loads((folder / _name(number)).read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
+    texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
+    numbers = isinstance(driver.pid, int) and isinstance(driver.process_start, (int, float))
+    return driver if numbers and all(isinstance(text, str) for text in texts) else None
 
 
 def _alive(driver: Driver, record: Path) -> bool:

@@ -89,7 +89,7 @@ def _holds_a_run(directory: Path) -> bool:
 def _is_record(path: Path) -> bool:
     """Whether a file is the record of a driver, or an entry of a ledger."""
     try:
-        found = json.loads(path.read_bytes()).keys()
-    except (OSError, ValueError, AttributeError):
+        found = set(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return False
     return {"host", "pid", "since"} <= found or {"stage", "unit", "seal"} <= found

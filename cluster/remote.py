@@ -47,7 +47,7 @@ def _lock_in_time(directory: Path, stop: Stop, stack: contextlib.ExitStack) -> R
     deadline = time.monotonic() + 1.5 * STALE_SECONDS
     while True:
         try:
-            return stack.enter_context(RunLock(directory, stop.request))
+            return stack.enter_context(RunLock(directory, stop.request, submitted=True))
         except Locked:
             if time.monotonic() > deadline:
                 raise

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.lock import SUBMITTED, Driver, newest_driver
+from pairloom.cluster.lock import SUBMITTED, Driver, last_at_work, newest_driver
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.report.report import judgement
@@ -51,7 +51,8 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
     finished = not damaged and all(done == total for done, total in stages.values())
     if plan.config.growth is not None and driver is not None:
         # All planned units may be finished while the driver has yet to plan the next wave.
-        finished = finished and driver.outcome == "finished"
+        worked = last_at_work(directory)
+        finished = finished and worked is not None and worked.outcome == "finished"
     return RunStatus(
         directory=str(directory),
         state=_state(driver, alive, finished),

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,18 +118,48 @@ def read_arrays(source: str, parameter: str = "data.features") -> dict[str, NDAr
     if not path.exists():
         sets = f" (embedded sets: {_listed(EMBEDDED)})" if parameter == "data.features" else ""
         raise FileNotFoundError(f"{parameter}: no such file or folder: {path}{sets}.")
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
-    if path.is_dir() and ((path / "zarr.json").exists() or (path / ".zgroup").exists()):
+    try:
+        if path.suffix == ".npz" and path.is_file():
+            return _read_npz(path)
+        if path.is_dir():
+            is_zarr = (path / "zarr.json").exists() or (path / ".zgroup").exists()
+            return _read_zarr(path) if is_zarr else _read_npy_files(path)
+    except _BROKEN as error:
+        raise ValueError(f"{parameter}: {path} is damaged or not what its name says: {error}.") from error
+    raise ValueError(f"{parameter} must be a .npz file, a zarr group or a folder of .npy files, got {path}.")
+
+
+# What numpy, zipfile and zarr raise for files that are cut short, changed, or of another kind.
+_BROKEN = (
+    zipfile.BadZipFile,
+    EOFError,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    KeyError,
+)
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise zipfile.BadZipFile("not a .npz archive")
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
+
+
+def _read_zarr(path: Path) -> dict[str, NDArray[Any]]:
+    try:
         group = zarr.open_group(path, mode="r")
         return {name: np.asarray(array[:]) for name, array in group.arrays()}
-    if path.is_dir():
-        files = sorted(path.glob("*.npy"))
-        return {f.stem: _unpickled(lambda name: np.load(path / f"{name}.npy"), f.stem, path) for f in files}
-    raise ValueError(
-        f"{parameter} must be a .npz file, a zarr group or a folder of .npy files, got {path}."
-    )
+    except Exception as error:  # zarr and its codecs raise many kinds
+        raise RuntimeError(error) from error
+
+
+def _read_npy_files(path: Path) -> dict[str, NDArray[Any]]:
+    files = sorted(path.glob("*.npy"))
+    return {f.stem: _unpickled(lambda name: np.load(path / f"{name}.npy"), f.stem, path) for f in files}
 
 
 def expand_data_folder(source: str) -> Path:
@@ -143,6 +176,8 @@ def _unpickled(load: Callable[[str], Any], name: str, path: Path) -> NDArray[Any
     try:
         return np.asarray(load(name))
     except ValueError as error:
+        if "pickle" not in str(error):
+            raise ValueError(f"{path}: {name} cannot be read: {error}.") from error
         raise ValueError(
             f"{path}: {name} cannot be read without unpickling, which could run code. "
             "Save labels and class names as strings or integers, not as objects."
@@ -183,7 +218,13 @@ def _split_pool(
     testing = np.zeros(len(y), dtype=bool)
     for index, label in enumerate(np.unique(y)):
         rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
-        testing[rows[: round(fraction * len(rows))]] = True
+        held_out = round(fraction * len(rows))
+        if held_out == len(rows):
+            raise ValueError(
+                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class {label}"
+                f" of {source} has {len(rows)} samples."
+            )
+        testing[rows[:held_out]] = True
     rest = {name: values for name, values in arrays.items() if name not in _POOL}
     X = arrays["X"]
     return {

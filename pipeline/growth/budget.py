@@ -30,7 +30,7 @@ class GrowthBudget:
     seconds
         No wave is begun after so many seconds of growing. One that has begun is finished.
     plateau
-        Growth ends when two waves in a row lessen the log loss by less than this share of it, or "never".
+        Growth ends when two waves in a row improve the log loss by less than this share of it, or "never".
     """
 
     pairs: int | None = None
@@ -78,14 +78,14 @@ class GrowthBudget:
         if pairs >= self.most_pairs(n_classes):
             return f"the budget of {self.most_pairs(n_classes)} pairs is spent"
         if self.plateau != NEVER and _flat(losses, self.plateau):
-            return f"{PATIENCE} waves in a row lessened the log loss by less than {self.plateau:.2%}"
+            return f"{PATIENCE} waves in a row improved the log loss by less than {self.plateau:.2%}"
         if self.seconds is not None and seconds >= self.seconds:
             return f"the budget of {self.seconds:g} seconds is spent"
         return None
 
 
 def _flat(losses: Sequence[float], plateau: float) -> bool:
-    """Whether each of the last waves lessened the loss by less than a share of what it was before them.
+    """Whether each of the last waves improved the loss by less than a share of what it was before them.
 
     >>> _flat([1.0, 0.5, 0.499, 0.4985], 0.01), _flat([1.0, 0.5, 0.499, 0.45], 0.01)
     (True, False)

@@ -40,8 +40,9 @@ def fit_normalisation(X: NDArray[np.floating], owner: str) -> Normalisation:
 
     Both are found exactly: rows times a power of two have the mean times it and the exponent plus its own.
     """
-    centre = np.asarray(X.mean(axis=0, dtype=np.float64))
-    largest = float(np.abs(X - centre.astype(X.dtype)).max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = np.asarray(X.mean(axis=0, dtype=np.float64))
+        largest = float(np.abs(X - centre.astype(X.dtype)).max())
     if not math.isfinite(largest):
         raise ValueError(
             f"{owner} must have columns whose range {X.dtype} can hold, got larger ones: scale the features."

@@ -83,6 +83,8 @@ def load_model(path: str | Path) -> SavedModel:
 
 
 def _check_target(path: Path, overwrite: bool) -> None:
+    if path.is_symlink():
+        raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
     if not path.exists():
         return
     if not overwrite:
@@ -91,15 +93,18 @@ def _check_target(path: Path, overwrite: bool) -> None:
         )
     if not _is_saved_model(path):
         raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model only, got {path}, which is none."
+            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is none or"
+            " holds other files too."
         )
 
 
 def _is_saved_model(path: Path) -> bool:
+    """Whether a folder holds the files of a saved model, and no others."""
     try:
-        return unsealed((path / _JSON).read_bytes()).get("format") == FORMAT
+        content = unsealed((path / _JSON).read_bytes())
     except (OSError, DamagedSeal):
         return False
+    return content.get("format") == FORMAT and content["files"].keys() == _digests(path).keys()
 
 
 def _put_in_place(unfinished: Path, path: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.report.evaluation import Reliability, Scores
+from pairloom.pipeline.storage.names import figure_text
 
 __all__ = [
     "accuracy_figure",
@@ -71,11 +72,12 @@ def confusion_figure(
     image = axes.imshow(errors, cmap="magma_r", interpolation="nearest")
     figure.colorbar(image, ax=axes, shrink=0.7, label="samples")
     axes.set(xlabel="predicted class", ylabel="true class", title=title)
+    shown = [figure_text(name) for name in classes]
     if len(classes) <= 60:
-        axes.set_xticks(range(len(classes)), classes, rotation=90, fontsize=5)
-        axes.set_yticks(range(len(classes)), classes, fontsize=5)
+        axes.set_xticks(range(len(classes)), shown, rotation=90, fontsize=5)
+        axes.set_yticks(range(len(classes)), shown, fontsize=5)
     names.axis("off")
-    lines = [f"{count:4d}  {classes[i]} / {classes[j]}" for i, j, count in pairs]
+    lines = [f"{count:4d}  {shown[i]} / {shown[j]}" for i, j, count in pairs]
     names.text(0, 1, "\n".join(["confused classes", "", *lines]), va="top", fontsize=7, family="monospace")
     return figure
 
@@ -97,7 +99,9 @@ def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
     nx.draw_networkx_nodes(graph, places, hubs, ax=axes, node_size=70, node_color=_ACCENT)
     if N <= 60:
         above = {c: (x * 1.08, y * 1.08) for c, (x, y) in places.items()}
-        nx.draw_networkx_labels(graph, above, dict(enumerate(classes)), ax=axes, font_size=6)
+        nx.draw_networkx_labels(
+            graph, above, dict(enumerate(map(figure_text, classes))), ax=axes, font_size=6
+        )
     axes.set_title(title)
     axes.axis("off")
     return figure

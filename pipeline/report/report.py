@@ -40,7 +40,11 @@ def write_report(
         The scored waves of a growing run.
     """
     probabilities = _probabilities(directory, shape)
-    labels = read_whole(open_group(directory, "features.zarr")["label"]) if shape.labelled else None
+    labels = (
+        read_whole(open_group(directory, "features.zarr")["label"])
+        if shape.labelled and shape.samples
+        else None
+    )
     metrics = _metrics(shape, probabilities, labels, seconds)
     if waves:
         metrics["growth"] = [judgement(wave) for wave in waves]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import shutil
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,29 +12,64 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from pairloom.pipeline.storage.names import csv_cell
 from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, group_files, stamp
 
-__all__ = ["FORMATS", "write_probabilities"]
+__all__ = ["FORMATS", "check_target", "write_probabilities"]
 
 FORMATS = (".npz", ".csv", ".zarr")
 
 
-def write_probabilities(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
-    """Write probabilities with their class names, in the format given by the suffix of ``path``."""
-    if path.suffix == ".npz":
-        np.savez_compressed(path, probabilities=p, classes=np.array(classes))
-    elif path.suffix == ".csv":
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows(_csv_rows(p, classes))
-    elif path.suffix == ".zarr":
-        array = ChunkedArray("probabilities", ("sample", "class"), p.shape, p.shape, p.dtype.name)
-        stamp(path, group_files([array], [Coordinate("class", ("class",), np.array(classes))], {}))
-        zarr.open_array(path, path="probabilities", mode="r+")[:] = p
-    else:
+def check_target(path: Path, *, force: bool = False) -> None:
+    """Raise unless probabilities may be written to a path: a known ending, and nothing there unless forced."""
+    if path.suffix not in FORMATS:
         raise ValueError(f"--out must end in one of {', '.join(FORMATS)}, got {path}.")
+    if path.exists() and not force:
+        raise FileExistsError(f"--out must be new, got {path}, which exists. Pass --force to replace it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"--out must lie in a folder that exists, got {path}.")
+
+
+def write_probabilities(
+    path: Path, p: NDArray[np.floating], classes: Sequence[str], *, force: bool = False
+) -> None:
+    """Write probabilities with their class names, in the format that the ending of ``path`` names.
+
+    They are written beside their place and then renamed: a file of that name is always whole.
+    """
+    check_target(path, force=force)
+    unfinished = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
+    try:
+        _WRITERS[path.suffix](unfinished, p, classes)
+        if path.is_dir():
+            shutil.rmtree(path)
+        unfinished.replace(path)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _write_npz(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
+    np.savez_compressed(path, probabilities=p, classes=np.array(classes))
+
+
+def _write_csv(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(_csv_rows(p, classes))
+
+
+def _write_zarr(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
+    array = ChunkedArray("probabilities", ("sample", "class"), p.shape, p.shape, p.dtype.name)
+    stamp(path, group_files([array], [Coordinate("class", ("class",), np.array(classes))], {}))
+    zarr.open_array(path, path="probabilities", mode="r+")[:] = p
+
+
+_WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".zarr": _write_zarr}
 
 
 def _csv_rows(p: NDArray[np.floating], classes: Sequence[str]) -> Iterator[list[str]]:
-    yield ["prediction", *classes]
+    names = [csv_cell(name) for name in classes]
+    yield ["prediction", *names]
     for row in p:
-        yield [classes[int(row.argmax())], *(f"{value:.6g}" for value in row)]
+        yield [names[int(row.argmax())], *(f"{value:.6g}" for value in row)]

@@ -33,7 +33,10 @@ def sealed(content: dict[str, Any], indent: int | None = None) -> bytes:
     >>> unsealed(sealed({"scale": 3.5}))
     {'scale': 3.5}
     """
-    return (json.dumps({**content, "seal": digest_of(content)}, indent=indent) + "\n").encode()
+    plain = json.loads(
+        json.dumps(content)
+    )  # keys as JSON has them: strings, which sort otherwise than numbers
+    return (json.dumps({**plain, "seal": digest_of(plain)}, indent=indent) + "\n").encode()
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def unsealed(data: bytes) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(data)
         seal = content.pop("seal")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedSeal("it is truncated, or not sealed JSON") from error
     if seal != digest_of(content):
         raise DamagedSeal("its digest does not match its content")

@@ -8,6 +8,7 @@ repaired, a layout can be stamped twice, and existing chunks are never touched.
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -126,7 +127,7 @@ def remove_outdated(
     for name in sorted(set(known) - members):
         _remove_array_files(root / name, lambda index: True)
     for array in arrays:
-        _remove_array_files(root / array.name, lambda index, grid=array.grid: not _within(index, grid))
+        _remove_array_files(root / array.name, functools.partial(_is_beyond, array.grid))
 
 
 def _remove_array_files(array: Path, outdated: Callable[[tuple[int, ...]], bool]) -> None:
@@ -146,8 +147,8 @@ def _remove_array_files(array: Path, outdated: Callable[[tuple[int, ...]], bool]
                 folder.rmdir()
 
 
-def _within(index: tuple[int, ...], grid: tuple[int, ...]) -> bool:
-    return all(place < count for place, count in zip(index, grid, strict=False))
+def _is_beyond(grid: tuple[int, ...], index: tuple[int, ...]) -> bool:
+    return any(place >= count for place, count in zip(index, grid, strict=False))
 
 
 def differing_files(root: Path, files: Mapping[str, bytes]) -> list[str]:

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
 from dask_processes import DaskProcesses
 
-from pairloom.cluster.config import ClusterConfig, SlurmConfig
-from pairloom.cluster.connect import Insecure, Unreachable, connected, slurm_arguments
+from pairloom.cluster.config import ClusterConfig, ConfigError, SlurmConfig
+from pairloom.cluster.connect import Insecure, Unreachable, check_address, connected, slurm_arguments
 
 
 def refused(config):
@@ -18,11 +19,33 @@ def refused(config):
 
 
 @pytest.mark.parametrize(
-    "address", ["tcp://192.0.2.7:8786", "tcp://scheduler.example:8786", "tls://192.0.2.7:1"]
+    "address",
+    [
+        "tcp://192.0.2.7:8786",
+        "tcp://scheduler.example:8786",
+        "tcp://127.0.0.1/@evil.invalid:8786",
+        "tcp://127.0.0.1@evil.invalid:8786",
+        "tcp://evil.invalid/127.0.0.1:8786",
+        "tcp://localhost.evil.invalid:8786",
+        "tcp://127.0.0.1:1:8786",
+        "tcp://0.0.0.0:8786",
+        "tcp://[::]:8786",
+    ],
 )
 def test_an_open_network_is_refused(address):
-    with pytest.raises(Insecure, match=rf"{address} is not on loopback .* --insecure"):
+    """The host is the one that Dask would connect to, however the address is written."""
+    with pytest.raises(Insecure, match=rf"{re.escape(address)} is not on loopback .* --insecure"):
         refused(ClusterConfig(kind="scheduler", scheduler=address))
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://[::1]:8786", "tcp://localhost:8786"])
+def test_loopback_needs_no_tls(address):
+    check_address(ClusterConfig(kind="scheduler", scheduler=address))
+
+
+def test_tls_without_certificates_is_refused_before_anything_is_connected():
+    with pytest.raises(ConfigError, match=r"tls://127\.0\.0\.1:9 uses TLS\. Pass --tls-ca-file"):
+        refused(ClusterConfig(kind="scheduler", scheduler="tls://127.0.0.1:9"))
 
 
 def test_an_open_network_in_a_scheduler_file_is_refused(tmp_path):
@@ -32,7 +55,7 @@ def test_an_open_network_in_a_scheduler_file_is_refused(tmp_path):
         refused(ClusterConfig(kind="scheduler", scheduler_file=str(file)))
 
 
-@pytest.mark.parametrize("content", [None, "{", "{}"])
+@pytest.mark.parametrize("content", [None, "{", "{}", "[1, 2]", "3"])
 def test_a_file_that_is_no_scheduler_file_is_named(content, tmp_path):
     file = tmp_path / "scheduler.json"
     if content is not None:
@@ -117,7 +140,7 @@ def test_a_scheduler_behind_tls(certificate, tmp_path):
         with connected(config) as client:
             client.wait_for_workers(1, timeout=30)
             assert client.scheduler_info()["address"].startswith("tls://")
-        with pytest.raises((Unreachable, Insecure, TypeError)):
+        with pytest.raises(ConfigError, match="uses TLS"):
             refused(ClusterConfig(kind="scheduler", scheduler_file=file))
     finally:
         processes.close()

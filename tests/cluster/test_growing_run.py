@@ -130,7 +130,7 @@ def test_growth_ends_at_a_plateau(growing_config, client, tmp_path):
     run_here(growing_config, tmp_path / "run", client, *settings, progress=notes)
     assert Plan.read(tmp_path / "run").waves == (7, 10, 12), "two waves, and neither could gain 90%"
     assert notes.lines[-1] == (
-        "Grown to 12 pairs: 2 waves in a row lessened the log loss by less than 90.00%."
+        "Grown to 12 pairs: 2 waves in a row improved the log loss by less than 90.00%."
     )
 
 

@@ -27,7 +27,7 @@ def test_the_least_budget_counts(budget, most):
         (GrowthBudget(pairs=21), None),
         (GrowthBudget(seconds=3), "the budget of 3 seconds is spent"),
         (GrowthBudget(seconds=3.1), None),
-        (GrowthBudget(plateau=0.1), "2 waves in a row lessened the log loss by less than 10.00%"),
+        (GrowthBudget(plateau=0.1), "2 waves in a row improved the log loss by less than 10.00%"),
         (GrowthBudget(plateau=0.01), None),
     ],
 )

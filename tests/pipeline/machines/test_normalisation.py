@@ -49,7 +49,6 @@ def test_constant_features_become_zero():
     assert normalisation.inner_C(0.3) == 0.3
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 def test_a_range_that_overflows_is_refused_by_name():
     rows = np.array([[3e38], [-3e38], [-3e38]], np.float32)
     with pytest.raises(ValueError, match="my rows must have columns whose range float32 can hold"):
