@@ -12,11 +12,11 @@ from typing import Any
 
 from distributed import Client, KilledWorker
 from distributed.comm.core import CommClosedError
-from threadpoolctl import threadpool_limits
 
 import pairloom
 from pairloom.cluster.schedule import ClusterLost, UnitFailed
 from pairloom.cluster.units import VersionMismatch
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.experiments.trained_tensor import TensorFile, TrainedTensor
 from pairloom.pipeline.pieces import pieces
 
@@ -66,13 +66,13 @@ def _repeat(function: Repetition, file: TensorFile, items: Sequence[Any], versio
         )
     with _reading:  # the threads of a worker share one tensor
         trained = _tensor(file)
-    return [function(trained, item) for item in items]
+    with one_blas_thread():
+        return [function(trained, item) for item in items]
 
 
 @functools.lru_cache(maxsize=1)
 def _tensor(file: TensorFile) -> TrainedTensor:
     """The trained tensor, read once per process. It couples in one thread, since tasks run in parallel."""
-    threadpool_limits(1)  # of BLAS, for the rest of this process
     try:
         return file.read()._replace(n_jobs=1)
     except OSError as error:

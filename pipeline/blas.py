@@ -6,14 +6,15 @@ import contextlib
 import functools
 import threading
 from collections.abc import Iterator
+from typing import Any
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 __all__ = ["one_blas_thread"]
 
 _lock = threading.Lock()
-_limits = contextlib.ExitStack()
 _users = 0
+_limits: Any = None
 
 
 @contextlib.contextmanager
@@ -23,21 +24,40 @@ def one_blas_thread() -> Iterator[None]:
     A limit is one for the whole process. Threads that each set it and set it back would do so in any order, and leave
     BLAS with one thread for good.
     """
-    global _users
-    with _lock:
-        if _users == 0:
-            _limits.enter_context(_controller().limit(limits=1, user_api="blas"))
-        _users += 1
+    _begin()
     try:
         yield
     finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                _limits.close()
+        _end()
+
+
+def _begin() -> None:
+    global _users, _limits
+    with _lock:
+        if _users == 0:
+            _take_control()
+            _limits = _controller().limit(limits=1, user_api="blas")
+        _users += 1
+
+
+def _end() -> None:
+    global _users, _limits
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            _take_control()
+            _limits.restore_original_limits()
+            _take_control()
+
+
+def _take_control() -> None:
+    """Let this thread set the limit: since 3.7, threadpoolctl heeds the first thread that set one and no other."""
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(openblas, "clear_controlling_thread"):
+        openblas.clear_controlling_thread(force=True)
 
 
 @functools.cache
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
     """The libraries of this process. To look for them takes 5 ms, so it is done once."""
-    return ThreadpoolController()
+    return threadpoolctl.ThreadpoolController()

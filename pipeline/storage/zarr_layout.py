@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
+import zict
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer
@@ -79,6 +80,22 @@ def group_files(
     arrays: Sequence[ChunkedArray], coordinates: Sequence[Coordinate], attributes: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The files of a zarr group, before any chunk of ``arrays`` is written, by path inside the group."""
+    recipe = repr([arrays, attributes, [(c.name, c.dimensions, c.values.tolist()) for c in coordinates]])
+    known = _made.get(recipe)
+    if known is None:
+        known = _made[recipe] = _group_files(arrays, coordinates, attributes)
+    return dict(known)
+
+
+# Groups that were made before, by their recipe: a run that grows makes those that do not grow again with every wave.
+_made: Any = zict.LRU(
+    64 * 2**20, {}, weight=lambda recipe, files: len(recipe) + sum(map(len, files.values()))
+)
+
+
+def _group_files(
+    arrays: Sequence[ChunkedArray], coordinates: Sequence[Coordinate], attributes: Mapping[str, Any]
+) -> dict[str, bytes]:
     files: dict[str, Buffer] = {}
     store = MemoryStore(files)
     indexes = [c.name for c in coordinates if c.dimensions != (c.name,)]

@@ -121,7 +121,7 @@ def test_every_way_through_a_run_ends_in_the_same_bytes(world):
         def leave_half_written(self, stage: str) -> None:
             folder = self.directory / stage
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "0.0123abcd.partial").write_bytes(b"half of a chu")
+            (folder / "0.0123456789abcdef0123456789abcdef.partial").write_bytes(b"half of a chu")
 
         @rule(variant=st.sampled_from(sorted(VARIANTS)))
         def change_mind(self, variant: str) -> None:

@@ -1,5 +1,6 @@
 """BLAS has one thread while something is computed, and afterwards as many as before."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -41,4 +42,23 @@ def test_predictions_in_many_threads_leave_blas_as_they_found_it(data):
     with ThreadPoolExecutor(8) as pool:
         for p in pool.map(lambda _: model.predict_proba(data.X_new), range(60)):
             assert (p == expected).all()
+    assert blas_threads() == {2}
+
+
+def test_another_thread_may_be_the_last_to_leave():
+    """threadpoolctl heeds the thread that set a limit first, and ignores all others."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def stay():
+        with one_blas_thread():
+            entered.set()
+            leave.wait()
+
+    other = threading.Thread(target=stay)
+    with one_blas_thread():
+        other.start()
+        entered.wait()
+    assert blas_threads() == {1}, "the other thread still computes"
+    leave.set()
+    other.join()
     assert blas_threads() == {2}
