@@ -52,7 +52,7 @@ def _end() -> None:
 
 def _take_control() -> None:
     """Let this thread set the limit: since 3.7, threadpoolctl heeds the first thread that set one and no other."""
-    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(openblas, "clear_controlling_thread"):
         openblas.clear_controlling_thread(force=True)
 

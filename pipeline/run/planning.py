@@ -23,9 +23,13 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage, centring
 from pairloom.pipeline.model.choice import Candidate, linear_candidates, probe_graph
 
-__all__ = ["ModelPlan", "class_weights_for", "plan_model", "seconds_per_pair"]
+__all__ = ["ModelPlan", "check_size", "class_weights_for", "plan_model", "seconds_per_pair"]
 
 _MEASURED_PAIRS = 4
+#: Classes of a graph that is built from all their distances: matrices of half a gigabyte, a few seconds.
+MOST_COMPARED_CLASSES = 8192
+#: Pairs of a plan: networkx takes about a gigabyte for so many.
+MOST_PLANNED_PAIRS = 2_000_000
 
 
 class ModelPlan(NamedTuple):
@@ -42,6 +46,7 @@ def plan_model(
     data: FeatureSet, graph: Mapping[str, Any], C: Any, whiten: Shrinkage | Literal["auto"]
 ) -> ModelPlan:
     """Build the graph and list the candidates, as `PairwiseSVC.fit` does."""
+    check_size(graph, len(data.classes))
     normalisation = fit_normalisation(data.X_train, "data.features: X_train")
     X, n = normalisation(data.X_train), len(data.classes)
     distances = functools.cache(lambda: mean_distances(X, data.y_train, n))
@@ -49,6 +54,25 @@ def plan_model(
     candidates = linear_candidates(C, whiten, X, normalisation)
     probe = probe_graph(asked, distances) if len(candidates) > 1 else asked
     return ModelPlan(asked, candidates, probe, normalisation.exponent)
+
+
+def check_size(graph: Mapping[str, Any], n: int) -> None:
+    """Raise if the graph that was asked for cannot be built in seconds and in bounded memory, before it is tried."""
+    family = graph["family"]
+    if (graphs.needs_distances(family) or family == "grown") and n > MOST_COMPARED_CLASSES:
+        raise ValueError(
+            f"graph.family = {family!r} compares every class with every other: {n:,} classes would take"
+            f" {8 * n**2 / 2**30:,.0f} GiB per matrix; it can have at most {MOST_COMPARED_CLASSES:,} classes."
+            " Choose star, path, tree or bipartite."
+        )
+    hubs = graph.get("hubs", 1)
+    d = hubs if isinstance(hubs, int) else len(hubs)
+    pairs = {"complete": n * (n - 1) // 2, "bipartite": d * (n - d)}.get(family, n)
+    if pairs > MOST_PLANNED_PAIRS:
+        raise ValueError(
+            f"graph.family = {family!r} has {pairs:,} pairs for {n:,} classes; a run can have at most"
+            f" {MOST_PLANNED_PAIRS:,}. Choose a sparser graph, such as bipartite with fewer hubs."
+        )
 
 
 def class_weights_for(

@@ -168,3 +168,22 @@ def test_from_run_says_what_is_missing(finished_run, tmp_path):
         PairwiseSVC.from_run(tmp_path)
     with pytest.raises(ValueError, match=r"coupling must be one of .*, the run's, got 'norml'"):
         PairwiseSVC.from_run(finished_run, coupling="norml")
+
+
+@pytest.mark.parametrize("change", [lambda X: X * 2.0**-40, lambda X: X * 2.0**40, lambda X: X + 1e9 - 1e6])
+def test_the_unit_and_the_place_of_the_features_do_not_matter_in_a_run(change, config_file, client, tmp_path):
+    original = load_config(config_file).data.features
+    with np.load(original) as archive:
+        arrays = dict(archive)
+    for name in ("X_train", "X_test"):
+        arrays[name] = change(arrays[name])
+    np.savez(tmp_path / "other.npz", **arrays)
+    settings = ("graph.family=hub_neighbours", "run.also_couple=[]")
+    run_here(config_file, tmp_path / "run", client, *settings)
+    run_here(config_file, tmp_path / "other", client, *settings, f"data.features={tmp_path}/other.npz")
+    one, other = (probabilities_of(tmp_path / name, "stratified") for name in ("run", "other"))
+    if change(1.0) in (2.0**-40, 2.0**40):
+        np.testing.assert_array_equal(one, other)
+    else:
+        # Machines agree within the tolerance of the solver.
+        np.testing.assert_allclose(one, other, atol=5e-3)
