@@ -20,6 +20,7 @@ __all__ = [
     "JudgedCandidate",
     "best_candidate",
     "candidate_Cs",
+    "inner_C",
     "linear_candidates",
     "probe_graph",
 ]
@@ -52,7 +53,8 @@ class JudgedCandidate(NamedTuple):
 
 def candidate_Cs(C: Any) -> Sequence[Any]:
     """C as the list of values to be tried."""
-    return list(C) if isinstance(C, (list, tuple, np.ndarray)) else [C]
+    several = isinstance(C, (list, tuple)) or (isinstance(C, np.ndarray) and C.ndim > 0)
+    return list(C) if several else [C]
 
 
 def linear_candidates(
@@ -66,8 +68,19 @@ def linear_candidates(
     if whiten != "auto":
         shrinkages = ("none" if whiten == "none" else float(whiten),)
     by_scale = scaled_C(total_variance(X))
-    Cs = [by_scale if isinstance(c, str) else normalisation.inner_C(float(c)) for c in candidate_Cs(C)]
+    Cs = [by_scale if isinstance(c, str) else inner_C(c, normalisation, "C") for c in candidate_Cs(C)]
     return tuple(Candidate(c, t) for c in Cs for t in shrinkages)
+
+
+def inner_C(C: float, normalisation: Normalisation, name: str) -> float:
+    """The C of machines on normalised features that is this C on features as they came, or an error."""
+    try:
+        inner = normalisation.inner_C(float(C))
+    except OverflowError:
+        inner = np.inf
+    if not 0 < inner < np.inf:
+        raise ValueError(f"{name} must be a number that fits the size of the features, got {C!r}.")
+    return inner
 
 
 def probe_graph(graph: nx.Graph, distances: Callable[[], ArrayLike]) -> nx.Graph:
