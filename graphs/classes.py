@@ -25,7 +25,7 @@ def check_count(
     owner, name : str
         The function and its parameter, for the message.
     value : int
-        Of any integer type. Floats are not accepted, even 2.0.
+        Of any integer type. Floats are not accepted, even 2.0, nor are True and False.
     least : int
         The smallest allowed value.
     most : int, default=None
@@ -41,6 +41,8 @@ def check_count(
     ValueError: hub_neighbours: neighbours must be at least 0 and at most n - 1 = 49, got 60.
     """
     try:
+        if isinstance(value, bool):
+            raise TypeError
         count = index(value)
     except TypeError:
         raise TypeError(f"{owner}: {name} must be an integer, got {quoted(value)}.") from None

@@ -140,7 +140,7 @@ def family_parameters(family: str) -> dict[str, bool]:
 
 
 def _builder(family: str, owner: str) -> Callable[..., nx.Graph]:
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         known = listed(FAMILIES, most=len(FAMILIES))
         raise ValueError(
             f"{owner}: family must be one of {known}, got {quoted(family)}.{did_you_mean(family, FAMILIES)}"

@@ -1,8 +1,9 @@
 """Growing a model: the order in which missing pairs are added to a start graph [S Algorithm 1]."""
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Literal, SupportsIndex, get_args
+from typing import Any, Literal, SupportsIndex, get_args
 
 import networkx as nx
 import numpy as np
@@ -14,7 +15,7 @@ from .model_graph import check_model_graph, edge_array, model_graph
 from .pair_matrix import check_distances, check_pair_matrix
 from .trees import star
 
-__all__ = ["grow", "grown"]
+__all__ = ["cost_of", "grow", "grown"]
 
 NamedCost = Literal["uniform", "confusion", "dprime"]
 PairCost = Callable[[int, int], float]
@@ -80,10 +81,7 @@ def grow(
     check_model_graph(start)
     missing = _missing_pairs(start)
     if callable(cost):
-        costs = np.array([cost(i, j) for i, j in missing.tolist()], dtype=np.float64)
-        if (unordered := np.isnan(costs)).any():
-            i, j = missing[unordered.argmax()]
-            raise ValueError(f"grow: cost must be a number for every pair, got cost({i}, {j}) = nan.")
+        costs = np.array([cost_of(cost, i, j) for i, j in missing.tolist()], dtype=np.float64)
     else:
         _check_name(cost, "grow", " or a function of (i, j)")
         costs = _cost_matrix(cost, len(start), matrix, seed)[missing[:, 0], missing[:, 1]]
@@ -156,6 +154,20 @@ def grown(
     return model_graph(n, pairs, "grown", edges=edges, cost=cost, centre=centre, seed=seed)
 
 
+def cost_of(cost: Callable[[Any, Any], float], one: Any, other: Any) -> float:
+    """Return the cost of a pair by a function of its two classes, or raise if it is not a number."""
+    value = cost(one, other)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError(
+            f"grow: cost must be a number for every pair, got cost({quoted(one)}, {quoted(other)}) = {value!r}."
+        )
+    return number
+
+
 def _missing_pairs(graph: nx.Graph) -> NDArray[np.int64]:
     """Return the pairs that are not edges, shape (M, 2), sorted."""
     missing = np.triu(np.ones((len(graph), len(graph)), dtype=bool), 1)
@@ -165,7 +177,7 @@ def _missing_pairs(graph: nx.Graph) -> NDArray[np.int64]:
 
 def _check_name(cost: object, owner: str, otherwise: str) -> None:
     known = get_args(NamedCost)
-    if cost not in known:
+    if not isinstance(cost, str) or cost not in known:
         raise ValueError(
             f"{owner}: cost must be one of {listed(known)}{otherwise}, got {quoted(cost)}."
             f"{did_you_mean(cost, known)}"

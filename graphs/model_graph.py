@@ -68,8 +68,10 @@ def edge_array(graph: nx.Graph) -> NDArray[np.int64]:
 
     Raises
     ------
+    TypeError
+        If `graph` is not an undirected graph without parallel edges.
     ValueError
-        If the nodes are not 0..n-1.
+        If the nodes are not 0..n-1, or a class is joined to itself.
 
     See Also
     --------
@@ -82,7 +84,9 @@ def edge_array(graph: nx.Graph) -> NDArray[np.int64]:
     array([[0, 2],
            [1, 2]])
     """
+    _check_simple(graph, "edge_array")
     _check_nodes(graph, len(graph), None, "edge_array")
+    _check_loops(graph, None, "edge_array")
     ends = np.fromiter(chain.from_iterable(graph.edges()), np.int64, count=2 * graph.number_of_edges())
     pairs = np.sort(ends.reshape(-1, 2), axis=1)
     ordered: NDArray[np.int64] = pairs[edge_order(pairs)]
@@ -150,10 +154,7 @@ def check_model_graph(
     if n < 2:
         raise ValueError(f"{owner}: must have at least 2 classes, got {n}.")
     _check_nodes(graph, n, class_names, owner)
-    if loops := sorted(nx.nodes_with_selfloops(graph)):
-        raise ValueError(
-            f"{owner}: must not join a class to itself, got {listed(_named(loops, class_names))}."
-        )
+    _check_loops(graph, class_names, owner)
     components = sorted(
         (sorted(nodes) for nodes in nx.connected_components(graph)), key=lambda c: (-len(c), c)
     )
@@ -246,6 +247,13 @@ def _check_nodes(graph: nx.Graph, n: int, class_names: Sequence[object] | None, 
     if len(graph) > n:
         extra = [node for node in graph if node not in range(n)]
         raise ValueError(f"{owner}: nodes must be the classes 0..{n - 1}, got also {listed(extra)}.")
+
+
+def _check_loops(graph: nx.Graph, class_names: Sequence[object] | None, owner: str) -> None:
+    if loops := sorted(nx.nodes_with_selfloops(graph)):
+        raise ValueError(
+            f"{owner}: must not join a class to itself, got {listed(_named(loops, class_names))}."
+        )
 
 
 def _label_hint(graph: nx.Graph) -> str:

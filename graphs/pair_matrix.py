@@ -43,7 +43,11 @@ def check_pair_matrix(
         ...
     ValueError: grow: matrix must be non-negative, got matrix[0, 1] = -1.0.
     """
-    values = np.array(matrix, dtype=np.float64)
+    try:
+        given = np.array(matrix)
+        values = given.astype(np.float64, casting="same_kind" if given.dtype.kind == "c" else "unsafe")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{owner}: {name} must be a matrix of real numbers, got {matrix!r}.") from error
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
         raise ValueError(
             f"{owner}: {name} must be a square matrix over the classes, got shape {values.shape}."

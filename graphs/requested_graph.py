@@ -56,6 +56,9 @@ def requested_graph(
     if isinstance(asked, nx.Graph):
         return _given_graph(asked, labels)
     family, parameters = _family(asked, owner)
+    # The label of a graph has the number of classes: see `model_graph`.
+    if (n := parameters.pop("n", len(labels))) != len(labels):
+        raise ValueError(f"{owner}: n of graph must be {len(labels)}, the number of classes, got {n!r}.")
     if needs_distances(family):
         parameters.setdefault("distances", distances())
     return build(family, len(labels), **parameters)
@@ -73,7 +76,7 @@ def _family(asked: object, owner: str) -> tuple[str, dict[str, Any]]:
     """Return the family's name and its parameters."""
     if isinstance(asked, Mapping) and "family" in asked:
         family = asked["family"]
-        parameters = {name: value for name, value in asked.items() if name not in ("family", "n")}
+        parameters = {str(name): value for name, value in asked.items() if name != "family"}
     elif isinstance(asked, str):
         family, parameters = asked, {}
     else:
@@ -81,7 +84,7 @@ def _family(asked: object, owner: str) -> tuple[str, dict[str, Any]]:
             f"{owner}: graph must be a family's name, a mapping with the key 'family' or a networkx.Graph,"
             f" got {asked!r}."
         )
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(
             f"{owner}: graph must be one of {listed(FAMILIES, most=20)}, got {family!r}."
             f"{did_you_mean(family, FAMILIES)}"

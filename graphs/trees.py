@@ -104,7 +104,7 @@ def tree(parents: Sequence[SupportsIndex]) -> nx.Graph:
     Raises
     ------
     TypeError
-        If a parent is not of an integer type.
+        If `parents` are not a sequence, or a parent is not of an integer type.
     ValueError
         If there is not exactly one root, a parent is not a class, or the parents form a cycle.
 
@@ -113,6 +113,8 @@ def tree(parents: Sequence[SupportsIndex]) -> nx.Graph:
     >>> tree([-1, 0, 0, 2]).edges
     EdgeView([(0, 1), (0, 2), (2, 3)])
     """
+    if not isinstance(parents, Sequence | np.ndarray):
+        raise TypeError(f"tree: parents must be a list of classes, got {parents!r}.")
     n = check_count("tree", "the number of parents", len(parents), 1)
     above = [check_count("tree", f"parents[{i}]", p, -1, n - 1, "n - 1") for i, p in enumerate(parents)]
     roots = [i for i in range(n) if above[i] == -1]
