@@ -203,7 +203,10 @@ def method_named(method: str) -> Solver:
 
 def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
     """Logits as a contiguous (N, N, R) float array. Its entries are checked later, where they are read."""
-    L = np.asarray(logits)
+    try:
+        L = np.asarray(logits)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{owner}: logits must be (N, N, R) numbers: {error}") from error
     if L.ndim != 3 or L.shape[0] != L.shape[1] or len(L) < 2:
         raise ValueError(f"{owner}: logits must be (N, N, R) with N at least 2 classes, got shape {L.shape}.")
     if L.dtype not in (np.float32, np.float64):
@@ -222,7 +225,7 @@ def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Wei
             f"couple: weights must be None unless method is {' or '.join(WEIGHTED)},"
             f" got weights for method {method!r}."
         )
-    w = np.array(weights, dtype=np.float64)
+    w = _real_numbers(weights, "weights")
     if w.shape != (n_classes, n_classes):
         raise ValueError(f"couple: weights must have shape {(n_classes, n_classes)}, got {w.shape}.")
     np.fill_diagonal(w, 0)
@@ -236,9 +239,18 @@ def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Wei
     return w
 
 
+def _real_numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Values as a new float64 array, or an error that names the parameter."""
+    try:
+        given = np.asarray(values)
+        return given.astype(np.float64, casting="same_kind" if given.dtype.kind == "c" else "unsafe")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"couple: {name} must be real numbers, got {values!r}.") from error
+
+
 def check_tolerance(tol: float) -> float:
     """Tolerance as a float."""
-    if not (isinstance(tol, numbers.Real) and 0 <= tol < np.inf):
+    if isinstance(tol, bool) or not (isinstance(tol, numbers.Real) and 0 <= tol < np.inf):
         raise ValueError(f"couple: tol must be a number of at least 0, got {tol!r}.")
     return float(tol)
 
@@ -280,11 +292,14 @@ def _checked_potentials(L: Logits, pool: ThreadPoolExecutor) -> Logits:
 
 def _log_odds(start: ArrayLike, p: NDArray[np.floating]) -> Logits:
     """Potentials of the initial probabilities, which are raised to 1e-6 so that no class is excluded."""
-    initial = np.asarray(start, p.dtype)
-    if initial.shape != p.shape or not (initial >= 0).all():
+    initial = _real_numbers(start, "start").astype(p.dtype)
+    if initial.shape != p.shape:
         raise ValueError(
             f"couple: start must be {p.shape} probabilities, got an array of shape {initial.shape}."
         )
+    if not ((initial >= 0) & np.isfinite(initial)).all():
+        r, c = np.argwhere(~((initial >= 0) & np.isfinite(initial)))[0]
+        raise ValueError(f"couple: start must be probabilities, got start[{r}, {c}] = {initial[r, c]}.")
     return np.log(np.maximum(initial, 1e-6))
 
 
