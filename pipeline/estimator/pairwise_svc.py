@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -18,7 +18,12 @@ from sklearn.svm import SVC
 from sklearn.utils import get_tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
 from pairloom import graphs
 from pairloom.graphs.labels import quoted
@@ -26,7 +31,13 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.priors import check_priors
-from pairloom.pipeline.estimator.parameters import check_one_of, check_parameters, seed_of
+from pairloom.pipeline.estimator.parameters import (
+    check_class_weight,
+    check_one_of,
+    check_parameters,
+    check_positive,
+    seed_of,
+)
 from pairloom.pipeline.features.class_distances import kernel_mean_distances, mean_distances
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost, Wave
@@ -47,9 +58,10 @@ from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
 from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.named_errors import named_errors
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
 from pairloom.pipeline.model.prediction import predict_probabilities
-from pairloom.pipeline.model.saved_model import SavedModel, load_model, save_model
+from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
 from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.pieces import thread_count
 from pairloom.pipeline.run.run_model import read_run_model
@@ -244,25 +256,42 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_parameters(self)
-        samples = self._checked_samples(X, y, sample_weight)
-        labels, classes = np.unique(samples.y, return_inverse=True)
-        if len(labels) < 2:
-            raise ValueError(
-                f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
-            )
-        check_folds(self.folds, np.bincount(classes), labels, "PairwiseSVC: folds")
-        with one_blas_thread():
-            fitted = self._fit_samples(samples, labels, classes)
+        with self._as_it_was_on_failure():
+            samples = self._checked_samples(X, y, sample_weight)
+            labels, classes = np.unique(samples.y, return_inverse=True)
+            if len(labels) < 2:
+                raise ValueError(
+                    f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
+                )
+            check_folds(self.folds, np.bincount(classes), labels, "PairwiseSVC: folds")
+            with one_blas_thread():
+                fitted = self._fit_samples(samples, labels, classes)
         self.model_, self.candidates_ = (
             fitted.model,
             [one.row(fitted.model.normalisation) for one in fitted.judged],
         )
         return self
 
+    @contextmanager
+    def _as_it_was_on_failure(self) -> Iterator[None]:
+        """Put the attributes back if a fit fails: scikit-learn's check of X stores the number of its features."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
     def _checked_samples(self, X: Any, y: Any, sample_weight: Any) -> _Samples:
         """The samples that count: one of weight zero is left out, from the folds and the means too."""
-        X, y = validate_data(self, X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        with named_errors("PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"):
+            X, y = validate_data(self, X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32])
+            check_classification_targets(y)
+            if y.dtype.kind in "mM" and np.isnat(y).any():
+                raise ValueError("Input y contains NaT.")
+        if self.class_weight is not None:
+            self._refuse_weights()
+            check_class_weight(self.class_weight, np.unique(y))
         if self._precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"PairwiseSVC: X must be a square kernel matrix for kernel='precomputed', got {X.shape}."
@@ -270,7 +299,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         weight = None
         if sample_weight is not None:
             self._refuse_weights()
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            with named_errors("PairwiseSVC: sample_weight must be a non-negative number for each row of X"):
+                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             kept = np.flatnonzero(weight)
             if len(kept) < len(weight):
                 X, y, weight = X[kept], y[kept], weight[kept]
@@ -284,14 +314,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _class_weights(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """The class weight of every sample."""
-        self._refuse_weights()
         labels, classes = np.unique(y, return_inverse=True)
-        of_class = compute_class_weight(self.class_weight, classes=labels, y=y)
-        if not (of_class > 0).all():
-            c = int(np.argmin(of_class))
-            raise ValueError(
-                f"PairwiseSVC: class_weight must be positive, got {of_class[c]:g} for class {quoted(labels[c])}."
-            )
+        if isinstance(self.class_weight, str):
+            of_class = compute_class_weight(self.class_weight, classes=labels, y=y)
+        else:
+            given = self.class_weight or {}
+            of_class = np.array([given.get(label, 1.0) for label in labels.tolist()], np.float64)
         return np.asarray(of_class[classes])
 
     def _refuse_weights(self) -> None:
@@ -434,6 +462,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_one_of(self, "coupling")
+        check_positive(self, "memory_limit")
         X = validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
         return predict_probabilities(self.model_, X, self.coupling, priors=self.priors, **self._resources())
 
@@ -523,6 +552,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_is_fitted(self)
+        with named_errors("add_class: X_new must have the features of the fit"):
+            _check_feature_names(self, X_new, reset=False)
         self.model_ = add_class(self.model_, label, X_new, X, y, neighbours=neighbours, n_jobs=self.n_jobs)
         return self
 
@@ -676,7 +707,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
-        return cls._of(read_run_model(directory, coupling))
+        return cls._of(read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling))
 
     @classmethod
     def _of(cls, saved: SavedModel) -> Self:

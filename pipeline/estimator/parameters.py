@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from pairloom.graphs.labels import did_you_mean, listed
+from pairloom.graphs.labels import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.coupling.couple import METHODS
 from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
+from pairloom.pipeline.model.number_checks import MOST, is_count, is_positive, is_share
 
-__all__ = ["KERNELS", "check_one_of", "check_parameters", "seed_of"]
+__all__ = ["KERNELS", "check_class_weight", "check_one_of", "check_parameters", "check_positive", "seed_of"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 _CHOICES = {
@@ -36,6 +39,7 @@ class Parameters(Protocol):
     whiten: Any
     folds: Any
     estimator: Any
+    tol: Any
 
 
 def check_parameters(model: Parameters) -> None:
@@ -48,22 +52,36 @@ def check_parameters(model: Parameters) -> None:
             f" {listed(GRADIENTS)}, got coupling={model.coupling!r}."
         )
     Cs = candidate_Cs(model.C)
-    if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_positive(C) for C in Cs):
+    if len(Cs) == 0 or not all(_is_word(C, "scale") or is_positive(C) for C in Cs):
         raise ValueError(f"PairwiseSVC: C must be positive, 'scale', or a list of these, got {model.C!r}.")
-    if not (_is_word(model.whiten, "auto") or _is_word(model.whiten, "none") or _is_share(model.whiten)):
+    if not (_is_word(model.whiten, "auto") or _is_word(model.whiten, "none") or is_share(model.whiten)):
         raise ValueError(f"PairwiseSVC: whiten must be 'auto', 'none' or from 0 to 1, got {model.whiten!r}.")
     for name, least in (("folds", 2), ("calibration_samples", 1)):
         value = getattr(model, name)
-        if not (isinstance(value, (int, np.integer)) and value >= least):
+        if not is_count(value, least):
             raise ValueError(f"PairwiseSVC: {name} must be an integer of at least {least}, got {value!r}.")
-    for name in ("tol", "memory_limit"):
-        if not _is_positive(getattr(model, name)):
-            raise ValueError(f"PairwiseSVC: {name} must be positive, got {getattr(model, name)!r}.")
+        if value > MOST:
+            raise ValueError(f"PairwiseSVC: {name} must be at most {MOST}, got {value!r}.")
+    check_positive(model, "tol")
+    check_positive(model, "memory_limit")
+    if model.tol >= 1:
+        raise ValueError(f"PairwiseSVC: tol must be below 1, got {model.tol!r}.")
+    for name in ("thresholds", "verbose"):
+        value = getattr(model, name)
+        if not isinstance(value, (bool, np.bool_)) and not (name == "verbose" and is_count(value, 0)):
+            raise ValueError(f"PairwiseSVC: {name} must be True or False, got {value!r}.")
     if model.estimator is not None and not _decides(model.estimator):
         raise TypeError(
             "PairwiseSVC: estimator must be a classifier with decision_function or predict_proba,"
             f" got {model.estimator!r}."
         )
+
+
+def check_positive(model: Parameters, name: str) -> None:
+    """Raise unless a parameter is a positive number."""
+    value = getattr(model, name)
+    if not is_positive(value):
+        raise ValueError(f"PairwiseSVC: {name} must be positive, got {value!r}.")
 
 
 def check_one_of(model: Parameters, name: str) -> None:
@@ -76,27 +94,43 @@ def check_one_of(model: Parameters, name: str) -> None:
         )
 
 
+def check_class_weight(class_weight: Any, labels: NDArray[Any]) -> None:
+    """Raise unless class weights are "balanced", or positive numbers by the labels of classes that there are."""
+    owner = "PairwiseSVC: class_weight"
+    if _is_word(class_weight, "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"{owner} must be a mapping of labels to weights, 'balanced' or None, got {class_weight!r}."
+        )
+    known = set(labels.tolist())
+    if unknown := [label for label in class_weight if label not in known]:
+        raise ValueError(
+            f"{owner} must name classes of y, got {listed(unknown)}.{did_you_mean(unknown[0], known)}"
+        )
+    for label, weight in class_weight.items():
+        if not is_positive(weight):
+            shown = f"{weight:g}" if isinstance(weight, float) else repr(weight)
+            raise ValueError(f"{owner} must be positive, got {shown} for class {quoted(label)}.")
+
+
 def seed_of(random_state: Any) -> int:
     """The seed of a fit: an integer itself, else drawn from the generator that `check_random_state` makes of it."""
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    try:
+        if isinstance(random_state, (int, np.integer)):
+            if isinstance(random_state, bool) or random_state < 0:
+                raise ValueError
+            return int(random_state)
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        raise ValueError(
+            "PairwiseSVC: random_state must be an integer of at least 0, a numpy.random.RandomState or None,"
+            f" got {random_state!r}."
+        ) from None
 
 
 def _is_word(value: Any, word: str) -> bool:
     return isinstance(value, str) and value == word
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating))
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and 0 < value < np.inf
-
-
-def _is_share(value: Any) -> bool:
-    return _is_number(value) and 0 <= value <= 1
 
 
 def _decides(estimator: Any) -> bool:

@@ -18,13 +18,17 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from pairloom import graphs
+from pairloom.graphs.classes import check_count
 from pairloom.graphs.labels import listed, quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
+from pairloom.pipeline.model.choice import inner_C
 from pairloom.pipeline.model.class_table import ClassTable, checksum
 from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.named_errors import named_errors
+from pairloom.pipeline.model.number_checks import is_positive
 from pairloom.pipeline.pieces import thread_count
 
 __all__ = ["add_class", "add_edges", "linear_model_of", "remove_class", "retrain_pairs", "rows_by_class"]
@@ -68,7 +72,7 @@ def add_class(
             f"{owner}: X_new must hold at least as many samples as there are folds ({model.settings.folds}),"
             f" got {len(new_rows)}."
         )
-    X_new = model.normalisation(new_rows)
+    X_new = _normalised(model, new_rows, owner)
     joined = _classes_to_join(model, rows, X_new, neighbours)
     table, place = model.classes.with_class(label, len(new_rows), checksum(new_rows))
     moved = np.arange(len(rows)) + (np.arange(len(rows)) >= place)
@@ -97,7 +101,8 @@ def remove_class(model: FittedModel, label: Any) -> FittedModel:
         model.graph.subgraph(set(model.graph) - {c}), lambda i: i - (i > c), copy=True
     )
     table = model.classes.without(c)
-    graphs.check_model_graph(remaining, len(table.labels), table.labels.tolist())
+    with named_errors(f"remove_class: label must leave the graph connected, got {quoted(label)}"):
+        graphs.check_model_graph(remaining, len(table.labels), table.labels.tolist())
     stays = (model.edges != c).all(axis=1)
     edges = model.edges[stays] - (model.edges[stays] > c)
     return _with_machines(model, table, edges, linear.machines.of_edges(stays), model.coupled.of_edges(stays))
@@ -128,15 +133,17 @@ def retrain_pairs(
     owner = "retrain_pairs"
     linear = linear_model_of(model, owner)
     rows = rows_by_class(model, X, y, owner)
-    chosen = np.array([_edge_of(model, a, b, owner) for a, b in pairs], dtype=np.int64)
+    chosen = np.array([_edge_of(model, a, b, owner) for a, b in _pairs_of(pairs, owner)], dtype=np.int64)
     if not len(chosen):
         raise ValueError(f"{owner}: pairs must hold at least one pair of labels, got none.")
     changes = {name: value for name, value in (("C", C), ("tol", tol)) if value is not None}
     for name, value in changes.items():
-        if isinstance(value, str) or not 0 < value < np.inf:
+        if not is_positive(value):
             raise ValueError(f"{owner}: {name} must be a positive number, got {value!r}.")
-    if "C" in changes:
-        changes["C"] = model.normalisation.inner_C(float(changes["C"]))
+    if tol is not None and tol >= 1:
+        raise ValueError(f"{owner}: tol must be below 1, got {tol!r}.")
+    if C is not None:
+        changes["C"] = inner_C(C, model.normalisation, f"{owner}: C")
     fresh = _train(model, rows, model.edges[chosen], model.classes, n_jobs, **changes)
     return replace(model, trained=LinearModel(linear.machines.replaced(chosen, fresh), linear.whitening))
 
@@ -159,10 +166,8 @@ def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
 
 def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> NDArray[np.floating]:
     """Samples as a dense matrix of finite numbers with the features of the model, or an error."""
-    try:
+    with named_errors(f"{owner}: {name} must be a matrix of finite numbers"):
         checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
-    except ValueError as error:
-        raise ValueError(f"{owner}: {name} must be a matrix of finite numbers: {error}") from error
     if checked.shape[1] != model.n_features:
         raise ValueError(
             f"{owner}: {name} must be (n, {model.n_features}), the features of the fit, got {checked.shape}."
@@ -188,6 +193,31 @@ def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, N
     return {c: model.normalisation(of_class) for c, of_class in rows.items()}
 
 
+def _pairs_of(pairs: Iterable[Any], owner: str) -> list[tuple[Any, Any]]:
+    """Pairs of labels, or an error that names the first thing that is not one."""
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise TypeError(f"{owner}: pairs must be a list of pairs of labels, got {pairs!r}.")
+    found = []
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := tuple(pair)) != 2:
+            raise ValueError(f"{owner}: pairs must be pairs of two labels, got {pair!r} among them.")
+        found.append(both)
+    return found
+
+
+def _normalised(model: FittedModel, rows: NDArray[np.floating], owner: str) -> NDArray[np.floating]:
+    """The rows of a new class as the machines are given them, or an error if float32 cannot hold them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        normalised = model.normalisation(rows)
+        largest = float(np.abs(rows).max())
+        held = np.isfinite(np.square(normalised, dtype=np.float32)).all()
+    if not held:
+        raise ValueError(
+            f"{owner}: X_new must have features of the size of the fit's, got values up to {largest:g}."
+        )
+    return normalised
+
+
 def _edge_of(model: FittedModel, a: Any, b: Any, owner: str) -> int:
     """The row of a pair of labels among the edges."""
     i, j = sorted((model.classes.index_of(a, owner), model.classes.index_of(b, owner)))
@@ -209,7 +239,9 @@ def _classes_to_join(
     degrees = np.bincount(model.edges.ravel(), minlength=len(rows))
     # A graph without named hubs has those classes for hubs that are joined to all others.
     hubs = np.flatnonzero(degrees == len(degrees) - 1) if hubs is None else hubs
-    k = neighbours if neighbours is not None else family.get("neighbours") or USUAL_NEIGHBOURS
+    k = family.get("neighbours") or USUAL_NEIGHBOURS
+    if neighbours is not None:
+        k = check_count("add_class", "neighbours", neighbours, 0 if len(hubs) else 1)
     means = np.array([rows[c].mean(axis=0) for c in range(len(rows))])
     nearest = np.argsort(np.linalg.norm(means - X_new.mean(axis=0), axis=1), kind="stable")[:k]
     return sorted({int(c) for c in [*hubs, *nearest]})

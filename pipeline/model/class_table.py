@@ -39,12 +39,13 @@ class ClassTable(NamedTuple):
 
     def index_of(self, label: object, owner: str) -> int:
         """The index of a label, or an error that names the nearest one."""
-        labels: list[object] = self.labels.tolist()
-        if label not in labels:
+        found = np.flatnonzero(_same_kind(self.labels, label) and self.labels == label)
+        if not len(found):
             raise ValueError(
-                f"{owner}: label must be one of {listed(labels)}, got {quoted(label)}.{did_you_mean(label, labels)}"
+                f"{owner}: label must be one of {listed(self.labels)}, got {quoted(label)}."
+                f"{did_you_mean(label, self.labels)}"
             )
-        return labels.index(label)
+        return int(found[0])
 
     def with_class(self, label: Any, n_samples: int, sum_of_rows: int) -> tuple[ClassTable, int]:
         """The table with one more class, and the index of that class."""
@@ -70,19 +71,24 @@ class ClassTable(NamedTuple):
                 f"{owner}: label must be of the type of the model's labels, such as {quoted(self.labels[0])},"
                 f" got {quoted(label)} of type {type(label).__name__}."
             )
-        if label in self.labels.tolist():
+        if (self.labels == label).any():
             raise ValueError(f"{owner}: label must be new, got {quoted(label)}, which is a class already.")
 
 
 def _same_kind(labels: NDArray[Any], label: Any) -> bool:
-    """Whether a label belongs among these: strings among strings, integers among integers."""
+    """Whether a label belongs among these: strings among strings, integers among integers, and no NaN."""
     value = np.asarray(label)
-    if value.ndim:
+    if value.ndim or value != value:
         return False
     if labels.dtype.kind == "O":
         return isinstance(label, type(labels[0]))
-    kinds = {"i": "iu", "u": "iu"}.get(labels.dtype.kind, labels.dtype.kind)
-    return value.dtype.kind in kinds
+    if isinstance(label, (str, int)) and value.item() != label:  # numpy drops NUL at the end of a string
+        return False
+    kinds = {"i": "iu", "u": "iu", "f": "fiu"}.get(labels.dtype.kind, labels.dtype.kind)
+    if value.dtype.kind not in kinds:
+        return False
+    # Not an integer that makes floats of the others, as 2**64 - 1 does among signed ones.
+    return np.concatenate([labels[:1], value[None]]).dtype.kind in kinds
 
 
 def checksum(rows: NDArray[Any]) -> int:

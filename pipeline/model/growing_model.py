@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.labels import listed
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
@@ -23,6 +24,7 @@ from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.class_changes import add_edges, linear_model_of, rows_by_class
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Resources
+from pairloom.pipeline.model.number_checks import is_count
 from pairloom.pipeline.pieces import thread_count
 
 __all__ = ["grow_fitted_model"]
@@ -62,15 +64,15 @@ def _by_index(cost: GrowthCost | LabelCost, model: FittedModel) -> GrowthCost | 
     if not callable(cost):
         return cost
     labels = model.classes.labels.tolist()
-    return lambda i, j: cost(labels[i], labels[j])
+    return lambda i, j: cost_of(cost, labels[i], labels[j])
 
 
 def _check(model: FittedModel, cost: object, wave: object) -> None:
     """Raise unless the model can grow so."""
     linear_model_of(model, "grow")
-    if wave is not None and not (isinstance(wave, (int, np.integer)) and wave >= 1):
+    if wave is not None and not is_count(wave, 1):
         raise ValueError(f"grow: wave must be a positive integer, or None, got {wave!r}.")
-    if not (callable(cost) or cost in get_args(GrowthCost)):
+    if not (callable(cost) or (isinstance(cost, str) and cost in get_args(GrowthCost))):
         known = listed(get_args(GrowthCost))
         raise ValueError(f"grow: cost must be one of {known}, or a function of two labels, got {cost!r}.")
     if model.coupled.level == "edges":

@@ -37,9 +37,9 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
         self._edge = {(labels[i], labels[j]): e for e, (i, j) in enumerate(edges.tolist())}
 
     def __getitem__(self, pair: tuple[Any, Any]) -> PairMachine:
-        a, b = pair
-        if (a, b) not in self._edge and (b, a) not in self._edge:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and {pair, pair[::-1]} & self._edge.keys()):
             raise KeyError(pair)
+        a, b = pair
         e, sign = (self._edge[a, b], 1) if (a, b) in self._edge else (self._edge[b, a], -1)
         return PairMachine(sign * self._weights[e], float(sign * self._bias[e]), float(self._dprime[e]))
 

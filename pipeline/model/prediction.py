@@ -46,7 +46,13 @@ def predict_probabilities(
     p = np.empty((X.shape[0], len(model.classes.labels)), X.dtype)
 
     def predict(batch: slice) -> None:
-        logits = _edge_logits(model, X[batch])
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = _edge_logits(model, X[batch])
+        if not (held := np.isfinite(logits).all(axis=0)).all():
+            row = batch.start + int(np.argmin(held))
+            raise ValueError(
+                f"PairwiseSVC: X must have features of the size of the fit's, got larger ones in row {row}."
+            )
         coupled = couple_slab(logits, model.completion, [coupling], memory_limit=memory_limit)
         p[batch] = normalised(coupled[coupling], odds)
 

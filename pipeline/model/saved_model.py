@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 from pathlib import Path
@@ -19,7 +20,7 @@ from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.stored_form import arrays_of, assembled, description_of, plain
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 
-__all__ = ["SavedModel", "load_model", "save_model"]
+__all__ = ["SavedModel", "load_model", "path_of", "save_model"]
 
 FORMAT, FORMAT_VERSION = "pairloom-model", 3
 _JSON, _ARRAYS = "model.json", "arrays.zarr"
@@ -44,24 +45,27 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
             "PairwiseSVC.save: only linear machines can be saved without pickle, got"
             f" kernel={saved.parameters['kernel']!r}, estimator={saved.parameters['estimator']!r}."
         )
-    path = Path(path)
+    path = path_of(path, "PairwiseSVC.save: path")
     _check_target(path, overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "model": description_of(saved.model),
+        **_parameters_as_json(saved.parameters),
+        "candidates": plain(saved.candidates, "candidates_"),
+        "feature_names": saved.feature_names,
+    }
     # Written beside its place and then renamed: a folder of that name is always a whole model.
     unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    unfinished.mkdir()
+    try:
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise type(error)(
+            f"PairwiseSVC.save: path must be in a folder that can be written, got {path}: {error.strerror}."
+        ) from error
     try:
         _write_arrays(arrays_of(saved.model), unfinished / _ARRAYS)
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "model": description_of(saved.model),
-            **_parameters_as_json(saved.parameters),
-            "candidates": plain(saved.candidates),
-            "feature_names": saved.feature_names,
-            "files": _digests(unfinished),
-        }
-        (unfinished / _JSON).write_bytes(sealed(content, indent=1))
+        (unfinished / _JSON).write_bytes(sealed({**content, "files": _digests(unfinished)}, indent=1))
         _put_in_place(unfinished, path)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -70,16 +74,25 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a model that `save_model` has written."""
-    path = Path(path)
+    path = path_of(path, "PairwiseSVC.load: path")
     content = _read_description(path)
-    _check_files(path, content["files"])
-    arrays = _read_arrays(path)
     try:
+        _check_files(path, content["files"])
+        arrays = _read_arrays(path)
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
         return SavedModel(model, parameters, content["candidates"], content["feature_names"])
-    except (KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: {error!r}.") from error
+
+
+def path_of(path: str | Path, parameter: str) -> Path:
+    """A path that a user gave, or an error if it cannot be one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{parameter} must be a str or a Path, got {path!r}.")
+    if not str(path) or "\0" in str(path):
+        raise ValueError(f"{parameter} must be the path of a folder, got {str(path)!r}.")
+    return Path(path)
 
 
 def _check_target(path: Path, overwrite: bool) -> None:
@@ -102,9 +115,9 @@ def _is_saved_model(path: Path) -> bool:
     """Whether a folder holds the files of a saved model, and no others."""
     try:
         content = unsealed((path / _JSON).read_bytes())
-    except (OSError, DamagedSeal):
+        return content.get("format") == FORMAT and set(content["files"]) == _digests(path).keys()
+    except (OSError, DamagedSeal, KeyError, TypeError):
         return False
-    return content.get("format") == FORMAT and content["files"].keys() == _digests(path).keys()
 
 
 def _put_in_place(unfinished: Path, path: Path) -> None:
@@ -126,14 +139,14 @@ def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters of the estimator: a graph's edges are among the arrays, and JSON's keys are strings only."""
     weights = parameters["class_weight"]
     pairs = (
-        [[plain(label), plain(weight)] for label, weight in weights.items()]
+        plain([[label, weight] for label, weight in weights.items()], "class_weight")
         if isinstance(weights, dict)
         else weights
     )
     given = {name: value for name, value in parameters.items() if name != "class_weight"}
     if isinstance(given["graph"], nx.Graph):
         given["graph"] = None
-    return {"parameters": {name: plain(value) for name, value in given.items()}, "class_weight": pairs}
+    return {"parameters": {name: plain(value, name) for name, value in given.items()}, "class_weight": pairs}
 
 
 def _parameters_from_json(content: dict[str, Any], model: FittedModel) -> dict[str, Any]:
@@ -183,7 +196,7 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(
             f"PairwiseSVC.load: {path} is not a saved model: it has no {_JSON}."
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"PairwiseSVC.load: {path / _JSON} cannot be read: {error}.") from error
     about = stored if isinstance(stored, dict) else {}
     kind, version = about.get("format"), about.get("format_version")

@@ -26,7 +26,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
     """All of a model with linear machines that is not in its arrays, as JSON values."""
     labels = model.classes.labels
     return {
-        "labels": labels.tolist(),
+        "labels": _plain_labels(labels),
         "labels_dtype": labels.dtype.str,
         "graph": {key: plain(value) for key, value in model.graph.graph.items()},
         "settings": asdict(model.settings),
@@ -82,16 +82,28 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     )
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: numpy's numbers and arrays as Python's."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return plain(value.tolist())
+def _plain_labels(labels: NDArray[Any]) -> list[Any]:
+    """Labels as JSON has them: points and spans of time as integers, in the unit of their dtype."""
+    if labels.dtype.kind in "mM":
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "biufUO" or labels.dtype.char == "g":
+        raise ValueError(
+            "PairwiseSVC.save: labels must be strings, integers, floats, booleans or times to be saved,"
+            f" got dtype {labels.dtype}."
+        )
+    return list(plain(labels, "labels"))
+
+
+def plain(value: Any, name: str = "every value") -> Any:
+    """A value as JSON has it: numpy's numbers and arrays as Python's. `name` is for the message."""
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char != "g":
+        return plain(value.tolist(), name)
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [plain(item, name) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise ValueError(
-        f"PairwiseSVC.save: values of type {type(value).__name__} cannot be saved, got {value!r}."
+        f"PairwiseSVC.save: {name}: values of type {type(value).__name__} cannot be saved, got {value!r}."
     )
