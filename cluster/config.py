@@ -19,6 +19,7 @@ from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = [
     "ClusterConfig",
@@ -37,7 +38,7 @@ __all__ = [
     "with_section",
 ]
 
-_SIZE = r"^\d+(\.\d+)?\s?[KMGT]i?B$"
+_SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
 _WALLTIME = r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$"
 _ADDRESS = r"^(tcp|tls)://\S+:\d+$"
 _NAME = r"^[\w][\w.-]*$"
@@ -82,6 +83,7 @@ Family = Literal[
     "grown",
 ]
 Coupling = Literal["stratified", "normal", "wlw2", "bradley_terry", "vote"]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale"]
 
 
@@ -132,13 +134,15 @@ class ModelConfig(_Section):
     fit_on: FitOn = Field("rest", description="fold scheme")
     calibration: Calibration = Field("platt", description="how decision values become logits")
     coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")
-    calibration_samples: int = Field(2000, ge=1, description="maximum number of training samples for that")
+    calibration_samples: int = Field(
+        2000, ge=1, le=MOST, description="maximum number of training samples for that"
+    )
     whiten: float | Literal["auto", "none"] = Field(
         "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
     )
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
     priors: list[float] | None = Field(None, description="class priors at prediction")
-    class_weight: dict[str, float] | Literal["balanced"] | None = Field(
+    class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
         None, description="weight of the samples of each class, by class name"
     )
     tol: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which training stops")
@@ -190,7 +194,7 @@ class GrowthConfig(_Section):
     pairs: int | None = Field(None, ge=1, description="maximum number of pairs, including the initial graph")
     share: float | None = Field(None, gt=0, le=1, description="the same, as a share of all pairs")
     seconds: float | None = Field(
-        None, gt=0, description="maximum time to grow; restarts when a run is resumed"
+        None, gt=0, allow_inf_nan=False, description="maximum time to grow; restarts when a run is resumed"
     )
     plateau: float | Literal["never"] = Field(
         0.01, description="stop when two waves in a row improve the log loss by less than this share"
@@ -369,7 +373,7 @@ def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
     path = _config_file(source)
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or an endless number
         raise ConfigError(f"{path}: not TOML: {error}.") from error
     if isinstance(tables.setdefault("run", {}), dict):  # else the validation says what it must be
         tables["run"].setdefault("name", path.stem)
@@ -431,7 +435,7 @@ def _set(tables: dict[str, Any], override: str) -> None:
 def _toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -38,6 +38,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     UnitFailed: FAILED,
     ValueError: FAILED,
     OSError: FAILED,
+    MemoryError: FAILED,
 }
 
 stderr = Console(stderr=True)
@@ -85,7 +86,7 @@ def exits() -> Iterator[None]:
         hint = ""
         if isinstance(error, DamagedPlan):
             hint = "\nTo plan the run again and keep its valid results: pairloom run CONFIG --directory DIRECTORY"
-        print_error(f"Error: {error}{hint}")
+        print_error(f"Error: {error or 'not enough memory'}{hint}")
         sys.exit(_exit_code(error))
 
 

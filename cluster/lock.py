@@ -197,11 +197,12 @@ def _settled_record(folder: Path, number: int) -> Driver | None:
 def _record(folder: Path, number: int) -> Driver | None:
     try:
         driver = Driver(**json.loads((folder / _name(number)).read_bytes()))
+        texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
+        "".join(texts).encode()  # strings all of them, and such as can be printed
+        sound = driver.pid > 0 and driver.process_start >= 0
     except (OSError, ValueError, TypeError, RecursionError):
         return None
-    texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
-    numbers = isinstance(driver.pid, int) and isinstance(driver.process_start, (int, float))
-    return driver if numbers and all(isinstance(text, str) for text in texts) else None
+    return driver if sound else None
 
 
 def _alive(driver: Driver, record: Path) -> bool:

@@ -47,6 +47,8 @@ def check_directory(directory: Path, config: Config) -> None:
     """
     if directory.exists() and not directory.is_dir():
         raise NotARun(f"--directory must be a folder, got {directory}, which is a file.")
+    if files := [above for above in directory.parents if above.is_file()]:
+        raise NotARun(f"--directory must be a folder, got {directory}, where {files[0]} is a file.")
     for key, source in (("data.features", config.data.features), ("data.test", config.data.test)):
         if source is not None and source not in EMBEDDED and _lies_in(expand_data_folder(source), directory):
             raise ConfigError(

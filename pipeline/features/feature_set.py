@@ -108,6 +108,8 @@ def load_samples(source: str, features: int) -> NDArray[np.floating]:
                 raise ValueError(
                     f"{source}: {name} must have {features} features, as the model has, got {X.shape[1]}."
                 )
+            if not len(X):
+                raise ValueError(f"{source}: {name} must have at least one sample, got shape {X.shape}.")
             return X
     raise ValueError(f"{source}: must contain X (or X_test), got {_listed(arrays)}.")
 
@@ -115,7 +117,7 @@ def load_samples(source: str, features: int) -> NDArray[np.floating]:
 def read_arrays(source: str, parameter: str = "data.features") -> dict[str, NDArray[Any]]:
     """Read every array of a ``.npz`` file, a zarr group or a folder of ``.npy`` files. Errors name ``parameter``."""
     path = expand_data_folder(source)
-    if not path.exists():
+    if not _exists(path):
         sets = f" (embedded sets: {_listed(EMBEDDED)})" if parameter == "data.features" else ""
         raise FileNotFoundError(f"{parameter}: no such file or folder: {path}{sets}.")
     try:
@@ -126,7 +128,16 @@ def read_arrays(source: str, parameter: str = "data.features") -> dict[str, NDAr
             return _read_zarr(path) if is_zarr else _read_npy_files(path)
     except _BROKEN as error:
         raise ValueError(f"{parameter}: {path} is damaged or not what its name says: {error}.") from error
+    except (OSError, MemoryError) as error:
+        raise ValueError(f"{parameter}: {path} cannot be read: {error}.") from error
     raise ValueError(f"{parameter} must be a .npz file, a zarr group or a folder of .npy files, got {path}.")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 # What numpy, zipfile and zarr raise for files that are cut short, changed, or of another kind.
@@ -174,7 +185,10 @@ def expand_data_folder(source: str) -> Path:
 
 def _unpickled(load: Callable[[str], Any], name: str, path: Path) -> NDArray[Any]:
     try:
-        return np.asarray(load(name))
+        loaded = load(name)
+        if isinstance(loaded, bytes):  # numpy's answer for a member of an archive that is no .npy file
+            raise EOFError(f"{name} is not an array")
+        return np.asarray(loaded)
     except ValueError as error:
         if "pickle" not in str(error):
             raise ValueError(f"{path}: {name} cannot be read: {error}.") from error
@@ -214,7 +228,9 @@ def _split_pool(
         raise ValueError(
             f"{source}: must hold {_listed(_SPLIT)} (and y_test), or X and y, got {_listed(arrays)}."
         )
-    y = np.asarray(arrays["y"])
+    X = _matrix(arrays["X"], "X", source)
+    y = _labels(arrays["y"], "y", source)
+    _check_length(y, len(X), "y", source)
     testing = np.zeros(len(y), dtype=bool)
     for index, label in enumerate(np.unique(y)):
         rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
@@ -226,7 +242,6 @@ def _split_pool(
             )
         testing[rows[:held_out]] = True
     rest = {name: values for name, values in arrays.items() if name not in _POOL}
-    X = arrays["X"]
     return {
         **rest,
         "X_train": X[~testing],
@@ -261,12 +276,17 @@ def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) 
     return FeatureSet(X_train, y_train, X_test, y_test, names, prints)
 
 
-def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.floating]:
+def _matrix(values: ArrayLike, name: str, source: str) -> NDArray[Any]:
     X = np.asarray(values)
     if X.ndim != 2 or X.shape[1] == 0:
         raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {X.shape}.")
     if X.dtype.kind not in "fiub":
         raise ValueError(f"{source}: {name} must be real numbers, got dtype {X.dtype}.")
+    return X
+
+
+def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.floating]:
+    X = _matrix(values, name, source)
     # Keep float64: rows are centred before they become float32, or features far from zero would lose their digits.
     X = np.ascontiguousarray(X, dtype=np.result_type(X.dtype, np.float32))
     finite = np.isfinite(X).all(axis=1)
@@ -278,23 +298,38 @@ def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.flo
     return X
 
 
-def _labels(values: ArrayLike) -> NDArray[Any]:
-    """Labels as an array; any kind of text becomes ``str``."""
+def _labels(values: ArrayLike, name: str, source: str) -> NDArray[Any]:
+    """Labels, or names of classes, as a vector; any kind of text becomes ``str``."""
     labels = np.asarray(values)
+    if labels.ndim != 1:
+        raise ValueError(f"{source}: {name} must be one label per sample, got shape {labels.shape}.")
     if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8")
+        try:
+            return np.char.decode(labels, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{source}: {name} must be text in UTF-8, got {error.object!r}.") from error
+    if labels.dtype.kind in "fcmM" and (labels != labels).any():
+        raise ValueError(f"{source}: {name} must be labels, got {labels[labels != labels][0]} among them.")
     return np.array(labels.tolist(), np.str_) if labels.dtype.kind == "T" else labels
+
+
+def _check_length(y: NDArray[Any], rows: int, name: str, source: str) -> None:
+    if y.shape != (rows,):
+        raise ValueError(
+            f"{source}: {name} must be one label for each of {rows} samples, got shape {y.shape}."
+        )
 
 
 def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
     """The distinct labels, sorted or in the order of ``classes``, and the class names."""
-    y = _labels(arrays["y_train"])
-    if y.ndim != 1:
-        raise ValueError(f"{source}: y_train must be one label per sample, got shape {y.shape}.")
+    y = _labels(arrays["y_train"], "y_train", source)
     if "classes" not in arrays:
         values = np.unique(y)
         return values, tuple(str(value) for value in values)
-    names = tuple(str(name) for name in _labels(arrays["classes"]))
+    classes = np.asarray(arrays["classes"])
+    if classes.ndim != 1 or len(classes) < 2:
+        raise ValueError(f"{source}: classes must be a list of two names or more, got shape {classes.shape}.")
+    names = tuple(str(name) for name in _labels(classes, "classes", source))
     if len(set(names)) != len(names):
         raise ValueError(
             f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once."
@@ -304,15 +339,18 @@ def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDAr
 
 
 def _encoded(labels: ArrayLike, values: NDArray[Any], name: str, source: str, rows: int) -> NDArray[np.int64]:
-    y = _labels(labels)
-    if y.shape != (rows,):
-        raise ValueError(
-            f"{source}: {name} must be one label for each of {rows} samples, got shape {y.shape}."
-        )
+    y = _labels(labels, name, source)
+    _check_length(y, rows, name, source)
     if values.dtype.kind == "U":
         y = y.astype(str)
     order = np.argsort(values)
-    places = np.clip(np.searchsorted(values, y, sorter=order), 0, len(values) - 1)
+    try:
+        found = np.searchsorted(values, y, sorter=order)
+    except TypeError as error:  # such as times among numbers
+        raise ValueError(
+            f"{source}: {name} must be labels of the type of y_train, {values.dtype}, got {y.dtype}."
+        ) from error
+    places = np.clip(found, 0, len(values) - 1)
     codes = order[places]
     strange = values[codes] != y
     if strange.any():
@@ -344,6 +382,6 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 
 
 def _listed(names: Any, limit: int = 8) -> str:
-    listed = [str(name) for name in names]
+    listed = [str(name) for name in names] or ["nothing"]
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
