@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -256,36 +257,26 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_parameters(self)
-        with self._as_it_was_on_failure():
-            samples = self._checked_samples(X, y, sample_weight)
-            labels, classes = np.unique(samples.y, return_inverse=True)
-            if len(labels) < 2:
-                raise ValueError(
-                    f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
-                )
-            check_folds(self.folds, np.bincount(classes), labels, "PairwiseSVC: folds")
-            with one_blas_thread():
-                fitted = self._fit_samples(samples, labels, classes)
-        self.model_, self.candidates_ = (
-            fitted.model,
-            [one.row(fitted.model.normalisation) for one in fitted.judged],
-        )
+        samples = self._checked_samples(X, y, sample_weight)
+        labels, classes = np.unique(samples.y, return_inverse=True)
+        if len(labels) < 2:
+            raise ValueError(
+                f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
+            )
+        check_folds(self.folds, np.bincount(classes), labels, "PairwiseSVC: folds")
+        with one_blas_thread():
+            fitted = self._fit_samples(samples, labels, classes)
+        # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
+        self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
+        self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
+        _check_feature_names(self, X, reset=True)
         return self
-
-    @contextmanager
-    def _as_it_was_on_failure(self) -> Iterator[None]:
-        """Put the attributes back if a fit fails: scikit-learn's check of X stores the number of its features."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _checked_samples(self, X: Any, y: Any, sample_weight: Any) -> _Samples:
         """The samples that count: one of weight zero is left out, from the folds and the means too."""
         with named_errors("PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"):
-            X, y = validate_data(self, X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32])
+            # On a copy, as it stores the number and the names of the features.
+            X, y = validate_data(copy(self), X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32])
             check_classification_targets(y)
             if y.dtype.kind in "mM" and np.isnat(y).any():
                 raise ValueError("Input y contains NaT.")

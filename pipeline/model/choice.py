@@ -88,7 +88,10 @@ def probe_graph(graph: nx.Graph, distances: Callable[[], ArrayLike]) -> nx.Graph
 
     A sparse graph flatters whitening: on usps it preferred it in 3 of 6 draws, where it costs 2 to 6%.
     """
-    sparse = graphs.hub_neighbours(distances(), hubs=1, neighbours=min(4, len(graph) - 1))
+    n, k = len(graph), min(4, len(graph) - 1)
+    if graph.number_of_edges() <= 3 * n * k // 2:  # the sparser graph has n k / 2 pairs at least
+        return graph
+    sparse = graphs.hub_neighbours(distances(), hubs=1, neighbours=k)
     return sparse if graph.number_of_edges() > 3 * sparse.number_of_edges() else graph
 
 
