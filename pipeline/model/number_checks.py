@@ -19,7 +19,10 @@ def is_count(value: Any, least: int) -> bool:
 
 def is_positive(value: Any) -> bool:
     """Whether a value is a number above zero that a float can hold."""
-    return _is_number(value) and 0 < value <= np.finfo(np.float64).max
+    try:
+        return _is_number(value) and 0 < float(value) < np.inf
+    except OverflowError:  # of an integer
+        return False
 
 
 def is_share(value: Any) -> bool:
