@@ -199,7 +199,7 @@ def _record(folder: Path, number: int) -> Driver | None:
         driver = Driver(**json.loads((folder / _name(number)).read_bytes()))
         texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
         "".join(texts).encode()  # strings all of them, and such as can be printed
-        sound = driver.pid > 0 and driver.process_start >= 0
+        sound = isinstance(driver.pid, int) and driver.pid > 0 and driver.process_start >= 0
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     return driver if sound else None
