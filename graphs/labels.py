@@ -5,8 +5,6 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 __all__ = ["did_you_mean", "listed", "quoted"]
 
 
@@ -20,7 +18,7 @@ def quoted(label: object) -> str:
     ("'cat'", '3')
     """
     # repr alone would show a NumPy scalar as np.str_('cat').
-    plain: Any = label.item() if hasattr(label, "item") and np.ndim(label) == 0 else label
+    plain: Any = label.item() if hasattr(label, "item") and getattr(label, "ndim", 1) == 0 else label
     return repr(plain)
 
 
