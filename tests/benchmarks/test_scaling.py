@@ -1,7 +1,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.long
 def test_the_same_run_on_one_worker_and_on_two():
     """Speed is not asserted: a machine that runs tests does other work too."""
     command = [sys.executable, "-m", "pairloom.benchmarks.scaling", "--quick", "--workers", "1", "2"]

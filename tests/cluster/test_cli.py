@@ -180,6 +180,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_resume(small_config, tmp_path):
     assert pairloom("resume", directory, "--set", "cluster.kind=threads").exit_code == 0
 
 
+@pytest.mark.long
 def test_a_submitted_run_is_followed_cancelled_and_submitted_again(
     small_config, dask_processes, small_run, tmp_path
 ):

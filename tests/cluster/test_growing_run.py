@@ -100,6 +100,7 @@ def test_each_wave_is_what_the_one_before_proposed(grown_run):
         assert edges[begin:end] == wave.proposed[: end - begin]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cost", ["confusion", "dprime", "uniform"])
 def test_grown_later_is_grown_at_once(cost, growing_config, client, tmp_path):
     settings = (*GROWING, f"growth.cost={cost}")
@@ -248,6 +249,7 @@ def cut(path):
     path.write_bytes(path.read_bytes()[:-9])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("what", "cost"),
     [

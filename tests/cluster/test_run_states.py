@@ -91,6 +91,7 @@ class World:
         return bytes_of(directory)
 
 
+@pytest.mark.long
 def test_every_way_through_a_run_ends_in_the_same_bytes(world):
     class Run(RuleBasedStateMachine):
         @initialize()
