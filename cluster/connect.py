@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
+import dask.config
 from distributed import Client, LocalCluster
 from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
@@ -33,6 +36,9 @@ __all__ = [
 
 CONNECT_SECONDS = 15
 ANSWER_SECONDS = 3
+# Run by every worker process that is started here. They share the terminal of the driver, and Dask has them log every
+# task that is cancelled because the run was stopped.
+QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
 
 
 class Insecure(RuntimeError):
@@ -51,14 +57,28 @@ def install_hint(extra: str) -> str:
 @contextlib.contextmanager
 def connected(config: ClusterConfig) -> Iterator[Client]:
     """Connect a client to the configured cluster. A cluster started for it is closed with it."""
-    with contextlib.ExitStack() as stack:
+    with _quiet_client(), contextlib.ExitStack() as stack:
         if config.kind == "scheduler":
             client = stack.enter_context(_client_of_scheduler(config))
         else:
-            cluster = stack.enter_context(_started_cluster(config))
+            with _signals_held_back():
+                cluster = stack.enter_context(_started_cluster(config))
             client = stack.enter_context(Client(cluster))
         check_worker_versions(client)
         yield client
+
+
+@contextlib.contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Log no lost connection with its traceback: whoever uses the client gets an error."""
+    # It has a level of its own, whatever that of its parent "distributed" is.
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def check_worker_versions(client: Client) -> None:
@@ -66,7 +86,11 @@ def check_worker_versions(client: Client) -> None:
 
     Tasks check again, for workers that join later or could not answer.
     """
-    for worker, answer in client.run(_version, on_error="return").items():
+    try:
+        answers = client.run(_version, on_error="return")
+    except OSError as error:
+        raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
+    for worker, answer in answers.items():
         if answer != pairloom.__version__ and not isinstance(answer, OSError):
             raise VersionMismatch(
                 f"Workers must have the driver's version of pairloom, {pairloom.__version__}, "
@@ -86,19 +110,52 @@ def _started_cluster(config: ClusterConfig) -> Any:
         return LocalCluster(
             n_workers=1, threads_per_worker=workers, processes=False, dashboard_address="127.0.0.1:0"
         )
-    with _interrupts_held_back():
+    try:
         return LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            preload=[*dask.config.get("distributed.worker.preload"), QUIET_WORKER],
         )
+    except (RuntimeError, OSError) as error:
+        raise Unreachable(
+            f"A worker process did not start, or died while it started ({error.__cause__ or error}). "
+            "If memory is short, pass a smaller number of --workers."
+        ) from error
 
 
 @contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Block Ctrl-C while worker processes start.
+def _signals_held_back() -> Iterator[None]:
+    """Hold back Ctrl-C and SIGTERM while a cluster starts, because one that is half started cannot be closed.
 
-    A terminal also sends it to the workers. They inherit the mask and print no traceback; the driver receives the
-    signal afterwards and ends them.
+    A second signal is not held back.
     """
+    if threading.current_thread() is not threading.main_thread():  # which receives the signals
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, frame: object) -> None:
+        held.append(number)
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, hold)
+    try:
+        with _interrupts_masked():
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
+
+
+@contextlib.contextmanager
+def _interrupts_masked() -> Iterator[None]:
+    """Mask Ctrl-C, which a terminal also sends to the workers: they inherit the mask and print no traceback."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
