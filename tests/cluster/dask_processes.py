@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 PATIENCE = 120.0
 
@@ -33,6 +37,30 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, errors
 
 
+def local_workers(driver: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The worker processes that a driver has started on this computer, also those that are still starting."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [child for child in psutil.Process(driver.pid).children() if _is_spawned(child)]
+    return []
+
+
+def _is_spawned(child: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return any("spawn_main" in word for word in child.cmdline())
+    return False
+
+
+@contextlib.contextmanager
+def busy_processes(number: int) -> Iterator[None]:
+    """Processes that keep the CPU busy."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            kill_and_reap(process)
+
+
 def kill_and_reap(process: subprocess.Popen[Any]) -> None:
     """kill -9, and wait until the process is gone."""
     process.kill()
@@ -40,10 +68,13 @@ def kill_and_reap(process: subprocess.Popen[Any]) -> None:
 
 
 class DaskProcesses:
-    """A scheduler, found by its scheduler file, and the workers that are started for it."""
+    """A scheduler, found by its scheduler file, and the workers that are started for it.
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self._folder, self._options = folder, options
+    ``env`` is added to the environment of all of them.
+    """
+
+    def __init__(self, folder: Path, *options: str, env: dict[str, str] | None = None) -> None:
+        self._folder, self._options, self._env = folder, options, env or {}
         self._log = (folder / "dask.txt").open("wb")
         self.scheduler_file = folder / "scheduler.json"
         self.workers: list[subprocess.Popen[Any]] = []
@@ -52,6 +83,7 @@ class DaskProcesses:
     def _start(self, module: str, *arguments: str, **options: Any) -> subprocess.Popen[Any]:
         where = ("--host", "127.0.0.1", "--scheduler-file", str(self.scheduler_file), "--no-dashboard")
         command = [sys.executable, "-m", f"distributed.cli.{module}", *where, *self._options, *arguments]
+        options = {"env": {**os.environ, **self._env}, **options}
         return subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=self._folder, **options)
 
     def start_scheduler(self) -> None:

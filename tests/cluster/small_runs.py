@@ -79,6 +79,13 @@ def times_begun(directory: Path, stage: str) -> Counter[int]:
     return Counter(int(words[4]) for words in lines if words[2:4] == ["begin", stage])
 
 
+def workers_at_work(directory: Path, stage: str) -> set[int]:
+    """Processes that have begun units of a stage, from the log of the run."""
+    log = directory / "log.txt"
+    lines = (line.split() for line in log.read_text().splitlines()) if log.exists() else ()
+    return {int(words[1].rpartition(":")[2]) for words in lines if words[2:4] == ["begin", stage]}
+
+
 def run_here(
     config: Path | str,
     directory: Path,

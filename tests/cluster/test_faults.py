@@ -7,18 +7,39 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import resource
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from dask_processes import finish, kill_and_reap, pairloom_process, wait_until
-from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
+from click.testing import CliRunner
+from dask_processes import (
+    DaskProcesses,
+    busy_processes,
+    finish,
+    kill_and_reap,
+    local_workers,
+    pairloom_process,
+    wait_until,
+)
+from small_runs import (
+    assert_same_bytes,
+    bytes_of,
+    run_here,
+    times_begun,
+    workers_at_work,
+    write_config,
+    write_features,
+)
 
 import pairloom
+from pairloom.cluster.cli import main
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import DamagedPlan, Plan
 from pairloom.cluster.stages import STAGE_NAMES
@@ -60,6 +81,38 @@ def resume(directory, dask_processes):
     return lambda *arguments: finish(
         pairloom_process("resume", directory, "--scheduler-file", dask_processes.scheduler_file, *arguments)
     )
+
+
+@pytest.fixture
+def begin_here(faulty_config, directory):
+    """Start a driver, as a process, that starts workers of its own."""
+
+    def begin_here(workers: int, **env: str) -> subprocess.Popen[str]:
+        arguments = ("run", faulty_config, "--directory", directory, "--workers", workers)
+        return pairloom_process(*arguments, env={**os.environ, **env})
+
+    return begin_here
+
+
+@pytest.fixture
+def resume_here(directory):
+    return lambda: finish(pairloom_process("resume", directory, "--local", "--workers", 2))
+
+
+def assert_stopped_clean(code: int, errors: str, expected: int, directory: Path) -> None:
+    """One message, which says how to resume, and no traceback."""
+    assert code == expected, errors
+    assert "Traceback" not in errors, errors
+    assert errors.count("Stopped") == 1, errors
+    assert errors.rstrip().endswith(f"Resume with: pairloom resume {directory}"), errors
+
+
+def assert_finished(code: int, errors: str, directory: Path, undisturbed: dict[str, bytes]) -> None:
+    """The same bytes, every file as its checksum says, and no unit counted twice."""
+    assert code == 0, errors
+    assert_same_bytes(directory, undisturbed)
+    assert run_status(directory, verify=True).state == "finished"
+    assert all(int(done) <= int(total) for done, total in re.findall(r"^\w+: (\d+) of (\d+)$", errors, re.M))
 
 
 def stop_in_mid_unit(directory: Path, stage: str, pids: set[int]) -> tuple[int, int]:
@@ -134,6 +187,43 @@ def test_the_scheduler_is_killed(begin, resume, directory, dask_processes, undis
     assert units_begun_again(directory, "machines") == 1
 
 
+def test_the_scheduler_is_killed_and_the_run_is_resumed_on_workers_of_its_own(
+    begin, resume_here, directory, dask_processes, undisturbed
+):
+    dask_processes.start_worker()
+    driver = begin()
+    wait_until(lambda: Ledger(directory).read("machines", 0) is not None, "the first tile")
+    kill_and_reap(dask_processes.scheduler)
+    assert_stopped_clean(*finish(driver), 4, directory)
+    code, errors = resume_here()
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_the_scheduler_is_killed_while_a_driver_connects(
+    begin, resume_here, directory, dask_processes, undisturbed
+):
+    driver = begin()
+    wait_until(lambda: Ledger(directory).read("whitening", 0) is not None, "the work before the cluster")
+    kill_and_reap(dask_processes.scheduler)
+    assert_stopped_clean(*finish(driver), 4, directory)
+    code, errors = resume_here()
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_one_of_the_workers_that_a_driver_started_is_killed_and_the_others_go_on(
+    begin_here, directory, undisturbed
+):
+    driver = begin_here(3)
+    workers = wait_until(lambda: workers_at_work(directory, "machines"), "a worker at work")
+    pid, unit = stop_in_mid_unit(directory, "machines", workers)
+    os.kill(pid, signal.SIGKILL)
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, undisturbed)
+    assert times_begun(directory, "machines")[unit] == 2
+    assert units_begun_again(directory, "machines") == 1
+    assert len(workers_at_work(directory, "machines")) >= 3
+
+
 def test_the_driver_is_killed(begin, resume, directory, dask_processes, undisturbed):
     worker = dask_processes.start_worker()
     driver = begin()
@@ -164,6 +254,196 @@ def test_the_driver_is_terminated(begin, resume, directory, dask_processes, undi
     assert units_begun_again(directory, "machines") <= 1
 
 
+def starts_workers(driver: subprocess.Popen[str], directory: Path) -> bool:
+    return len(local_workers(driver)) == 2
+
+
+def trains(driver: subprocess.Popen[str], directory: Path) -> bool:
+    return Ledger(directory).read("machines", 0) is not None
+
+
+@pytest.mark.parametrize("moment", [starts_workers, trains])
+def test_a_driver_with_workers_of_its_own_is_terminated(
+    moment, begin_here, resume_here, directory, undisturbed
+):
+    driver = begin_here(2)
+    wait_until(lambda: moment(driver, directory), moment.__name__)
+    workers = local_workers(driver)
+    driver.terminate()
+    assert_stopped_clean(*finish(driver), 143, directory)
+    wait_until(lambda: not any(worker.is_running() for worker in workers), "the end of the workers")
+    code, errors = resume_here()
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_the_driver_is_killed_while_its_workers_start(begin_here, resume_here, directory, undisturbed):
+    driver = begin_here(2)
+    workers = wait_until(lambda: local_workers(driver), "a starting worker")
+    kill_and_reap(driver)
+    wait_until(lambda: not any(worker.is_running() for worker in workers), "the end of the workers")
+    assert run_status(directory).state == "unfinished"
+    code, errors = resume_here()
+    assert_finished(code, errors, directory, undisturbed)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_workers_that_die_while_they_start_end_the_run_with_one_message(
+    number, begin_here, resume_here, directory, undisturbed
+):
+    driver = begin_here(2)
+    workers = wait_until(lambda: starts_workers(driver, directory) and local_workers(driver), "two workers")
+    for worker in workers[:number]:
+        worker.kill()
+    killed_at = time.monotonic()
+    code, errors = finish(driver)
+    assert_stopped_clean(code, errors, 4, directory)
+    assert "died while it started" in errors
+    assert time.monotonic() - killed_at < 60
+    code, errors = resume_here()
+    assert_finished(code, errors, directory, undisturbed)
+
+
+# A worker sends no heartbeat while it imports, so it does that before it counts as one. A connection has 11 s at least.
+IMPATIENT = {
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",
+    "DASK_DISTRIBUTED__WORKER__PRELOAD": "['pairloom.cluster.units']",
+}
+FROZEN_SECONDS = 12.0
+
+
+@pytest.fixture
+def impatient_processes(tmp_path):
+    processes = DaskProcesses(tmp_path, env=IMPATIENT)
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def begin_impatiently(faulty_config, directory, impatient_processes):
+    scheduler = ("--scheduler-file", impatient_processes.scheduler_file)
+    env = {**os.environ, **IMPATIENT}
+    return lambda: pairloom_process("run", faulty_config, "--directory", directory, *scheduler, env=env)
+
+
+def test_a_worker_is_frozen_given_up_and_wakes_while_another_does_its_work(
+    begin_impatiently, directory, impatient_processes, undisturbed
+):
+    workers = {impatient_processes.start_worker().pid for _ in range(2)}
+    driver = begin_impatiently()
+    pid, unit = stop_in_mid_unit(directory, "machines", workers)
+    wait_until(lambda: times_begun(directory, "machines")[unit] == 2, "another worker at that unit")
+    os.kill(pid, signal.SIGCONT)
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_a_worker_is_frozen_and_wakes_after_the_end_of_the_run(
+    begin_impatiently, directory, impatient_processes, undisturbed
+):
+    workers = {worker.pid: worker for worker in (impatient_processes.start_worker() for _ in range(2))}
+    driver = begin_impatiently()
+    pid, unit = stop_in_mid_unit(directory, "machines", set(workers))
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, undisturbed)
+    entry = directory / "ledger" / "machines" / f"{unit:06d}.json"
+    written = entry.stat().st_mtime_ns
+    os.kill(pid, signal.SIGCONT)
+    wait_until(
+        lambda: workers[pid].poll() is not None or entry.stat().st_mtime_ns != written,
+        "the end of the frozen worker or of its unit",
+    )
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_the_driver_is_frozen_and_no_other_takes_its_place(
+    begin_impatiently, directory, impatient_processes, undisturbed
+):
+    for _ in range(2):
+        impatient_processes.start_worker()
+    driver = begin_impatiently()
+    wait_until(lambda: trains(driver, directory), "the first tile")
+    os.kill(driver.pid, signal.SIGSTOP)
+    frozen_at = time.monotonic()
+    code, errors = finish(pairloom_process("resume", directory, "--local"))
+    assert code == 3, errors
+    assert f"pid {driver.pid}" in errors
+    wait_until(lambda: time.monotonic() > frozen_at + FROZEN_SECONDS, "the timeouts of Dask")
+    os.kill(driver.pid, signal.SIGCONT)
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_a_driver_that_was_frozen_and_replaced_stops_when_it_wakes(
+    begin_impatiently, directory, impatient_processes, undisturbed
+):
+    worker = impatient_processes.start_worker()
+    driver = begin_impatiently()
+    stop_in_mid_unit(directory, "machines", {worker.pid})
+    os.kill(driver.pid, signal.SIGSTOP)
+    # Its process is not seen from another host, where it counts as dead after a minute without a heartbeat.
+    record = directory / "drivers" / "0001.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "host": "another.invalid"}))
+    os.utime(record, (0, 0))
+    second = pairloom_process("resume", directory, "--scheduler-file", impatient_processes.scheduler_file)
+    wait_until((directory / "drivers" / "0002.json").exists, "the second driver")
+    os.kill(driver.pid, signal.SIGCONT)
+    code, errors = finish(driver)
+    assert_stopped_clean(code, errors, 4, directory)
+    assert "Another driver took over" in errors
+    os.kill(worker.pid, signal.SIGCONT)
+    code, errors = finish(second)
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_a_driver_with_workers_of_its_own_is_frozen(begin_here, directory, undisturbed):
+    driver = begin_here(2, **IMPATIENT)
+    wait_until(lambda: trains(driver, directory), "the first tile")
+    os.kill(driver.pid, signal.SIGSTOP)
+    frozen_at = time.monotonic()
+    wait_until(lambda: time.monotonic() > frozen_at + FROZEN_SECONDS, "the timeouts of Dask")
+    os.kill(driver.pid, signal.SIGCONT)
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, undisturbed)
+
+
+def test_drivers_and_workers_are_killed_twenty_times_at_random_on_a_busy_computer(
+    faulty_config, dask_processes, tmp_path, undisturbed
+):
+    """Whenever a run is finished all the same, the next one begins."""
+    chance, finished = random.Random(0), 0
+    workers = [dask_processes.start_worker(), dask_processes.start_worker()]
+
+    def drive() -> subprocess.Popen[str]:
+        directory = tmp_path / f"run {finished}"
+        cluster = ("--scheduler-file", dask_processes.scheduler_file)
+        return pairloom_process("run", faulty_config, "--directory", directory, *cluster)
+
+    with busy_processes(1):
+        driver = drive()
+        for kill in range(20):
+            time.sleep(chance.uniform(0.0, 6.0))
+            if kill == 0 or chance.random() < 0.5:
+                kill_and_reap(driver)
+                driver = drive()
+            else:
+                kill_and_reap(workers.pop(chance.randrange(2)))
+                workers.append(dask_processes.start_worker())
+            if driver.poll() is not None:
+                assert_finished(*finish(driver), tmp_path / f"run {finished}", undisturbed)
+                finished += 1
+                driver = drive()
+        assert_finished(*finish(driver), tmp_path / f"run {finished}", undisturbed)
+
+
+def test_a_run_that_printed_its_result_ends_within_seconds_on_a_busy_computer(small_config, directory):
+    with busy_processes(2):
+        driver = pairloom_process("run", small_config, "--directory", directory, "--workers", 2)
+        assert driver.stdout is not None
+        assert any(line.startswith("report: ") for line in driver.stdout)
+        assert driver.wait(timeout=15) == 0
+
+
 def test_the_disk_fills(begin, resume, directory, dask_processes, undisturbed):
     # Room for a line of the log and for an entry of the ledger, not for the weights of a tile.
     limit = len(undisturbed["machines.zarr/coef/c/0/0/0"]) // 2
@@ -184,7 +464,8 @@ def test_the_disk_fills(begin, resume, directory, dask_processes, undisturbed):
 
 
 def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
+    # A newline at the end says nothing.
+    path.write_bytes(path.read_bytes().rstrip(b"\n")[:-1])
 
 
 def flip_a_bit(path: Path) -> None:
@@ -238,6 +519,86 @@ def test_what_is_damaged_is_computed_again(damage, copied_run, small_config, cli
         run_here(small_config, copied_run, client, until="report")
         assert run_status(copied_run, verify=True).state == "finished"
         assert_same_bytes(copied_run, reference)
+
+
+def swap(first: Path, second: Path) -> None:
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+def swap_weights(directory: Path, other: Path) -> set[str]:
+    swapped = {f"machines.zarr/coef/c/{tile}/0/0" for tile in (0, 1)}
+    swap(*(directory / path for path in swapped))
+    return swapped
+
+
+def swap_logits(directory: Path, other: Path) -> set[str]:
+    swapped = {f"logits.zarr/edges/c/{tile}/0" for tile in (0, 2)}
+    swap(*(directory / path for path in swapped))
+    return swapped
+
+
+def take_whitening_of_another_run(directory: Path, other: Path) -> set[str]:
+    taken = {"features.zarr/factor/c/0/0/0", "features.zarr/mean/c/0/0"}
+    for path in taken:
+        shutil.copyfile(other / path, directory / path)
+    return taken
+
+
+def change_byte_order(directory: Path, other: Path) -> set[str]:
+    metadata = directory / "machines.zarr" / "intercept" / "zarr.json"
+    content = metadata.read_text()
+    assert '"little"' in content
+    metadata.write_text(content.replace('"little"', '"big"'))
+    return {"machines.zarr/intercept/zarr.json"}
+
+
+@pytest.fixture(scope="session")
+def other_run(client, tmp_path_factory) -> Path:
+    """A run like `small_run`, of other samples."""
+    folder = tmp_path_factory.mktemp("other")
+    features = write_features(folder / "other.npz", classes=5, rows=20, features=6, samples=40, seed=1)
+    config = write_config(folder / "other.toml", features, edges_per_tile=3, samples_per_slab=16)
+    run_here(config, folder / "run", client, until="whitening")
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    "exchange", [swap_weights, swap_logits, take_whitening_of_another_run, change_byte_order]
+)
+def test_sound_files_in_the_wrong_place_are_named_refused_and_repaired(
+    exchange, copied_run, other_run, small_config, client, tmp_path
+):
+    """Every file is one that a run has written, or valid metadata: only the checksums know better."""
+
+    def command(*arguments: object) -> tuple[int, str]:
+        result = CliRunner().invoke(main, [str(word) for word in arguments])
+        return result.exit_code, result.output
+
+    def predict(out: Path) -> tuple[int, str]:
+        return command("predict", copied_run, "--features", small_config.with_suffix(".npz"), "--out", out)
+
+    before = bytes_of(copied_run)
+    assert predict(tmp_path / "before.csv")[0] == 0
+    exchanged = exchange(copied_run, other_run)
+    _, status = command("status", copied_run, "--verify")
+    assert ": unfinished" in status
+    assert exchanged == {line.removeprefix("damaged: ") for line in status.splitlines() if "damaged" in line}
+    code, output = predict(tmp_path / "during.csv")
+    if exchange is swap_logits:  # those of the test samples: a prediction does not read them
+        assert code == 0
+        assert (tmp_path / "during.csv").read_bytes() == (tmp_path / "before.csv").read_bytes()
+    else:
+        assert code == 1
+        assert any(path in output for path in exchanged)
+        assert not (tmp_path / "during.csv").exists()
+    code, output = command("resume", copied_run, "--set", "cluster.kind=threads")
+    assert code == 0, output
+    assert_same_bytes(copied_run, before)
+    assert run_status(copied_run, verify=True).state == "finished"
+    assert predict(tmp_path / "after.csv")[0] == 0
+    assert (tmp_path / "after.csv").read_bytes() == (tmp_path / "before.csv").read_bytes()
 
 
 def test_the_configuration_or_the_data_are_changed(begin, resume, directory, dask_processes, faulty_config):
