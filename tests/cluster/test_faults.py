@@ -70,10 +70,24 @@ def directory(tmp_path) -> Path:
 
 
 @pytest.fixture
-def begin(faulty_config, directory, dask_processes):
-    """Start a driver, as a process, on the cluster of processes."""
-    scheduler = ("--scheduler-file", dask_processes.scheduler_file)
-    return lambda: pairloom_process("run", faulty_config, "--directory", directory, *scheduler)
+def start_driver(faulty_config):
+    """Start a driver as a process, which does not outlive the test."""
+    drivers: list[subprocess.Popen[str]] = []
+
+    def start_driver(directory: Path, *options: object, **env: str) -> subprocess.Popen[str]:
+        arguments = ("run", faulty_config, "--directory", directory, *options)
+        drivers.append(pairloom_process(*arguments, env={**os.environ, **env}))
+        return drivers[-1]
+
+    yield start_driver
+    for driver in drivers:
+        kill_and_reap(driver)
+
+
+@pytest.fixture
+def begin(start_driver, directory, dask_processes):
+    """Start a driver on the cluster of processes."""
+    return lambda: start_driver(directory, "--scheduler-file", dask_processes.scheduler_file)
 
 
 @pytest.fixture
@@ -84,14 +98,9 @@ def resume(directory, dask_processes):
 
 
 @pytest.fixture
-def begin_here(faulty_config, directory):
-    """Start a driver, as a process, that starts workers of its own."""
-
-    def begin_here(workers: int, **env: str) -> subprocess.Popen[str]:
-        arguments = ("run", faulty_config, "--directory", directory, "--workers", workers)
-        return pairloom_process(*arguments, env={**os.environ, **env})
-
-    return begin_here
+def begin_here(start_driver, directory):
+    """Start a driver that starts workers of its own."""
+    return lambda workers, **env: start_driver(directory, "--workers", workers, **env)
 
 
 @pytest.fixture
@@ -320,10 +329,9 @@ def impatient_processes(tmp_path):
 
 
 @pytest.fixture
-def begin_impatiently(faulty_config, directory, impatient_processes):
+def begin_impatiently(start_driver, directory, impatient_processes):
     scheduler = ("--scheduler-file", impatient_processes.scheduler_file)
-    env = {**os.environ, **IMPATIENT}
-    return lambda: pairloom_process("run", faulty_config, "--directory", directory, *scheduler, env=env)
+    return lambda: start_driver(directory, *scheduler, **IMPATIENT)
 
 
 def test_a_worker_is_frozen_given_up_and_wakes_while_another_does_its_work(
@@ -408,16 +416,14 @@ def test_a_driver_with_workers_of_its_own_is_frozen(begin_here, directory, undis
 
 
 def test_drivers_and_workers_are_killed_twenty_times_at_random_on_a_busy_computer(
-    faulty_config, dask_processes, tmp_path, undisturbed
+    start_driver, dask_processes, tmp_path, undisturbed
 ):
     """Whenever a run is finished all the same, the next one begins."""
     chance, finished = random.Random(0), 0
     workers = [dask_processes.start_worker(), dask_processes.start_worker()]
 
     def drive() -> subprocess.Popen[str]:
-        directory = tmp_path / f"run {finished}"
-        cluster = ("--scheduler-file", dask_processes.scheduler_file)
-        return pairloom_process("run", faulty_config, "--directory", directory, *cluster)
+        return start_driver(tmp_path / f"run {finished}", "--scheduler-file", dask_processes.scheduler_file)
 
     with busy_processes(1):
         driver = drive()
