@@ -210,7 +210,7 @@ def _scheduler_address(config: ClusterConfig) -> str:
 def _address_in(scheduler_file: Path) -> str:
     try:
         return str(json.loads(scheduler_file.read_text())["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreachable(
             f"--scheduler-file must be a scheduler file of Dask, got {scheduler_file}: {error!r}."
         ) from error

@@ -29,7 +29,7 @@ def thread_count(n_jobs: int | None, owner: str) -> int:
     """The number of threads that scikit-learn's n_jobs stands for: None is one, -1 as many as there are cores."""
     if n_jobs is None:
         return 1
-    if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
+    if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"{owner}: n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 

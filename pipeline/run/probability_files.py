@@ -26,6 +26,10 @@ def check_target(path: Path, *, force: bool = False) -> None:
         raise ValueError(f"--out must end in one of {', '.join(FORMATS)}, got {path}.")
     if path.exists() and not force:
         raise FileExistsError(f"--out must be new, got {path}, which exists. Pass --force to replace it.")
+    if path.is_symlink() or (path.is_dir() and not _holds_probabilities_only(path)):
+        raise FileExistsError(
+            f"--force replaces a file or a .zarr folder of probabilities and nothing else, got {path}."
+        )
     if not path.parent.is_dir():
         raise FileNotFoundError(f"--out must lie in a folder that exists, got {path}.")
 
@@ -48,6 +52,11 @@ def write_probabilities(
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def _holds_probabilities_only(folder: Path) -> bool:
+    """Whether a folder is a zarr group as `write_probabilities` makes one."""
+    return sorted(path.name for path in folder.iterdir()) == ["class", "probabilities", "zarr.json"]
 
 
 def _write_npz(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:

@@ -174,6 +174,26 @@ def test_predict_overwrites_only_if_told_to(suffix, small_run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npz", out.name]
 
 
+@pytest.mark.parametrize("kind", ["folder", "group with a note in it", "link"])
+def test_force_replaces_no_folder_of_the_users(kind, small_run, tmp_path):
+    np.savez(tmp_path / "new.npz", X=np.zeros((2, 6)))
+    out = tmp_path / "p.zarr"
+    predict = ("predict", small_run, "--features", tmp_path / "new.npz", "--out", out)
+    if kind == "group with a note in it":
+        assert pairloom(*predict).exit_code == 0
+    elif kind == "link":
+        (tmp_path / "mine").mkdir()
+        out.symlink_to(tmp_path / "mine")
+    else:
+        out.mkdir()
+    (out / "notes.txt").write_text("theirs")
+    before = snapshot(tmp_path)
+    refused = pairloom(*predict, "--force")
+    assert refused.exit_code == 1
+    assert "--force replaces a file or a .zarr folder of probabilities and nothing else" in refused.stderr
+    assert snapshot(tmp_path) == before
+
+
 @pytest.fixture
 def abandoned_run(small_config, tmp_path, client):
     """A run that was submitted to a cluster which has died since."""
