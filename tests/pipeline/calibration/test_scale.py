@@ -65,7 +65,9 @@ def test_weights_are_repeats(noisy_logits):
 
 
 @pytest.mark.xfail(
-    strict=True, reason="the refinement stays within its window about the scale of every 4th sample"
+    strict=True,
+    # Following the best scale out of its window needs a prior on it first: on separable samples it is infinite.
+    reason="the refinement stays within its window about the scale of every 4th sample",
 )
 def test_a_scale_is_found_where_every_fourth_sample_is_of_another_kind(noisy_logits):
     """The search starts on every 4th sample: even if these are misleading, the scale must fit all samples."""
