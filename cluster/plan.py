@@ -31,10 +31,11 @@ from pairloom.pipeline.growth.wave import usual_wave
 from pairloom.pipeline.machines.folds import check_folds, fold_scheme
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate
+from pairloom.pipeline.model.class_weights import class_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.stored_form import plain
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.planning import ModelPlan, class_weights_for, plan_model
+from pairloom.pipeline.run.planning import ModelPlan, plan_model
 from pairloom.pipeline.run.run import Run, StoreKeys
 from pairloom.pipeline.run.run_directory import CLASSES_PER_BLOCK, RunShape
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -337,7 +338,13 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
     check_folds(model.folds, rows, data.classes, "model.folds")
-    weights = class_weights_for(data, model.class_weight)
+    weights = None
+    if model.class_weight is not None:
+        weights = tuple(
+            class_weights(
+                model.class_weight, data.classes, data.y_train, "model.class_weight", "the data"
+            ).tolist()
+        )
     if model.priors is not None:
         check_priors(model.priors, len(rows), "model.priors")
     found = plan_model(data, config.graph.requested(), model.C, model.whiten)

@@ -17,7 +17,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -33,7 +32,6 @@ from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.estimator.parameters import (
-    check_class_weight,
     check_one_of,
     check_parameters,
     check_positive,
@@ -55,6 +53,7 @@ from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import Candidate, candidate_Cs, linear_candidates
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_table import ClassTable, checksum
+from pairloom.pipeline.model.class_weights import class_weights
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
@@ -280,9 +279,6 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             check_classification_targets(y)
             if y.dtype.kind in "mM" and np.isnat(y).any():
                 raise ValueError("Input y contains NaT.")
-        if self.class_weight is not None:
-            self._refuse_weights()
-            check_class_weight(self.class_weight, np.unique(y))
         if self._precomputed and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"PairwiseSVC: X must be a square kernel matrix for kernel='precomputed', got {X.shape}."
@@ -305,12 +301,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _class_weights(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """The class weight of every sample."""
+        self._refuse_weights()
         labels, classes = np.unique(y, return_inverse=True)
-        if isinstance(self.class_weight, str):
-            of_class = compute_class_weight(self.class_weight, classes=labels, y=y)
-        else:
-            given = self.class_weight or {}
-            of_class = np.array([given.get(label, 1.0) for label in labels.tolist()], np.float64)
+        of_class = class_weights(
+            self.class_weight, labels.tolist(), classes, "PairwiseSVC: class_weight", "y"
+        )
         return np.asarray(of_class[classes])
 
     def _refuse_weights(self) -> None:

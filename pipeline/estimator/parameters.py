@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from pairloom.graphs.labels import did_you_mean, listed, quoted
+from pairloom.graphs.labels import did_you_mean, listed
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.coupling.couple import METHODS
@@ -18,7 +16,7 @@ from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_positive, is_share
 
-__all__ = ["KERNELS", "check_class_weight", "check_one_of", "check_parameters", "check_positive", "seed_of"]
+__all__ = ["KERNELS", "check_one_of", "check_parameters", "check_positive", "seed_of"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 _CHOICES = {
@@ -92,26 +90,6 @@ def check_one_of(model: Parameters, name: str) -> None:
             f"PairwiseSVC: {name} must be one of {', '.join(map(repr, known))}, got {value!r}."
             f"{did_you_mean(value, known)}"
         )
-
-
-def check_class_weight(class_weight: Any, labels: NDArray[Any]) -> None:
-    """Raise unless class weights are "balanced", or positive numbers by the labels of classes that there are."""
-    owner = "PairwiseSVC: class_weight"
-    if _is_word(class_weight, "balanced"):
-        return
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(
-            f"{owner} must be a mapping of labels to weights, 'balanced' or None, got {class_weight!r}."
-        )
-    known = set(labels.tolist())
-    if unknown := [label for label in class_weight if label not in known]:
-        raise ValueError(
-            f"{owner} must name classes of y, got {listed(unknown)}.{did_you_mean(unknown[0], known)}"
-        )
-    for label, weight in class_weight.items():
-        if not is_positive(weight):
-            shown = f"{weight:g}" if isinstance(weight, float) else repr(weight)
-            raise ValueError(f"{owner} must be positive, got {shown} for class {quoted(label)}.")
 
 
 def seed_of(random_state: Any) -> int:

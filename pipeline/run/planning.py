@@ -10,10 +10,8 @@ from typing import Any, Literal, NamedTuple
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight
 
 from pairloom import graphs
-from pairloom.graphs.labels import did_you_mean, listed
 from pairloom.pipeline.features.class_distances import mean_distances
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.linear_machines import train_edges
@@ -23,7 +21,7 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage, centring
 from pairloom.pipeline.model.choice import Candidate, linear_candidates, probe_graph
 
-__all__ = ["ModelPlan", "check_size", "class_weights_for", "plan_model", "seconds_per_pair"]
+__all__ = ["ModelPlan", "check_size", "plan_model", "seconds_per_pair"]
 
 _MEASURED_PAIRS = 4
 #: Classes of a graph that is built from all their distances: matrices of half a gigabyte, a few seconds.
@@ -73,29 +71,6 @@ def check_size(graph: Mapping[str, Any], n: int) -> None:
             f"graph.family = {family!r} has {pairs:,} pairs for {n:,} classes; a run can have at most"
             f" {MOST_PLANNED_PAIRS:,}. Choose a sparser graph, such as bipartite with fewer hubs."
         )
-
-
-def class_weights_for(
-    data: FeatureSet, class_weight: Mapping[str, float] | Literal["balanced"] | None
-) -> tuple[float, ...] | None:
-    """The weight of each class, from "balanced" or from weights by name. Classes not named have weight 1."""
-    if class_weight is None:
-        return None
-    given: Any = class_weight
-    if not isinstance(class_weight, str):
-        if unknown := [name for name in class_weight if name not in data.classes]:
-            raise ValueError(
-                f"model.class_weight must name classes of the data, got {listed(unknown)}."
-                f"{did_you_mean(unknown[0], data.classes)}"
-            )
-        given = {data.classes.index(name): weight for name, weight in class_weight.items()}
-    weights = compute_class_weight(given, classes=np.arange(len(data.classes)), y=data.y_train)
-    if not (weights > 0).all():
-        c = int(np.argmin(weights))
-        raise ValueError(
-            f"model.class_weight must be positive, got {weights[c]:g} for class {data.classes[c]!r}."
-        )
-    return tuple(weights.tolist())
 
 
 def seconds_per_pair(data: FeatureSet, edges: NDArray[np.int64], settings: MachineSettings) -> float:
