@@ -20,7 +20,8 @@ from types import TracebackType
 
 from distributed import Client
 
-from pairloom.cluster.config import ClusterConfig, Config, load_config
+from pairloom.cluster.config import ClusterConfig, Config
+from pairloom.cluster.config_file import load_config
 from pairloom.cluster.connect import connected
 from pairloom.cluster.driver import adopt_plan, drive, prepare_run
 from pairloom.cluster.progress import Quiet

@@ -21,14 +21,8 @@ from distributed import Client, fire_and_forget, performance_report
 from rich.console import Console
 
 import pairloom
-from pairloom.cluster.config import (
-    Config,
-    ConfigError,
-    DataConfig,
-    load_config,
-    with_overrides,
-    with_section,
-)
+from pairloom.cluster.config import Config, ConfigError, DataConfig
+from pairloom.cluster.config_file import load_config, with_overrides, with_section
 from pairloom.cluster.connect import Unreachable, check_address, connected, install_hint, scheduler_answers
 from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr

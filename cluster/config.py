@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pairloom.graphs import family_parameters
-from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.growth.budget import GrowthBudget
@@ -22,6 +17,7 @@ from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = [
+    "PATTERNS",
     "ClusterConfig",
     "Config",
     "ConfigError",
@@ -32,10 +28,6 @@ __all__ = [
     "RunConfig",
     "SlurmConfig",
     "differing_keys",
-    "load_config",
-    "named_configs",
-    "with_overrides",
-    "with_section",
 ]
 
 _SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
@@ -43,7 +35,7 @@ _WALLTIME = r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$"
 _ADDRESS = r"^(tcp|tls)://\S+:\d+$"
 _NAME = r"^[\w][\w.-]*$"
 # The same for people.
-_PATTERNS = {
+PATTERNS = {
     _SIZE: "a size such as '2GiB'",
     _WALLTIME: "a time such as '01:00:00'",
     _ADDRESS: "an address such as 'tcp://127.0.0.1:8786'",
@@ -347,163 +339,6 @@ class Config(_Section):
                 "run": {"name", "memory_limit"},
             },
         )
-
-
-def named_configs() -> dict[str, Path]:
-    """The configurations that ship with the package, by name."""
-    folder = Path(str(resources.files("pairloom.configs")))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
-def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
-    """Read and validate a configuration.
-
-    Parameters
-    ----------
-    source : str or Path
-        Name of a configuration that ships with the package, or path of a TOML file.
-    overrides : iterable of str
-        Arguments of ``--set``, such as ``"graph.hubs=5"``. A value that is not TOML is a plain string.
-
-    Raises
-    ------
-    ConfigError
-        If anything is invalid. The message has one line per problem: the key, what it must be, what it was.
-    """
-    path = _config_file(source)
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or an endless number
-        raise ConfigError(f"{path}: not TOML: {error}.") from error
-    if isinstance(tables.setdefault("run", {}), dict):  # else the validation says what it must be
-        tables["run"].setdefault("name", path.stem)
-    return _validated(tables, overrides, str(path))
-
-
-def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
-    """A copy of a configuration with some keys set, in the syntax of ``--set``."""
-    return _validated(config.model_dump(mode="json"), overrides, "configuration of the run")
-
-
-def with_section(config: Config, section: str, values: Mapping[str, Any]) -> Config:
-    """A copy of a configuration with some keys of one section replaced."""
-    tables = config.model_dump(mode="json")
-    tables[section] |= values
-    return _validated(tables, (), f"[{section}]")
-
-
-def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) -> Config:
-    for override in overrides:
-        _set(tables, override)
-    try:
-        return Config.model_validate(tables)
-    except ValidationError as error:
-        details = [dict(detail) for detail in error.errors()]
-        problems = "\n".join(f"  {line}" for line in _problems(details, tables))
-        raise ConfigError(f"{source}:\n{problems}") from error
-
-
-def _config_file(source: str | Path) -> Path:
-    path, known = Path(source), named_configs()
-    if path.is_file():
-        return path
-    if str(source) in known:
-        return known[str(source)]
-    raise ConfigError(
-        f"CONFIG must be a TOML file or the name of a configuration, got {source}."
-        f"{did_you_mean(str(source), known)} Names: {', '.join(known)}."
-    )
-
-
-def _set(tables: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    section, dot, name = key.strip().rpartition(".")
-    if not (equals and dot and section and name):
-        raise ConfigError(f"--set must be SECTION.KEY=VALUE, got {override!r}.")
-    table = tables
-    for part in section.split("."):
-        if table.get(part) is None:  # a missing section is stored as null
-            table[part] = {}
-        table = table[part]
-        if not isinstance(table, dict):
-            raise ConfigError(
-                f"--set must be SECTION.KEY=VALUE, got {override!r}: {part} is a key, not a section."
-            )
-    table[name] = _toml_value(text.strip())
-
-
-def _toml_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        return text
-
-
-def _problems(details: list[dict[str, Any]], tables: dict[str, Any]) -> list[str]:
-    """One line per key. If a key may have several types, pydantic reports a problem with each."""
-    by_key: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for detail in details:
-        by_key.setdefault(_key_in_file(detail, tables), []).append(detail)
-    # A problem inside a list or a table makes the other types of its key irrelevant.
-    inner = {key[:length] for key in by_key for length in range(len(key))}
-    return [_problem(key, found) for key, found in by_key.items() if key not in inner]
-
-
-def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
-    key, detail = ".".join(location), details[0]
-    if detail["type"] == "extra_forbidden":
-        return f"{key}: unknown key.{_nearest(location[-1], _keys_beside(location))}"
-    if detail["type"] == "missing":
-        return f"{key}: missing, and there is no default."
-    if detail["type"] == "value_error" and isinstance(detail["input"], dict):
-        return f"{detail['ctx']['error']}."  # the check of a section names its keys itself
-    return f"{key} {_or([_requirement(detail) for detail in details])}, got {detail['input']!r}."
-
-
-def _requirement(detail: dict[str, Any]) -> str:
-    """What a value must be, in the words of this package."""
-    if detail["type"] == "string_pattern_mismatch":
-        return f"must be {_PATTERNS[detail['ctx']['pattern']]}"
-    text = re.sub(r"^(Input|String|List) should", "must", detail["msg"].removeprefix("Value error, "))
-    text = re.sub(r"dictionary( or instance of \w+)?", "table", text)
-    return text.replace("a valid integer", "an integer").replace("a valid ", "a ")
-
-
-def _or(requirements: list[str]) -> str:
-    """Join requirements: "must be a number", "must be 'scale'" become "must be a number or 'scale'"."""
-    first, *others = requirements
-    others = [other.removeprefix("must be ") for other in others]
-    if not others:
-        return first
-    return f"{', '.join([first, *others[:-1]])} or {others[-1]}"
-
-
-def _key_in_file(detail: dict[str, Any], tables: dict[str, Any]) -> tuple[str, ...]:
-    """The part of pydantic's location that is in the file; the rest are the types that it tried for a value."""
-    key, value, location = [], tables, detail["loc"]
-    for part in location:
-        if (isinstance(value, dict) and part in value) or (
-            isinstance(value, list) and isinstance(part, int) and part < len(value)
-        ):
-            value = value[part]
-        elif detail["type"] != "missing" or part is not location[-1]:
-            continue
-        key.append(str(part))
-    return tuple(key)
-
-
-def _keys_beside(location: Sequence[str]) -> list[str]:
-    model: Any = Config
-    for part in location[:-1]:
-        annotation = model.model_fields[part].annotation
-        options = getattr(annotation, "__args__", (annotation,))
-        model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
-    return list(model.model_fields)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    known = list(known)
-    return did_you_mean(word, known) or f" Known: {', '.join(known)}."
 
 
 def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

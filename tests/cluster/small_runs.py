@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from distributed import Client
 
-from pairloom.cluster.config import load_config
+from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import adopt_plan, drive, prepare_run
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.progress import Quiet

@@ -4,16 +4,8 @@ from typing import get_args
 
 import pytest
 
-from pairloom.cluster.config import (
-    Config,
-    ConfigError,
-    Coupling,
-    Family,
-    differing_keys,
-    load_config,
-    named_configs,
-    with_overrides,
-)
+from pairloom.cluster.config import Config, ConfigError, Coupling, Family, differing_keys
+from pairloom.cluster.config_file import load_config, named_configs, with_overrides
 from pairloom.graphs import FAMILIES
 from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.storage.digests import digest_of

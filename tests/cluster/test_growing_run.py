@@ -11,7 +11,8 @@ import pytest
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 
 from pairloom import complete_logits, couple
-from pairloom.cluster.config import ConfigError, load_config
+from pairloom.cluster.config import ConfigError
+from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import prepare_run
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.plan import Plan

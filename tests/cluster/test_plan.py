@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pairloom.cluster.config import load_config
+from pairloom.cluster.config_file import load_config
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.features.feature_set import load_features

@@ -14,7 +14,7 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pairloom.cluster import units as cluster_units
-from pairloom.cluster.config import load_config
+from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import adopt_plan, prepare_run, unfinished_units
 from pairloom.cluster.plan import Mismatch
 from pairloom.cluster.stages import STAGE_NAMES

@@ -9,7 +9,7 @@ from small_runs import run_here, write_config, write_features
 
 from pairloom import PairwiseSVC
 from pairloom.cluster.cli import main
-from pairloom.cluster.config import load_config
+from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
 from pairloom.graphs import FAMILIES
 from pairloom.pipeline.coupling import METHODS
