@@ -5,22 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from copy import copy
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.progress import Progress
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
-    _check_sample_weight,
     check_is_fitted,
     validate_data,
 )
@@ -37,6 +33,7 @@ from pairloom.pipeline.estimator.parameters import (
     check_positive,
     seed_of,
 )
+from pairloom.pipeline.estimator.training_samples import TrainingSamples, training_samples
 from pairloom.pipeline.features.class_distances import kernel_mean_distances, mean_distances
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost, Wave
@@ -53,7 +50,6 @@ from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import Candidate, candidate_Cs, linear_candidates
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_table import ClassTable, checksum
-from pairloom.pipeline.model.class_weights import class_weights
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
@@ -67,15 +63,6 @@ from pairloom.pipeline.pieces import thread_count
 from pairloom.pipeline.run.run_model import read_run_model
 
 __all__ = ["PairwiseSVC"]
-
-
-class _Samples(NamedTuple):
-    """Training samples that were checked: rows of weight zero are gone."""
-
-    X: Any
-    y: NDArray[Any]
-    weight: NDArray[np.float64] | None
-    weighted: str
 
 
 class PairwiseSVC(ClassifierMixin, BaseEstimator):
@@ -256,7 +243,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_parameters(self)
-        samples = self._checked_samples(X, y, sample_weight)
+        samples = training_samples(
+            self, X, y, sample_weight, linear=self._linear, precomputed=self._precomputed
+        )
         labels, classes = np.unique(samples.y, return_inverse=True)
         if len(labels) < 2:
             raise ValueError(
@@ -271,51 +260,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         _check_feature_names(self, X, reset=True)
         return self
 
-    def _checked_samples(self, X: Any, y: Any, sample_weight: Any) -> _Samples:
-        """The samples that count: one of weight zero is left out, from the folds and the means too."""
-        with named_errors("PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"):
-            # On a copy, as it stores the number and the names of the features.
-            X, y = validate_data(copy(self), X, y, accept_sparse=self._sparse, dtype=[np.float64, np.float32])
-            check_classification_targets(y)
-            if y.dtype.kind in "mM" and np.isnat(y).any():
-                raise ValueError("Input y contains NaT.")
-        if self._precomputed and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"PairwiseSVC: X must be a square kernel matrix for kernel='precomputed', got {X.shape}."
-            )
-        weight = None
-        if sample_weight is not None:
-            self._refuse_weights()
-            with named_errors("PairwiseSVC: sample_weight must be a non-negative number for each row of X"):
-                weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            kept = np.flatnonzero(weight)
-            if len(kept) < len(weight):
-                X, y, weight = X[kept], y[kept], weight[kept]
-        weighted = "sample_weight" if weight is not None else ""
-        if self.class_weight is not None:
-            of_sample = self._class_weights(y)
-            weight, weighted = of_sample if weight is None else of_sample * weight, "class_weight"
-        if sparse.issparse(X) and self._linear:
-            X = X.toarray()  # the machines are dense in every feature
-        return _Samples(X, y, weight, weighted)
-
-    def _class_weights(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """The class weight of every sample."""
-        self._refuse_weights()
-        labels, classes = np.unique(y, return_inverse=True)
-        of_class = class_weights(
-            self.class_weight, labels.tolist(), classes, "PairwiseSVC: class_weight", "y"
-        )
-        return np.asarray(of_class[classes])
-
-    def _refuse_weights(self) -> None:
-        if not self._linear:
-            raise ValueError(
-                "PairwiseSVC: sample_weight and class_weight are for kernel='linear' without an estimator,"
-                f" got kernel={self.kernel!r}, estimator={self.estimator!r}."
-            )
-
-    def _fit_samples(self, samples: _Samples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
+    def _fit_samples(self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
         X, n = samples.X, len(labels)
         normalisation = Normalisation(np.empty(0), 0)
         if self._linear:
