@@ -76,7 +76,7 @@ Family = Literal[
 ]
 Coupling = Literal["stratified", "normal", "wlw2", "bradley_terry", "vote"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale"]
+Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto", "scale"]
 
 
 class GraphConfig(_Section):
@@ -120,17 +120,22 @@ class ModelConfig(_Section):
 
     coupling: Coupling = Field("stratified", description="how pairwise logits become probabilities")
     C: Penalty | list[Penalty] = Field(
-        "scale", description="penalty of an error; from a list, the run keeps the best value"
+        "auto", description="penalty of an error; of several values, the run keeps the best"
     )
-    folds: int = Field(4, ge=2, description="folds per class")
+    folds: Annotated[int, Field(ge=2)] | Literal["auto"] = Field("auto", description="folds per class")
     fit_on: FitOn = Field("rest", description="fold scheme")
-    calibration: Calibration = Field("platt", description="how decision values become logits")
+    calibration: Calibration | Literal["auto"] = Field(
+        "auto", description="how decision values become logits"
+    )
     coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")
     calibration_samples: int = Field(
         2000, ge=1, le=MOST, description="maximum number of training samples for that"
     )
     whiten: float | Literal["auto", "none"] = Field(
         "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
+    )
+    shortlist: Annotated[int, Field(ge=2)] | Literal["auto", "none"] = Field(
+        "auto", description="how many classes of a sample are coupled, the likeliest by a ranking of all"
     )
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
     priors: list[float] | None = Field(None, description="class priors at prediction")
@@ -155,6 +160,15 @@ class ModelConfig(_Section):
         if not isinstance(t, str) and not 0 <= t <= 1:
             raise ValueError("must be between 0 and 1, 'auto' or 'none'")
         return t
+
+    @model_validator(mode="after")
+    def _has_a_slope(self) -> Self:
+        if self.calibration == "distance" and self.coupled_calibration == "none":
+            raise ValueError(
+                'model.coupled_calibration must be "scale" or "edges" with model.calibration = "distance", whose slope '
+                'is the scale of the coupled model, got "none"'
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_a_gradient(self) -> Self:

@@ -28,9 +28,9 @@ from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.growth.wave import usual_wave
-from pairloom.pipeline.machines.folds import check_folds, fold_scheme
+from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
 from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.choice import Candidate
+from pairloom.pipeline.model.choice import Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.stored_form import plain
@@ -43,7 +43,7 @@ from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, un
 
 __all__ = ["FORMAT", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
 
-FORMAT = 3
+FORMAT = 4
 
 # By default, a larger tensor is not stored: nobody expects it to fill the disk.
 _STORED_TENSOR_LIMIT = 2 * 2**30
@@ -92,7 +92,7 @@ class Plan:
     shape: RunShape
     candidates: tuple[Candidate, ...]
     graph: dict[str, Any]
-    probe: NDArray[np.int64] | None
+    probe: Probe | None
     exponent: int
     class_weights: tuple[float, ...] | None
     waves: tuple[int, ...]
@@ -105,28 +105,20 @@ class Plan:
         return ModelSettings(
             candidates=self.candidates,
             coupling=model.coupling,
-            folds=model.folds,
+            folds=folds_of(model.folds, np.array(self.shape.rows)),
             fit_on=model.fit_on,
-            calibration=model.calibration,
             coupled_calibration=model.coupled_calibration,
             calibration_samples=model.calibration_samples,
             thresholds=model.thresholds,
             tol=model.tol,
             seed=model.random_state,
+            shortlist=model.shortlist,
         )
 
     @property
     def format(self) -> int:
         """The version of the run directory's format."""
         return FORMAT
-
-    @property
-    def probe_edges(self) -> NDArray[np.int64]:
-        """The pairs on which candidates are compared, sorted."""
-        if self.probe is not None:
-            return self.probe
-        start = self.shape.edges[: self.waves[0]]
-        return np.asarray(start[graphs.edge_order(start)])
 
     def run(self, directory: Path) -> Run:
         """The run in a directory, as the stages see it."""
@@ -136,8 +128,7 @@ class Plan:
             shape=self.shape,
             settings=self.settings,
             keys=self.store_keys,
-            probe=self.probe_edges,
-            probe_is_own=self.probe is None,
+            probe=self.probe,
             exponent=self.exponent,
             class_weights=self.class_weights,
             priors=None if priors is None else tuple(priors),
@@ -289,7 +280,7 @@ class Plan:
             "shape": self.shape._asdict() | {"edges": self.shape.edges.tolist()},
             "candidates": [list(candidate) for candidate in self.candidates],
             "graph": self.graph,
-            "probe": None if self.probe is None else self.probe.tolist(),
+            "probe": None if self.probe is None else _probe_content(self.probe),
             "exponent": self.exponent,
             "class_weights": self.class_weights,
             "waves": self.waves,
@@ -308,12 +299,20 @@ class Plan:
             shape=RunShape(**shape),
             candidates=tuple(Candidate(*candidate) for candidate in content["candidates"]),
             graph=content["graph"],
-            probe=None if content["probe"] is None else _pairs(content["probe"]),
+            probe=None if content["probe"] is None else _probe(**content["probe"]),
             exponent=content["exponent"],
             class_weights=None if weights is None else tuple(weights),
             waves=tuple(content["waves"]),
             versions=content["versions"],
         )
+
+
+def _probe_content(probe: Probe) -> dict[str, Any]:
+    return {"classes": probe.classes.tolist(), "edges": graphs.edge_array(probe.graph).tolist()}
+
+
+def _probe(classes: list[int], edges: list[list[int]]) -> Probe:
+    return Probe(np.array(classes), graphs.model_graph(len(classes), [(i, j) for i, j in edges], "probe"))
 
 
 def _pairs(edges: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -337,7 +336,7 @@ def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping
 def make_plan(config: Config, data: FeatureSet) -> Plan:
     """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
-    check_folds(model.folds, rows, data.classes, "model.folds")
+    folds = usable_folds(model.folds, rows, "model")
     weights = None
     if model.class_weight is not None:
         weights = tuple(
@@ -347,16 +346,17 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         )
     if model.priors is not None:
         check_priors(model.priors, len(rows), "model.priors")
-    found = plan_model(data, config.graph.requested(), model.C, model.whiten)
-    own_probe = found.probe is found.graph
-    shape = _shape(config, data, rows, found)
+    # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
+    how = "platt" if model.coupled_calibration == "none" else model.calibration
+    found = plan_model(data, config.graph.requested(), model.C, model.whiten, how, model.random_state)
+    shape = _shape(config, data, rows, folds, found)
     plan = Plan(
         config=config,
         fingerprints=data.fingerprints,
         shape=shape,
         candidates=found.candidates,
         graph=plain(found.graph.graph),
-        probe=None if own_probe else graphs.edge_array(found.probe),
+        probe=found.probe,
         exponent=found.exponent,
         class_weights=weights,
         waves=(len(shape.edges),),
@@ -367,13 +367,13 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     return plan
 
 
-def _shape(config: Config, data: FeatureSet, rows: NDArray[np.int64], found: ModelPlan) -> RunShape:
+def _shape(
+    config: Config, data: FeatureSet, rows: NDArray[np.int64], folds: int, found: ModelPlan
+) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
     edges = graphs.edge_array(found.graph)
     growing = config.growth is not None
-    tile = config.run.edges_per_tile or default_edges_per_tile(
-        2 * float(rows.mean()), D, model.folds, growing
-    )
+    tile = config.run.edges_per_tile or default_edges_per_tile(2 * float(rows.mean()), D, folds, growing)
     # The chunk size stays fixed while the graph grows.
     tile = min(tile, len(edges))
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
@@ -386,9 +386,9 @@ def _shape(config: Config, data: FeatureSet, rows: NDArray[np.int64], found: Mod
         sample_dtype=data.X_test.dtype.name,
         labelled=data.y_test is not None,
         edges=order_by_blocks(edges, tile),
-        machines_per_edge=fold_scheme(model.folds, model.fit_on).n_machines,
+        machines_per_edge=fold_scheme(folds, model.fit_on).n_machines,
         shrinkages=shrinkages,
-        draws=_draws(config, rows, all(map(is_whitened, shrinkages)), len(found.candidates)),
+        draws=_draws(config, rows, folds, all(map(is_whitened, shrinkages))),
         edges_per_tile=tile,
         samples_per_slab=config.run.samples_per_slab or default_samples_per_slab(N),
         couplings=config.couplings,
@@ -398,11 +398,11 @@ def _shape(config: Config, data: FeatureSet, rows: NDArray[np.int64], found: Mod
     )
 
 
-def _draws(config: Config, rows: NDArray[np.int64], whitened: bool, candidates: int) -> int:
-    """Number of training samples drawn to calibrate the coupled model, compare candidates and score waves."""
-    if config.model.coupled_calibration == "none" and config.growth is None and candidates == 1:
+def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) -> int:
+    """Number of training samples drawn to calibrate the coupled model and score waves."""
+    if config.model.coupled_calibration == "none" and config.growth is None:
         return 0
-    return int(draws_by_class(rows, config.model.calibration_samples, whitened).sum())
+    return int(draws_by_class(rows, config.model.calibration_samples, folds, whitened).sum())
 
 
 def _check_budget(plan: Plan) -> None:

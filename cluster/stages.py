@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
+from pairloom.graphs import edge_array
 from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.model.choice import n_trials
 from pairloom.pipeline.report.report import write_report
 from pairloom.pipeline.run.calibrating import calibrate_coupling, judge_model
-from pairloom.pipeline.run.choosing import judge_candidate
+from pairloom.pipeline.run.choosing import judge_candidates
 from pairloom.pipeline.run.coupling import couple_samples
 from pairloom.pipeline.run.run_model import write_run_model
 from pairloom.pipeline.run.storing import store_classes, store_draws, store_samples, store_whitenings
@@ -123,35 +125,38 @@ def _store_whitenings(directory: Path, plan: Plan, unit: int, data: FeatureSet |
     return store_whitenings(plan.run(directory), _present(data))
 
 
-# Candidates: values of C and whitening, each trained and scored on the probe graph. No units if there is no choice.
+# Candidates: C, whitening and calibration, trained and scored on the probe. No units if there is no choice. Later
+# trials depend on the results of earlier ones, which depend on the same facts: so these are all that a key needs.
 
 
 def _candidates_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    if len(plan.candidates) == 1:
+    if plan.probe is None:
         return ()
-    probe, coupling = plan.probe_edges.tolist(), plan.config.model.coupling
-    common = [earlier["draws"], _machine_facts(plan, earlier), coupling, probe]
-    return tuple(digest_of([*common, list(candidate)]) for candidate in plan.candidates)
+    model = plan.config.model
+    probe = [plan.probe.classes.tolist(), edge_array(plan.probe.graph).tolist()]
+    coupled = [model.coupling, model.shortlist, model.calibration_samples]
+    common = [earlier["features"][0], _training_facts(plan), coupled, probe]
+    common.append([list(candidate) for candidate in plan.candidates])
+    return tuple(digest_of([*common, number]) for number in range(n_trials(plan.candidates)))
 
 
-def _judge_candidate(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return judge_candidate(plan.run(directory), unit)
+def _judge_candidates(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return judge_candidates(plan.run(directory), unit)
 
 
 # Machines: tiles of edges.
 
 
-def _machine_facts(plan: Plan, earlier: Keys) -> list[object]:
-    """Everything that all machines depend on, except the choice among candidates."""
+def _training_facts(plan: Plan) -> list[object]:
+    """All settings that machines depend on, except the choice among candidates."""
     m = plan.config.model
-    trained = [m.folds, m.fit_on, m.calibration, m.thresholds, m.tol, m.random_state]
-    return [earlier["whitening"][0], trained, plan.class_weights]
+    return [[m.folds, m.fit_on, m.thresholds, m.tol, m.random_state], plan.class_weights]
 
 
 def _machine_key(plan: Plan, earlier: Keys) -> str:
     """The digest of everything that all machines depend on."""
     chosen = earlier["candidates"] or list(plan.candidates[0])
-    return digest_of([*_machine_facts(plan, earlier), chosen, plan.shape.edges_per_tile])
+    return digest_of([earlier["whitening"][0], _training_facts(plan), chosen, plan.shape.edges_per_tile])
 
 
 def _machines_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
@@ -185,7 +190,7 @@ def _growth_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     for wave, end in enumerate(plan.waves):
         edges = plan.shape.edges[begin:end].tolist()
         facts = [plan.judging_coupling, plan.config.growth.cost, edges, plan.pairs_to_propose(wave)]
-        keys.append(digest_of([keys[-1], *facts]))
+        keys.append(digest_of([keys[-1], *facts, plan.config.model.shortlist]))
         begin = end
     return tuple(keys[1:])
 
@@ -207,7 +212,7 @@ def _judge_wave(directory: Path, plan: Plan, unit: int, data: FeatureSet | None)
 
 def _calibration_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model, shape = plan.config.model, plan.shape
-    common = [earlier["draw_logits"], model.coupled_calibration, model.calibration_samples]
+    common = [earlier["draw_logits"], model.coupled_calibration, model.calibration_samples, model.shortlist]
     return tuple(digest_of([*common, coupling, shape.edges_calibrated]) for coupling in shape.couplings)
 
 
@@ -247,7 +252,8 @@ def _apply(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> l
 
 
 def _probabilities_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    facts = [plan.shape.couplings, plan.shape.tensor_stored, plan.config.model.priors]
+    model = plan.config.model
+    facts = [plan.shape.couplings, plan.shape.tensor_stored, model.priors, model.shortlist]
     return (digest_of([earlier["logits"], earlier["calibration"], *facts]),) * len(plan.slabs)
 
 
@@ -283,7 +289,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("samples", "driver", _samples_keys, _store_samples, needs_data=True),
     Stage("draws", "driver", _draws_keys, _store_draws, needs_data=True),
     Stage("whitening", "driver", _whitening_keys, _store_whitenings, needs_data=True),
-    Stage("candidates", "cluster", _candidates_keys, _judge_candidate),
+    Stage("candidates", "in turn", _candidates_keys, _judge_candidates),
     Stage("machines", "cluster", _machines_keys, _train),
     Stage("draw_logits", "cluster", _draw_logits_keys, _apply_to_draws),
     Stage("growth", "in turn", _growth_keys, _judge_wave),

@@ -13,9 +13,10 @@ from .pair_matrix import check_distances
 
 __all__ = ["hub_neighbours"]
 
-# On clinc150, a prototype with 14% of the pairs had an accuracy of 0.961, the complete graph 0.962.
+# On clinc150, accuracy and log loss with 10 neighbours are 0.960 and 0.162, with 20 (21% of the pairs) 0.960 and 0.156,
+# with all pairs 0.961 and 0.153.
 USUAL_HUBS = 3
-USUAL_NEIGHBOURS = 10
+USUAL_NEIGHBOURS = 20
 
 
 def hub_neighbours(
@@ -38,7 +39,7 @@ def hub_neighbours(
         distances to the others; of equal sums, the first. At least 1, at most n. By default min(3, n).
     neighbours : int, default=None
         Number of nearest classes to which each class is joined; of equal distances, the first. At least 0, at
-        most n - 1. By default min(10, n - 1). A class can have more neighbours in the graph, since other classes
+        most n - 1. By default min(20, n - 1). A class can have more neighbours in the graph, since other classes
         select it too.
 
     Returns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -11,8 +12,20 @@ from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
+from pairloom.pipeline.completion.uncoupled import uncoupled
+from pairloom.pipeline.machines.settings import Calibration
 
-__all__ = ["COUPLED_LEVELS", "CoupledCalibration", "CoupledLevel", "HeldOut", "calibrate_coupled"]
+__all__ = [
+    "COUPLED_LEVELS",
+    "CoupledCalibration",
+    "CoupledLevel",
+    "HeldOut",
+    "calibrate_coupled",
+    "unit_of",
+]
+
+#: Logits that are enough for their median.
+_ENOUGH = 1_000_000
 
 #: One scale for all edges; every edge's slope and shift as well; or neither.
 CoupledLevel = Literal["scale", "edges", "none"]
@@ -20,11 +33,23 @@ COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
 
 
 class HeldOut(NamedTuple):
-    """Out-of-fold edge logits (E, R) of training samples, the samples' classes (R,), and their weights if any."""
+    """Out-of-fold edge logits (E, R) of training samples, the samples' classes (R,), and their weights if any.
+
+    `unit` is the size of logits that the prior of the scale expects.
+    """
 
     logits: NDArray[np.float32]
     classes: NDArray[np.integer]
     weight: NDArray[np.float64] | None = None
+    unit: float = 1.0
+
+
+def unit_of(logits: NDArray[np.float32], calibration: Calibration) -> float:
+    """The unit of out-of-fold logits (E, R): one for Platt's, which are calibrated; of distances their median size."""
+    if calibration == "platt" or not logits.size:
+        return 1.0
+    typical = float(np.median(np.abs(logits[:, :: max(1, logits.size // _ENOUGH)])))
+    return typical if typical > 0 else 1.0
 
 
 class CoupledCalibration(NamedTuple):
@@ -60,16 +85,30 @@ def calibrate_coupled(
     coupling: str,
     level: Literal["scale", "edges"],
     *,
-    found: ScaleChoice | None = None,
+    shortlist: int | None = None,
     n_jobs: int | None = None,
     memory_limit: int = DEFAULT_MEMORY,
 ) -> CoupledCalibration:
-    """Choose the scale of the coupled model, unless it was found already, and at level "edges" every edge's slope."""
-    logits, y, weight = held_out
-    choice = found or choose_scale(
-        logits, y, completion, coupling, weight=weight, n_jobs=n_jobs, memory_limit=memory_limit
-    )
+    """Choose the scale of the coupled model, and at level "edges" every edge's slope and shift."""
+    logits, y, weight, unit = held_out
+    samples = uncoupled(logits, completion, shortlist, memory_limit)
+    choice = choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
+    _warn_of_bound(choice, len(y))
     if level == "scale":
         return CoupledCalibration.uniform(level, choice.scale, len(logits))
     slope, shift, _ = calibrate_edges(logits, y, completion, coupling, choice.scale, weight=weight)
     return CoupledCalibration(level, choice.scale, slope, shift)
+
+
+def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
+    if choice.bound:
+        why = {
+            "lower": "they do not tell the classes apart better than guessing, and probabilities are nearly even",
+            "upper": "they are all told apart, and probabilities are nearly certain",
+        }[choice.bound]
+        warnings.warn(
+            f"The scale of the coupled model, from {n_samples} held-out samples, is at its {choice.bound} bound:"
+            f" {why}.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,48 +1,54 @@
-"""Out-of-fold logits: training samples scored by machines that were not fitted on them."""
+"""Out-of-fold logits: training samples scored by machines and parameters that they had no part in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.folds import FoldScheme
 
-__all__ = ["LogitsByShares", "out_of_fold_edge_logits"]
+__all__ = ["HoldsOut", "out_of_fold_edge_logits"]
 
-#: ``by_shares(shares, X)`` is the (E, R) logits of samples X with these shares (M,) of every edge's machines.
-LogitsByShares = Callable[[NDArray[np.float64], Any], NDArray[np.float32]]
+
+class HoldsOut(Protocol):
+    """Trained machines that can score samples which they were not fitted on."""
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs are trained."""
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer], /
+    ) -> NDArray[np.float32]:
+        """(E, R) logits of samples X with these shares (M,) of the machines, each without the part of the sample."""
 
 
 def out_of_fold_edge_logits(
-    by_shares: LogitsByShares,
-    edges: NDArray[np.integer],
+    trained: HoldsOut,
     scheme: FoldScheme,
     X: Any,
-    classes: NDArray[np.integer],
     folds: NDArray[np.integer],
+    parts: NDArray[np.integer],
 ) -> NDArray[np.float32]:
-    """(E, R) logits of training samples by machines that were not fitted on them.
+    """(E, R) logits of training samples by machines that were not fitted on them, in memory sample by sample.
 
-    For a sample of class c in fold k, an edge that touches c uses the machines that were not fitted on fold k. Other
-    edges never saw the sample and use their average as it is [I 4].
+    A sample of fold k is scored by the machines that were not fitted on fold k, on every edge: also on those that do
+    not touch its class, whose machines have all not seen it. Otherwise the logits of the true class would be means of
+    fewer machines than the others, and their larger spread would give it away. And it is scored with the parameters of
+    its part, to which it did not contribute. Each edge would flatter the model a little, and a hundred add up: on
+    features that are pure noise the model would be surer than a coin.
 
     Parameters
     ----------
-    by_shares : callable
-        ``by_shares(shares, X)`` is the (E, R) logits with those shares of the machines.
-    edges : (E, 2) int array
+    trained : LinearModel or EstimatorModel
     scheme : FoldScheme
-    X, classes, folds : the samples, the class of each and its fold in that class
+    X, folds, parts : the samples, and the fold and the part of each in its class
     """
-    logits = by_shares(scheme.shares, X)
+    logits = np.empty((len(folds), trained.n_edges), np.float32)
     for k, shares in enumerate(scheme.out_of_fold):
         samples = np.flatnonzero(folds == k)
-        if not len(samples):
-            continue
-        held_out = by_shares(shares, X[samples])
-        touches = (edges[:, :1] == classes[samples]) | (edges[:, 1:] == classes[samples])
-        logits[:, samples] = np.where(touches, held_out, logits[:, samples])
-    return logits
+        if len(samples):
+            logits[samples] = trained.held_out_logits(shares, X[samples], parts[samples]).T
+    return logits.T

@@ -2,110 +2,169 @@
 
 Each machine was calibrated alone, on two classes. With many classes the coupled probabilities are badly scaled (far too
 even, as a rule), and no machine can know. The likelihood of the coupled model on held-out samples says by how much.
+
+Few samples must not make certain: with fifteen rows everything is separable out of fold too, and the likeliest scale is
+infinite. So the scale has a prior, one pseudo-sample: q^2 / 2 is added to the summed loss, where q is the logarithm of
+the scale in the logits' own unit. On hundreds of samples it is not felt.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from pairloom.pipeline.calibration.log_loss import log_losses, mean_log_loss
-from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.slab import DEFAULT_MEMORY, couple_slab
+from pairloom.pipeline.calibration.log_loss import log_losses
+from pairloom.pipeline.completion.uncoupled import Uncoupled
 
 __all__ = ["ScaleChoice", "choose_scale", "nearby_scale"]
 
-#: exp of these bounds the scale: beyond, logits carry no information or are certain.
-_LOG_SCALES = (-2.5, 3.5)
+#: Bounds of q: beyond, logits carry no information or are certain.
+LOWEST, HIGHEST = -4.0, 5.0
 #: The search starts on every 4th sample, then refines on all of them within this distance of what it found.
 _COARSE, _NEAR = 4, 0.25
+#: Steps of the refinement: enough to come from one bound to the other.
+_STEPS = int((HIGHEST - LOWEST) / _NEAR) + 1
 
 
 class ScaleChoice(NamedTuple):
-    """The scale b of L -> b L, its log loss, rows (scale, log loss) of all that were tried, the loss per sample."""
+    """The scale b of L -> b L, its mean log loss, the loss of every sample, and the bound that it is at, if any.
+
+    "lower" means that the samples do not tell the classes apart better than guessing would.
+    """
 
     scale: float
     log_loss: float
-    tried: NDArray[np.float64]
     losses: NDArray[np.float64]
+    bound: Literal["", "lower", "upper"] = ""
 
 
 def choose_scale(
-    edge_logits: NDArray[np.float32],
+    samples: Uncoupled,
     y: NDArray[np.integer],
-    completion: Completion,
     method: str,
     *,
     weight: NDArray[np.float64] | None = None,
+    unit: float = 1.0,
     n_jobs: int | None = None,
-    memory_limit: int = DEFAULT_MEMORY,
 ) -> ScaleChoice:
-    """The scale that makes the coupled model likeliest on held-out samples.
+    """The scale that makes the coupled model likeliest on held-out samples, with its prior.
 
     Parameters
     ----------
-    edge_logits : (E, R) float32 array, out of fold
-    y : (R,) int array of classes
-    completion : Completion
-    method : str, the coupling
-    weight : (R,) array of sample weights, optional
+    samples : Uncoupled
+        Held-out samples.
+    y : (R,) int array
+        Their classes.
+    method : str
+        The coupling.
+    weight : (R,) array, optional
+        Their weights.
+    unit : float
+        The size of the logits that the prior expects: its centre is the scale 1 / unit.
+    n_jobs : int, optional
+        Threads.
     """
-    tried: dict[float, float] = {}
-    losses: dict[float, NDArray[np.float64]] = {}
-
-    def loss(log_scale: float, every: int = 1) -> float:
-        scaled = edge_logits[:, ::every] * np.float32(np.exp(log_scale))
-        p = couple_slab(scaled, completion, [method], n_jobs=n_jobs, memory_limit=memory_limit)[method]
-        value = mean_log_loss(p, y[::every], None if weight is None else weight[::every])
-        if every == 1:
-            tried[float(np.exp(log_scale))] = value
-            losses[float(np.exp(log_scale))] = log_losses(p, y)
-        return value
-
+    objective = _Objective(samples, y, method, weight, unit, n_jobs)
     if method == "vote":  # counts wins: no scale changes it
-        loss(0.0)
+        value, losses = objective.losses(0.0)
+        return ScaleChoice(1.0, value, losses)
+    if len(y) >= 100 * _COARSE:
+        coarse = _Objective(
+            samples.of_samples(slice(None, None, _COARSE)),
+            y[::_COARSE],
+            method,
+            None if weight is None else weight[::_COARSE],
+            unit,
+            n_jobs,
+        )
+        q = _follow(objective, _least(coarse, 0.2))
     else:
-        low, high = _LOG_SCALES
-        if len(y) >= 100 * _COARSE:
-            rough = _least(lambda log_scale: loss(log_scale, _COARSE), low, high, 0.15)
-            low, high = rough - _NEAR, rough + _NEAR
-        _least(loss, low, high, 0.04)
-    value, scale = min((value, scale) for scale, value in tried.items())
-    return ScaleChoice(scale, value, np.array(sorted(tried.items())), losses[scale])
+        q = _least(objective, 0.04)
+    # What guessing loses, which is the limit of q -> -inf, had it no prior to overcome.
+    if objective(q) >= math.log(objective.n_classes):
+        q = LOWEST
+    value, losses = objective.losses(q)
+    bound: Literal["", "lower", "upper"] = ""
+    if q <= LOWEST + _NEAR / 2 or q >= HIGHEST - _NEAR / 2:
+        bound = "lower" if q < 0 else "upper"
+    return ScaleChoice(math.exp(q) / unit, value, losses, bound)
 
 
 def nearby_scale(
-    edge_logits: NDArray[np.float32],
+    samples: Uncoupled,
     y: NDArray[np.integer],
-    completion: Completion,
     method: str,
     near: float,
     *,
+    unit: float = 1.0,
     n_jobs: int | None = None,
 ) -> float:
-    """The likeliest scale of a model that was changed a little, from the scale it had before.
-
-    Near its minimum the log loss is close to a parabola in the logarithm of the scale: three points locate it, at a
-    third of the cost of `choose_scale`. A scale that has moved much further is followed by at most twice the distance
-    of the points, and found the next time.
-    """
+    """The likeliest scale of a model that was changed a little, from the scale it had before."""
     if method == "vote":
         return 1.0
-    losses = []
-    for step in (-_NEAR, 0.0, _NEAR):
-        scaled = edge_logits * np.float32(near * np.exp(step))
-        losses.append(mean_log_loss(couple_slab(scaled, completion, [method], n_jobs=n_jobs)[method], y))
-    left, middle, right = losses
-    bend = left - 2 * middle + right
-    towards = np.sign(left - right) if bend <= 0 else (left - right) / (2 * bend)
-    return float(near * np.exp(_NEAR * np.clip(towards, -2, 2)))
+    objective = _Objective(samples, y, method, None, unit, n_jobs)
+    return math.exp(_follow(objective, math.log(near * unit))) / unit
 
 
-def _least(function: Callable[[float], float], low: float, high: float, precision: float) -> float:
-    """Where a function of one variable is least between two bounds."""
-    found = minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": precision})
+class _Objective:
+    """The mean log loss of samples and of the prior, as a function of q; every value is computed once."""
+
+    def __init__(
+        self,
+        samples: Uncoupled,
+        y: NDArray[np.integer],
+        method: str,
+        weight: NDArray[np.float64] | None,
+        unit: float,
+        n_jobs: int | None,
+    ) -> None:
+        self._samples, self._y, self._method, self._n_jobs = samples, y, method, n_jobs
+        self._weight, self._unit = weight, unit
+        self._found: dict[float, tuple[float, NDArray[np.float64]]] = {}
+        self.n_classes = 0
+
+    def losses(self, q: float) -> tuple[float, NDArray[np.float64]]:
+        """The mean log loss without the prior, and the loss of every sample."""
+        if q not in self._found:
+            p = self._samples.couple(self._method, math.exp(q) / self._unit, self._n_jobs)
+            self.n_classes = p.shape[1]
+            losses = log_losses(p, self._y)
+            self._found[q] = float(np.average(losses, weights=self._weight)), losses
+        return self._found[q]
+
+    def __call__(self, q: float) -> float:
+        count = len(self._y) if self._weight is None else float(self._weight.sum())
+        return self.losses(q)[0] + q * q / 2 / count
+
+
+def _least(function: Callable[[float], float], precision: float) -> float:
+    """Where a function of q is least between the bounds."""
+    found = minimize_scalar(
+        function, bounds=(LOWEST, HIGHEST), method="bounded", options={"xatol": precision}
+    )
     return float(found.x)
+
+
+def _follow(objective: _Objective, q: float) -> float:
+    """The q of least loss, from one nearby.
+
+    Near its minimum the loss is close to a parabola: three points locate it. While the least of them is an end, the
+    three move on.
+    """
+    q = min(max(q, LOWEST + _NEAR), HIGHEST - _NEAR)
+    for _ in range(_STEPS):
+        left, middle, right = (objective(q + step) for step in (-_NEAR, 0.0, _NEAR))
+        if middle <= min(left, right):
+            bend = left - 2 * middle + right
+            vertex = q + (_NEAR * (left - right) / (2 * bend) if bend > 0 else 0.0)
+            return min(vertex, q, key=objective)
+        moved = q - _NEAR if left < right else q + _NEAR
+        if not LOWEST < moved - _NEAR / 2 < moved + _NEAR / 2 < HIGHEST:
+            return moved
+        q = moved
+    return q

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import networkx as nx
 import numpy as np
@@ -10,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom.graphs import check_model_graph, coverage, edge_array
 from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
+from pairloom.pipeline.completion.ranking import Ranking, plan_ranking
 from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor
 from pairloom.pipeline.coupling.normal import Float, laplacian_inverse
 
 
-class Completion(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Completion:
     """A model graph as the arrays that completion needs: small, and the same for every slab of samples.
 
     Shapes: see `pairloom.pipeline`.
@@ -46,6 +49,11 @@ class Completion(NamedTuple):
     def n_classes(self) -> int:
         return len(self.trained)
 
+    @cached_property
+    def ranking(self) -> Ranking:
+        """How all classes are ranked without the tensor."""
+        return plan_ranking(self.n_classes, self.edges)
+
 
 def plan_completion(graph: nx.Graph) -> Completion:
     """Arrays for completing logits over a model graph."""
@@ -53,14 +61,15 @@ def plan_completion(graph: nx.Graph) -> Completion:
     n, edges = len(graph), edge_array(graph)
     trained = np.zeros((n, n), dtype=bool)
     trained[edges[:, 0], edges[:, 1]] = trained[edges[:, 1], edges[:, 0]] = True
-    number = np.zeros((n, n), dtype=np.int64)
-    number[edges[:, 0], edges[:, 1]] = np.arange(1, len(edges) + 1)
-    number -= number.T
-    classes, neighbours = np.nonzero(trained)
-    offsets = np.searchsorted(classes, np.arange(n + 1))
-    distant = len(coverage(graph).by_potentials) > 0
+    first, second, number = *edges.T, np.arange(1, len(edges) + 1)
+    classes, neighbours = np.concatenate([first, second]), np.concatenate([second, first])
+    order = np.lexsort([neighbours, classes])
+    edge_of = np.concatenate([number, -number])[order]
+    offsets = np.searchsorted(classes[order], np.arange(n + 1))
+    # One class that is joined to all others makes the diameter two.
+    distant = np.diff(offsets).max() < n - 1 and len(coverage(graph).by_potentials) > 0
     to_potentials = laplacian_inverse(trained.astype(np.float64)) if distant else np.empty((0, 0))
-    return Completion(edges, trained, offsets, neighbours, number[classes, neighbours], to_potentials)
+    return Completion(edges, trained, offsets, neighbours[order], edge_of, to_potentials)
 
 
 def potentials_of(tensor: NDArray[np.floating], completion: Completion) -> NDArray[np.floating]:

@@ -31,10 +31,12 @@ from pairloom.pipeline.estimator.parameters import (
     check_one_of,
     check_parameters,
     check_positive,
+    check_shortlist,
+    measures_distances,
     seed_of,
 )
 from pairloom.pipeline.estimator.training_samples import TrainingSamples, training_samples
-from pairloom.pipeline.features.class_distances import kernel_mean_distances, mean_distances
+from pairloom.pipeline.features.class_distances import distances_from, kernel_mean_distances, mean_distances
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost, Wave
 from pairloom.pipeline.machines.estimator_model import (
@@ -42,12 +44,17 @@ from pairloom.pipeline.machines.estimator_model import (
     PairEstimators,
     train_estimator_model,
 )
-from pairloom.pipeline.machines.folds import check_folds
+from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
 from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
 from pairloom.pipeline.machines.whitening import Shrinkage
-from pairloom.pipeline.model.choice import Candidate, candidate_Cs, linear_candidates
+from pairloom.pipeline.model.choice import (
+    Candidate,
+    calibrations_of,
+    candidate_Cs,
+    linear_candidates,
+)
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_table import ClassTable, checksum
 from pairloom.pipeline.model.fitted_model import FittedModel
@@ -83,17 +90,22 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         fitted with; another one may be set later and is used from then on.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default="linear"
         Linear machines are Pairloom's own; others are scikit-learn's SVC.
-    C : float, "scale", or a list of these, default="scale"
-        The penalty of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels). Of a
-        list the value with the least out-of-fold coupled log loss is kept; `candidates_` has the table.
-    folds : int, default=4
-        Folds per class, at least 2 and at most the size of the smallest class.
+    C : float, "scale", "auto", or a list of these, default="auto"
+        The penalty of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels).
+        "auto" chooses between a tenth of that, that and ten times that (other kernels have no choice). Of several
+        values the one with the least out-of-fold coupled log loss is kept; `candidates_` has the table.
+    folds : int or "auto", default="auto"
+        Folds per class, at least 2. "auto" is 4, or 8 where half of the classes have fewer than 16 samples. A class
+        with fewer samples than folds is fitted by all machines and calibrates none.
     fit_on : {"rest", "fold", "all"}, default="rest"
         The fold scheme. "rest" fits machine k on all folds but k and calibrates it on k, and averages the machines.
         "fold" does the reverse [1]_, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,
         calibrated by cross-validation.
-    calibration : {"platt"}, default="platt"
-        How a machine's decision value becomes a logit: Platt's sigmoid on held-out samples [5]_.
+    calibration : {"auto", "distance", "platt"}, default="auto"
+        How a machine's decision value becomes a logit: "distance" takes the signed distance to the hyperplane, times
+        one slope for all pairs, which is the scale of the coupled model; "platt" is Platt's sigmoid on held-out samples
+        [5]_. Distances can be compared between pairs and are better where a pair has tens of samples, Platt's sigmoid
+        may be where it has hundreds. "auto" takes the one with the least out-of-fold coupled log loss.
     coupled_calibration : {"scale", "edges", "none"}, default="scale"
         What is learned through the coupling [3]_ from out-of-fold training samples: one scale for the coupled model;
         every edge's slope and shift as well; or nothing.
@@ -103,6 +115,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
         "none".
+    shortlist : int, "auto", "none" or None, default="auto"
+        Couple only so many classes of each sample: the likeliest by a ranking of all. The others keep the probability
+        that the ranking gives them. "auto" is 20 of more than 50 classes; "none" or None couples all of them.
     thresholds : bool, default=False
         Shift each pair's logit to the point of fewest errors on held-out samples [2]_.
     estimator : scikit-learn classifier, default=None
@@ -141,10 +156,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         The trained machines: a `Machines` of arrays for linear ones, else a list of fitted classifiers by edge.
     pairs_ : mapping
         A pair of class labels (a, b) -> `PairMachine`, the logit of a against b; linear machines only.
-    C_, whiten_, scale_ : float, float or "none", float
+    C_, whiten_, calibration_, scale_ : float, float or "none", str, float
         The values that were chosen.
     candidates_ : list of dict
-        The candidates that were compared (C, whiten, log_loss), where there was a choice.
+        The candidates that were compared (C, whiten, calibration, log_loss), where there was a choice.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -156,8 +171,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    `coupling`, `priors`, `memory_limit` and `n_jobs` are parameters of prediction: set after a fit, they take effect at
-    once. All others take effect at the next fit. The shapes N, R, E, D are explained in `pairloom.pipeline`.
+    `coupling`, `shortlist`, `priors`, `memory_limit` and `n_jobs` are parameters of prediction: set after a fit, they
+    take effect at once. All others take effect at the next fit. The shapes N, R, E, D are explained in
+    `pairloom.pipeline`.
 
     References
     ----------
@@ -186,13 +202,14 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         *,
         coupling: str = "stratified",
         kernel: str = "linear",
-        C: float | Literal["scale"] | list[Any] = "scale",
-        folds: int = 4,
+        C: float | Literal["auto", "scale"] | list[Any] = "auto",
+        folds: int | Literal["auto"] = "auto",
         fit_on: str = "rest",
-        calibration: str = "platt",
+        calibration: str = "auto",
         coupled_calibration: str = "scale",
         calibration_samples: int = CALIBRATION_SAMPLES,
         whiten: Shrinkage | Literal["auto"] = "auto",
+        shortlist: int | Literal["auto", "none"] | None = "auto",
         thresholds: bool = False,
         estimator: Any = None,
         priors: ArrayLike | None = None,
@@ -213,6 +230,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.coupled_calibration = coupled_calibration
         self.calibration_samples = calibration_samples
         self.whiten = whiten
+        self.shortlist = shortlist
         self.thresholds = thresholds
         self.estimator = estimator
         self.priors = priors
@@ -251,7 +269,6 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
             )
-        check_folds(self.folds, np.bincount(classes), labels, "PairwiseSVC: folds")
         with one_blas_thread():
             fitted = self._fit_samples(samples, labels, classes)
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
@@ -265,7 +282,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         normalisation = Normalisation(np.empty(0), 0)
         if self._linear:
             normalisation = fit_normalisation(X, "PairwiseSVC: X")
-        training = TrainingSet(normalisation(X) if self._linear else X, classes, n, samples.weight)
+        features = normalisation(X) if self._linear else X
+        training = TrainingSet(features, classes, n, samples.weight, self._precomputed)
         sums = [checksum(X[rows]) for rows in training.members] if self._linear else []
         table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
         if self.priors is not None:
@@ -277,8 +295,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             table,
             graphs.requested_graph(self.graph, labels.tolist(), distances, "PairwiseSVC"),
             settings,
-            functools.partial(self._train, training, settings),
-            distances=distances,
+            functools.partial(self._train, settings),
+            distances_from=functools.partial(self._distances_from, training, distances),
             resources=self._resources(),
             normalisation=normalisation,
             weighted=samples.weighted,
@@ -289,31 +307,42 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return ModelSettings(
             candidates=self._candidates(training, normalisation),
             coupling=self.coupling,
-            folds=int(self.folds),
+            folds=usable_folds(self.folds, np.bincount(training.classes), "PairwiseSVC"),
             fit_on=self.fit_on,  # type: ignore[arg-type]  # check_parameters has seen it
-            calibration=self.calibration,  # type: ignore[arg-type]
             coupled_calibration=self.coupled_calibration,  # type: ignore[arg-type]
             calibration_samples=int(self.calibration_samples),
             thresholds=bool(self.thresholds),
             tol=float(self.tol),
             seed=seed_of(self.random_state),
+            shortlist=self._shortlist,
         )
 
     def _candidates(self, training: TrainingSet, normalisation: Normalisation) -> tuple[Candidate, ...]:
+        # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
+        how = "platt" if self.coupled_calibration == "none" else self.calibration
         if self._linear:
-            return linear_candidates(self.C, self.whiten, training.X, normalisation)
+            return linear_candidates(self.C, self.whiten, how, training.X, normalisation)
         # C is a parameter of the estimator itself, where there is one.
         Cs = candidate_Cs(self.C) if self.estimator is None else ["scale"]
-        return tuple(Candidate(10.0 if isinstance(C, str) else float(C), "none") for C in Cs)
+        return tuple(
+            Candidate(10.0 if isinstance(C, str) else float(C), "none", calibration)
+            for C in Cs
+            for calibration in calibrations_of(how, measures_distances(self))
+        )
 
     def _distances(self, training: TrainingSet) -> NDArray[np.float64]:
         between = kernel_mean_distances if self._precomputed else mean_distances
         return between(training.X, training.classes, len(training.members))
 
+    def _distances_from(
+        self, training: TrainingSet, distances: Callable[[], NDArray[np.float64]], c: int
+    ) -> NDArray[np.float64]:
+        return distances()[c] if self._precomputed else distances_from(training.means, c)
+
     def _train(
         self,
-        training: TrainingSet,
         settings: ModelSettings,
+        training: TrainingSet,
         edges: NDArray[np.int64],
         candidate: Candidate,
     ) -> LinearModel | EstimatorModel:
@@ -334,7 +363,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return train_linear_model(
             training.by_class(training.X),
             edges,
-            settings.machines(candidate.C),
+            settings.machines(candidate.C, candidate.calibration),
             training.whitening(candidate.whiten, settings),
             thread_count(self.n_jobs, "PairwiseSVC"),
             advance,
@@ -355,7 +384,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             training.X,
             training.members,
             edges,
-            settings.machines(candidate.C),
+            settings.machines(candidate.C, candidate.calibration),
             precomputed=self._precomputed,
             n_threads=thread_count(self.n_jobs, "PairwiseSVC"),
             advance=advance,
@@ -368,6 +397,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     @property
     def _precomputed(self) -> bool:
         return self.estimator is None and self.kernel == "precomputed"
+
+    @property
+    def _shortlist(self) -> int | Literal["auto", "none"]:
+        if self.shortlist is None:
+            return "none"
+        return self.shortlist if isinstance(self.shortlist, str) else int(self.shortlist)
 
     @property
     def _sparse(self) -> Literal["csr", False]:
@@ -393,9 +428,17 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_one_of(self, "coupling")
+        check_shortlist(self)
         check_positive(self, "memory_limit")
         X = validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
-        return predict_probabilities(self.model_, X, self.coupling, priors=self.priors, **self._resources())
+        return predict_probabilities(
+            self.model_,
+            X,
+            self.coupling,
+            shortlist=self._shortlist,
+            priors=self.priors,
+            **self._resources(),
+        )
 
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
         """The logarithm of `predict_proba`."""
@@ -443,6 +486,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def whiten_(self) -> Shrinkage:
         """The shrinkage of the whitening, or "none"."""
         return self.model_.whiten
+
+    @property
+    def calibration_(self) -> str:
+        """How the decision values of the machines become logits: "distance" or "platt"."""
+        return self.model_.settings.calibration
 
     @property
     def scale_(self) -> float:

@@ -11,6 +11,7 @@ from pairloom.graphs.labels import did_you_mean, listed
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.coupling.couple import METHODS
+from pairloom.pipeline.machines.feature_norm import has_feature_norm
 from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
@@ -23,7 +24,7 @@ _CHOICES = {
     "coupling": tuple(METHODS),
     "kernel": KERNELS,
     "fit_on": FIT_ON,
-    "calibration": CALIBRATIONS,
+    "calibration": ("auto", *CALIBRATIONS),
     "coupled_calibration": COUPLED_LEVELS,
 }
 
@@ -37,6 +38,9 @@ class Parameters(Protocol):
     whiten: Any
     folds: Any
     estimator: Any
+    kernel: Any
+    calibration: Any
+    shortlist: Any
     tol: Any
 
 
@@ -50,16 +54,25 @@ def check_parameters(model: Parameters) -> None:
             f" {listed(GRADIENTS)}, got coupling={model.coupling!r}."
         )
     Cs = candidate_Cs(model.C)
-    if len(Cs) == 0 or not all(_is_word(C, "scale") or is_positive(C) for C in Cs):
-        raise ValueError(f"PairwiseSVC: C must be positive, 'scale', or a list of these, got {model.C!r}.")
+    if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_word(C, "auto") or is_positive(C) for C in Cs):
+        raise ValueError(
+            f"PairwiseSVC: C must be positive, 'scale', 'auto', or a list of these, got {model.C!r}."
+        )
     if not (_is_word(model.whiten, "auto") or _is_word(model.whiten, "none") or is_share(model.whiten)):
         raise ValueError(f"PairwiseSVC: whiten must be 'auto', 'none' or from 0 to 1, got {model.whiten!r}.")
     for name, least in (("folds", 2), ("calibration_samples", 1)):
         value = getattr(model, name)
+        if name == "folds" and _is_word(value, "auto"):
+            continue
         if not is_count(value, least):
-            raise ValueError(f"PairwiseSVC: {name} must be an integer of at least {least}, got {value!r}.")
+            or_auto = ", or 'auto'" if name == "folds" else ""
+            raise ValueError(
+                f"PairwiseSVC: {name} must be an integer of at least {least}{or_auto}, got {value!r}."
+            )
         if value > MOST:
             raise ValueError(f"PairwiseSVC: {name} must be at most {MOST}, got {value!r}.")
+    check_shortlist(model)
+    _check_distances(model)
     check_positive(model, "tol")
     check_positive(model, "memory_limit")
     if model.tol >= 1:
@@ -73,6 +86,41 @@ def check_parameters(model: Parameters) -> None:
             "PairwiseSVC: estimator must be a classifier with decision_function or predict_proba,"
             f" got {model.estimator!r}."
         )
+
+
+def check_shortlist(model: Parameters) -> None:
+    """Raise unless the shortlist is one."""
+    value = model.shortlist
+    if (
+        value is not None
+        and not (isinstance(value, str) and value in ("auto", "none"))
+        and not is_count(value, 2)
+    ):
+        raise ValueError(
+            f"PairwiseSVC: shortlist must be 'auto', 'none' or an integer of at least 2, got {value!r}."
+        )
+
+
+def _check_distances(model: Parameters) -> None:
+    """Raise if distances are asked for that cannot be measured, or that nothing would scale."""
+    if model.calibration != "distance":
+        return
+    if model.coupled_calibration == "none":
+        raise ValueError(
+            "PairwiseSVC: calibration='distance' needs coupled_calibration='scale' or 'edges', since its slope is the"
+            " scale of the coupled model, got 'none'."
+        )
+    if not measures_distances(model):
+        machine = f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}"
+        raise ValueError(
+            "PairwiseSVC: calibration='distance' needs machines whose norm in feature space is known (linear ones, SVC"
+            f" with an inner product for a kernel), got {machine}."
+        )
+
+
+def measures_distances(model: Parameters) -> bool:
+    """Whether the machines know their distance to a sample."""
+    return model.kernel != "sigmoid" if model.estimator is None else has_feature_norm(model.estimator)
 
 
 def check_positive(model: Parameters, name: str) -> None:

@@ -26,6 +26,11 @@ def mean_distances(
     return distances
 
 
+def distances_from(means: NDArray[np.float64], c: int) -> NDArray[np.float64]:
+    """(N,) Euclidean distances of the class means (N, D) from that of class c."""
+    return np.asarray(np.linalg.norm(means - means[c], axis=1))
+
+
 def kernel_mean_distances(K: ArrayLike, y: NDArray[np.integer], n_classes: int) -> NDArray[np.float64]:
     """(N, N) distances between the class means in the feature space of a kernel matrix K (n, n)."""
     members = _membership(y, n_classes)

@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.calibration.coupled_calibration import HeldOut
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
-from pairloom.pipeline.completion.slab import couple_slab, slab_width
+from pairloom.pipeline.completion.slab import slab_width
+from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
 from pairloom.pipeline.pieces import pieces
 
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
@@ -55,8 +57,7 @@ def usual_wave(pairs: int, n_classes: int) -> int:
 
 
 def judge_wave(
-    edge_logits: NDArray[np.float32],
-    y: NDArray[np.integer],
+    held_out: HeldOut,
     graph: nx.Graph,
     method: str,
     cost: GrowthCost | PairCost,
@@ -64,16 +65,16 @@ def judge_wave(
     *,
     seed: int = 0,
     near: float | None = None,
+    shortlist: int | None = None,
     n_jobs: int | None = None,
 ) -> Wave:
     """Judge a growing model, and propose the pairs of its next wave.
 
     Parameters
     ----------
-    edge_logits : (E, R) array
-        Of samples which the machines have not seen, in the order of ``graphs.edge_array(graph)``.
-    y : (R,) array
-        The classes of the samples, those of a class one after the other: every second one is asked, the others judge.
+    held_out
+        Samples which the machines have not seen, with their logits in the order of ``graphs.edge_array(graph)``. Those
+        of a class come one after the other: every second one is asked, the others judge.
     graph, method
         The model.
     cost
@@ -90,10 +91,13 @@ def judge_wave(
     near
         The scale of the model before its last wave, if it is known: this one's is then looked for beside it, of many
         judges by every second.
+    shortlist
+        How many classes of a sample are coupled; all by default.
     """
-    completion = plan_completion(graph)
-    scale = _scale(edge_logits, y, completion, method, near, n_jobs)
-    p = couple_slab(edge_logits * np.float32(scale), completion, [method], n_jobs=n_jobs)[method]
+    completion, (edge_logits, y, _, unit) = plan_completion(graph), held_out
+    samples = uncoupled(edge_logits, completion, shortlist)
+    scale = _scale(samples, y, method, near, unit, n_jobs)
+    p = samples.couple(method, scale, n_jobs)
     matrix = None
     if cost == "confusion":
         matrix = mean_probabilities(p[_ASKED], y[_ASKED])
@@ -109,20 +113,18 @@ def judge_wave(
 
 
 def _scale(
-    edge_logits: NDArray[np.float32],
+    samples: Uncoupled,
     y: NDArray[np.integer],
-    completion: Completion,
     method: str,
     near: float | None,
+    unit: float,
     n_jobs: int | None,
 ) -> float:
     """The scale of the coupled model, by its judges."""
     if near is None:
-        return float(
-            choose_scale(edge_logits[:, _JUDGES], y[_JUDGES], completion, method, n_jobs=n_jobs).scale
-        )
+        return choose_scale(samples.of_samples(_JUDGES), y[_JUDGES], method, unit=unit, n_jobs=n_jobs).scale
     judges = _JUDGES if len(y) < _MANY else slice(1, None, 4)
-    return float(nearby_scale(edge_logits[:, judges], y[judges], completion, method, near, n_jobs=n_jobs))
+    return nearby_scale(samples.of_samples(judges), y[judges], method, near, unit=unit, n_jobs=n_jobs)
 
 
 def mean_probabilities(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -9,9 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from pairloom.pipeline.machines.folds import class_folds
+from pairloom.pipeline.machines.feature_norm import feature_norm, has_feature_norm
+from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, class_folds, class_parts
 from pairloom.pipeline.machines.linear_model import Advance, train_in_threads
-from pairloom.pipeline.machines.pair_kernels import calibrate, dprime, fewest_errors, out_of_fold_logits
+from pairloom.pipeline.machines.pair_kernels import (
+    calibrate,
+    dprime,
+    measure_distances,
+    out_of_fold_logits,
+    thresholds_of,
+)
 from pairloom.pipeline.machines.settings import MachineSettings
 
 __all__ = ["EstimatorModel", "PairEstimators", "decision_values", "train_estimator_model", "train_pair"]
@@ -21,23 +28,46 @@ _CERTAIN = 1e-6
 
 
 class PairEstimators(NamedTuple):
-    """The fitted classifiers of one edge, the training rows each was fitted on, and their calibration."""
+    """The fitted classifiers of one edge, the training rows each was fitted on, and their calibration.
+
+    `norms` (M,) are those in feature space, NaN where that is not known. `platt`, `crossfit`, `threshold` and `dprime`
+    are as in `linear_machines.Machines`.
+    """
 
     estimators: list[Any]
     fitted_on: list[NDArray[np.int64]]
+    norms: NDArray[np.float64]
     platt: NDArray[np.float64]
+    crossfit: NDArray[np.float64]
     threshold: float
     dprime: float
 
     def logits(self, shares: NDArray[np.float64], X: Any, precomputed: bool) -> NDArray[np.float64]:
         """(R,) logits of samples X with these shares of the classifiers."""
         total = np.full(X.shape[0], -self.threshold)
-        for share, estimator, rows, (A, B) in zip(
-            shares, self.estimators, self.fitted_on, self.platt, strict=True
-        ):
-            if share:
-                total -= share * (A * decision_values(estimator, X[:, rows] if precomputed else X) + B)
+        for m in np.flatnonzero(shares).tolist():
+            A, B = self.platt[m]
+            total -= shares[m] * (A * self._values(m, X, precomputed) + B)
         return total
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer], precomputed: bool
+    ) -> NDArray[np.float64]:
+        """(R,) logits of training samples X with these shares, each with the parameters of its part."""
+        total = np.zeros(X.shape[0])
+        for m in np.flatnonzero(shares).tolist():
+            A, B = self.crossfit[m, parts].T
+            total -= shares[m] * (A * self._values(m, X, precomputed) + B)
+        return total
+
+    def by_distance(self) -> PairEstimators:
+        """The same classifiers with their distances for logits."""
+        platt, crossfit = np.empty_like(self.platt), np.empty_like(self.crossfit)
+        measure_distances(self.norms, platt, crossfit)
+        return self._replace(platt=platt, crossfit=crossfit)
+
+    def _values(self, m: int, X: Any, precomputed: bool) -> NDArray[np.float64]:
+        return decision_values(self.estimators[m], X[:, self.fitted_on[m]] if precomputed else X)
 
 
 class EstimatorModel(NamedTuple):
@@ -46,9 +76,25 @@ class EstimatorModel(NamedTuple):
     pairs: list[PairEstimators]
     precomputed: bool
 
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs are trained."""
+        return len(self.pairs)
+
+    def by_distance(self) -> EstimatorModel:
+        """The same classifiers with their distances for logits."""
+        return self._replace(pairs=[pair.by_distance() for pair in self.pairs])
+
     def logits(self, shares: NDArray[np.float64], X: Any) -> NDArray[np.float32]:
         """(E, R) float32 logits with these shares of each edge's machines."""
         return np.array([pair.logits(shares, X, self.precomputed) for pair in self.pairs], dtype=np.float32)
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """(E, R) float32 logits of training samples with these shares, each with the parameters of its part."""
+        logits = [pair.held_out_logits(shares, X, parts, self.precomputed) for pair in self.pairs]
+        return np.array(logits, dtype=np.float32)
 
 
 def decision_values(estimator: Any, X: Any) -> NDArray[np.float64]:
@@ -79,45 +125,60 @@ def train_estimator_model(
     members : list of int arrays, the rows of each class
     edges, settings : as for `linear_machines.train_edges`; C is a parameter of the estimator itself
     """
-    folds = [class_folds(len(rows), settings.folds, settings.seed, c) for c, rows in enumerate(members)]
+    classes = [_class_rows(rows, c, settings) for c, rows in enumerate(members)]
 
     def train(tile: NDArray[np.integer]) -> list[PairEstimators]:
-        return [
-            train_pair(estimator, X, members[i], members[j], folds[i], folds[j], settings, precomputed)
-            for i, j in tile
-        ]
+        return [train_pair(estimator, X, classes[i], classes[j], settings, precomputed) for i, j in tile]
 
     parts = train_in_threads(train, edges, n_threads, advance)
     return EstimatorModel([pair for part in parts for pair in part], precomputed)
 
 
+class ClassRows(NamedTuple):
+    """The training rows of a class, with the fold and the part of each."""
+
+    rows: NDArray[np.int64]
+    folds: NDArray[np.int64]
+    parts: NDArray[np.int64]
+
+
+def _class_rows(rows: NDArray[np.int64], c: int, settings: MachineSettings) -> ClassRows:
+    dealt = (len(rows), settings.folds, settings.seed, c)
+    return ClassRows(rows, class_folds(*dealt), class_parts(*dealt))
+
+
 def train_pair(
     estimator: Any,
     X: Any,
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-    folds_first: NDArray[np.int64],
-    folds_second: NDArray[np.int64],
+    first: ClassRows,
+    second: ClassRows,
     settings: MachineSettings,
     precomputed: bool,
 ) -> PairEstimators:
     """Fit and calibrate the machines of one edge: class 1 is the first of the pair, class 0 the second."""
     scheme = settings.scheme
-    rows, folds = np.concatenate([first, second]), np.concatenate([folds_first, folds_second])
-    y = np.r_[np.ones(len(first), dtype=int), np.zeros(len(second), dtype=int)]
+    rows, folds, parts = (np.concatenate(both) for both in zip(first, second, strict=True))
+    y = np.r_[np.ones(len(first.rows), dtype=int), np.zeros(len(second.rows), dtype=int)]
     samples = X[np.ix_(rows, rows)] if precomputed else X[rows]
     estimators, fitted_on = [], []
-    f = np.empty((scheme.n_machines, len(rows)))
+    f, norms = np.empty((scheme.n_machines, len(rows))), np.empty(scheme.n_machines)
+    measurable = has_feature_norm(estimator)
     for m, seen in enumerate(scheme.fitted_on):
-        chosen = np.flatnonzero(seen[folds])
-        fitted = clone(estimator).fit(
-            samples[np.ix_(chosen, chosen)] if precomputed else samples[chosen], y[chosen]
-        )
+        chosen = np.flatnonzero(seen[folds] | (folds == NEVER_HELD_OUT))
+        known = samples[np.ix_(chosen, chosen)] if precomputed else samples[chosen]
+        fitted = clone(estimator).fit(known, y[chosen])
         f[m] = decision_values(fitted, samples[:, chosen] if precomputed else samples)
+        norms[m] = feature_norm(fitted, known if precomputed else None) if measurable else np.nan
         estimators.append(fitted)
         fitted_on.append(rows[chosen])
     platt, signs, ones = np.empty((scheme.n_machines, 2)), 2.0 * y - 1, np.ones(len(y))
-    calibrate(f, signs, ones, folds, scheme.calibrated_on, scheme.pooled, platt)
-    logits = out_of_fold_logits(f, platt, folds, scheme.out_of_fold)
-    threshold = fewest_errors(logits, signs, ones) if settings.thresholds else 0.0
-    return PairEstimators(estimators, fitted_on, platt, threshold, dprime(logits, len(first)))
+    crossfit = np.empty((scheme.n_machines, PARTS, 2))
+    if settings.calibration == "distance":
+        measure_distances(norms, platt, crossfit)
+    else:
+        calibrate(f, signs, ones, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
+    logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
+    threshold = thresholds_of(logits, signs, ones, parts, crossfit) if settings.thresholds else 0.0
+    return PairEstimators(
+        estimators, fitted_on, norms, platt, crossfit, threshold, dprime(logits, len(first.rows))
+    )

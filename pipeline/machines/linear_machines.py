@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.pipeline.machines.folds import class_folds
+from pairloom.pipeline.machines.folds import PARTS, class_folds, class_parts
 from pairloom.pipeline.machines.pair_kernels import train_linear_pair
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import WORKING_SET
@@ -26,7 +26,9 @@ class Machines(NamedTuple):
     coef : (E, M, D) float32
     intercept : (E, M) float64
     platt : (E, M, 2) float64
-        Machine m's logit is -(A f + B) for its decision value f.
+        Machine m's logit is -(A f + B) for its decision value f. Distances have A = -1 / |w| and B = 0.
+    crossfit : (E, M, PARTS, 2) float64
+        The same for a training sample of each part: parameters found without that part. Thresholds are in them.
     threshold : (E,) float64
         Taken off the pair's logit.
     dprime : (E,) float64
@@ -39,10 +41,18 @@ class Machines(NamedTuple):
     coef: NDArray[np.float32]
     intercept: NDArray[np.float64]
     platt: NDArray[np.float64]
+    crossfit: NDArray[np.float64]
     threshold: NDArray[np.float64]
     dprime: NDArray[np.float64]
     gap: NDArray[np.float64]
     iterations: NDArray[np.int64]
+
+    def by_distance(self) -> Machines:
+        """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
+        A = np.zeros(self.intercept.shape)
+        np.divide(-1.0, np.linalg.norm(self.coef, axis=2), out=A, where=self.coef.any(axis=2))
+        platt = np.stack([A, np.zeros_like(A)], axis=2)
+        return self._replace(platt=platt, crossfit=np.repeat(platt[:, :, None], PARTS, axis=2))
 
     def of_edges(self, edges: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Machines:
         """The machines of some edges."""
@@ -103,10 +113,12 @@ def train_edges(
             second.C,
             np.concatenate([first.weight, second.weight]),
             np.concatenate([first.folds, second.folds]),
+            np.concatenate([first.parts, second.parts]),
             scheme.fitted_on,
             scheme.calibrated_on,
             scheme.pooled,
             scheme.out_of_fold,
+            settings.calibration == "distance",
             settings.thresholds,
             settings.tol,
             settings.max_iterations,
@@ -114,6 +126,7 @@ def train_edges(
             machines.coef[e],
             machines.intercept[e],
             machines.platt[e],
+            machines.crossfit[e],
             machines.gap[e],
             machines.iterations[e],
         )
@@ -122,12 +135,13 @@ def train_edges(
 
 
 class _ClassPart(NamedTuple):
-    """One of the two classes of an edge: rows, the C of each row, its weight in calibration, its fold."""
+    """One of the two classes of an edge: rows, the C of each row, its weight in calibration, its fold and part."""
 
     rows: NDArray[np.float32]
     C: NDArray[np.float64]
     weight: NDArray[np.float64]
     folds: NDArray[np.int64]
+    parts: NDArray[np.int64]
 
 
 def _class_part(
@@ -140,8 +154,8 @@ def _class_part(
     rows = np.ascontiguousarray(class_rows[c], np.float32)
     weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight[c], np.float64)
     key = c if keys is None else int(keys[c])
-    folds = class_folds(len(rows), settings.folds, settings.seed, key)
-    return _ClassPart(rows, settings.C * weight, weight, folds)
+    dealt = (len(rows), settings.folds, settings.seed, key)
+    return _ClassPart(rows, settings.C * weight, weight, class_folds(*dealt), class_parts(*dealt))
 
 
 def _n_features(class_rows: Mapping[int, NDArray[np.float32]]) -> int:
@@ -153,6 +167,7 @@ def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
         coef=np.empty((n_edges, n_machines, n_features), np.float32),
         intercept=np.empty((n_edges, n_machines)),
         platt=np.empty((n_edges, n_machines, 2)),
+        crossfit=np.empty((n_edges, n_machines, PARTS, 2)),
         threshold=np.empty(n_edges),
         dprime=np.empty(n_edges),
         gap=np.empty((n_edges, n_machines)),

@@ -37,9 +37,36 @@ class LinearModel(NamedTuple):
     machines: Machines
     whitening: Whitening
 
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs are trained."""
+        return len(self.machines.coef)
+
+    def by_distance(self) -> LinearModel:
+        """The same machines with their distances for logits."""
+        return self._replace(machines=self.machines.by_distance())
+
     def logits(self, shares: NDArray[np.float64], X: NDArray[np.floating]) -> NDArray[np.float32]:
         """(E, R) logits of normalised samples with these shares of each edge's machines."""
         return collapse(self.machines, shares, self.whitening)(X)
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: NDArray[np.floating], parts: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """(E, R) logits of normalised training samples with these shares, each with the parameters of its part.
+
+        In memory the logits of a sample lie side by side: all that read them go from sample to sample.
+        """
+        machines, rows = self.machines, np.ascontiguousarray(self.whitening(X), np.float32)
+        logits = np.zeros((len(rows), self.n_edges), np.float32)
+        for m in np.flatnonzero(shares):
+            f = rows @ machines.coef[:, m].T
+            for part in np.unique(parts):
+                A, B = shares[m] * machines.crossfit[:, m, part].T
+                slope, shift = A.astype(np.float32), (A * machines.intercept[:, m] + B).astype(np.float32)
+                for r in np.flatnonzero(parts == part):
+                    logits[r] -= slope * f[r] + shift
+        return logits.T
 
 
 def train_in_threads(

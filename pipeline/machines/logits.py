@@ -25,6 +25,12 @@ class AffineLogits(NamedTuple):
         logits += self.bias[:, None]
         return logits
 
+    def by_sample(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(R, E) float32 logits of samples X (R, D): the same numbers, laid out sample by sample."""
+        logits: NDArray[np.float32] = np.ascontiguousarray(X, np.float32) @ self.weights.T
+        logits += self.bias
+        return logits
+
 
 def collapse(
     machines: Machines, shares: NDArray[np.float64], whitening: Whitening | None = None

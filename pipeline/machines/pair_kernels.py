@@ -17,32 +17,79 @@ def stack(a, b):
 
 
 @kernel
-def calibrate(f, y, weight, folds, calibrated_on, pooled, platt):
-    """Platt's parameters of every machine from its decision values f (M, n) on the folds that calibrate it."""
-    n_machines, n = f.shape
-    if pooled:
-        union = np.empty(n)
-        for i in range(n):
-            for m in range(n_machines):
-                if calibrated_on[m, folds[i]]:
-                    union[i] = f[m, i]
-        platt[:, 0], platt[:, 1], _, _ = fit(union, y, weight, TOLERANCE, MAX_ITERATIONS)
-        return
-    for m in range(n_machines):
-        chosen = np.flatnonzero(calibrated_on[m][folds])
-        platt[m, 0], platt[m, 1], _, _ = fit(
-            f[m][chosen], y[chosen], weight[chosen], TOLERANCE, MAX_ITERATIONS
-        )
+def held_by(on_folds, fold):
+    """Whether a machine that has these folds has a sample of this one. Each has those that are never held out."""
+    return fold < 0 or on_folds[fold]
 
 
 @kernel
-def out_of_fold_logits(f, platt, folds, out_of_fold):
-    """The logit of every sample of the pair by machines that were not fitted on it."""
+def both_sides(y):
+    """Whether there are samples of both classes."""
+    return (y > 0).any() and (y < 0).any()
+
+
+@kernel
+def calibrate(f, y, weight, folds, parts, calibrated_on, pooled, platt, crossfit):
+    """Platt's parameters of every machine from its decision values f (M, n) on the folds that calibrate it.
+
+    Writes platt (M, 2), and the same without the samples of each part into crossfit (M, PARTS, 2): zeros, which say
+    nothing, where only one of the classes is left. A sample that is never held out is always among those that
+    calibrate, with the value that it was fitted to. There are so few of it that Platt's targets believe them little.
+    """
     n_machines, n = f.shape
+    values = f
+    if pooled:  # the value of every sample by the machine that was not fitted on it
+        values = np.empty((1, n))
+        for i in range(n):
+            for m in range(n_machines):
+                if held_by(calibrated_on[m], folds[i]):
+                    values[0, i] = f[m, i]
+    for m in range(len(values)):
+        chosen = np.empty(n, np.bool_)
+        for i in range(n):
+            chosen[i] = pooled or held_by(calibrated_on[m], folds[i])
+        rows = np.flatnonzero(chosen)
+        platt[m, 0], platt[m, 1], _, _ = fit(
+            values[m][rows], y[rows], weight[rows], TOLERANCE, MAX_ITERATIONS
+        )
+        for part in range(crossfit.shape[1]):
+            others = np.flatnonzero(chosen & (parts != part))
+            if len(others) == len(rows):
+                crossfit[m, part] = platt[m]
+            elif both_sides(y[others]):
+                # From the start: the parameters of all samples would leave a trace of this part in the last digits.
+                crossfit[m, part, 0], crossfit[m, part, 1], _, _ = fit(
+                    values[m][others], y[others], weight[others], TOLERANCE, MAX_ITERATIONS
+                )
+            else:
+                crossfit[m, part] = 0
+    for m in range(len(values), n_machines):
+        platt[m], crossfit[m] = platt[0], crossfit[0]
+
+
+@kernel
+def measure_distances(norms, platt, crossfit):
+    """Parameters that make the logit of machine m its signed distance f / |w|: no sample has a part in them."""
+    for m in range(len(norms)):
+        platt[m, 0] = -1 / norms[m] if norms[m] > 0 else 0.0
+        platt[m, 1] = 0
+        crossfit[m, :, 0], crossfit[m, :, 1] = platt[m, 0], 0
+
+
+@kernel
+def out_of_fold_logits(f, crossfit, folds, parts, out_of_fold):
+    """The logit of every sample of the pair by machines that were not fitted on it, with the parameters of its part.
+
+    A sample that is never held out has the mean of all machines.
+    """
+    n_machines, n = f.shape
+    n_parts = crossfit.shape[1]
     logits = np.zeros(n)
     for i in range(n):
         for m in range(n_machines):
-            logits[i] -= out_of_fold[folds[i], m] * (platt[m, 0] * f[m, i] + platt[m, 1])
+            share = out_of_fold[folds[i], m] if folds[i] >= 0 else 1 / n_machines
+            part = max(parts[i], 0) % n_parts
+            logits[i] -= share * (crossfit[m, part, 0] * f[m, i] + crossfit[m, part, 1])
     return logits
 
 
@@ -81,14 +128,24 @@ def fewest_errors(logits, y, weight):
 
 
 @kernel
+def thresholds_of(logits, y, weight, parts, crossfit):
+    """[HT 3] The shift of the pair. Each part gets the shift found without it, as a change of its B in crossfit."""
+    for part in range(crossfit.shape[1]):
+        others = np.flatnonzero(parts != part)
+        crossfit[:, part, 1] += fewest_errors(logits[others], y[others], weight[others])
+    return fewest_errors(logits, y, weight)
+
+
+@kernel
 def train_linear_pair(
-    a, b, cost_a, cost_b, weight, folds, fitted_on, calibrated_on, pooled, out_of_fold, shift, tol,
-    max_iterations, capacity, coef, intercept, platt, gap, iterations,
+    a, b, cost_a, cost_b, weight, folds, parts, fitted_on, calibrated_on, pooled, out_of_fold, by_distance,
+    shift, tol, max_iterations, capacity, coef, intercept, platt, crossfit, gap, iterations,
 ):  # fmt: skip
     """Fit and calibrate the machines of one pair.
 
     a, b are the rows of the two classes, cost the C of every row, weight its weight in the calibration, folds its fold.
-    Writes coef (M, D), intercept, gap, iterations (M,) and platt (M, 2); returns d' and the threshold.
+    Writes coef (M, D), intercept, gap, iterations (M,), platt (M, 2) and crossfit (M, parts, 2); returns d' and the
+    threshold.
     """
     X = stack(a, b)
     n, n_machines = len(X), len(fitted_on)
@@ -97,7 +154,7 @@ def train_linear_pair(
     lower, upper = np.zeros((n_machines, n)), np.zeros((n_machines, n))
     for m in range(n_machines):
         for i in range(n):
-            if fitted_on[m, folds[i]]:
+            if held_by(fitted_on[m], folds[i]):
                 if i < len(a):
                     upper[m, i] = cost_a[i]
                 else:
@@ -105,14 +162,18 @@ def train_linear_pair(
     beta = np.zeros((n_machines, n))
     coef[:] = 0
     b_m, gap_m, dual, steps = solve_rows(X, y, beta, lower, upper, coef, tol, max_iterations, capacity)
-    f = np.empty((n_machines, n))
+    f, norms = np.empty((n_machines, n)), np.empty(n_machines)
     for m in range(n_machines):
         intercept[m], iterations[m] = b_m[m], steps[m]
         gap[m] = gap_m[m] / max(dual[m] + gap_m[m], 1e-300)
+        norms[m] = np.sqrt(dot(coef[m], coef[m]))
         for i in range(n):
             f[m, i] = dot(X[i], coef[m]) + b_m[m]
     labels = y.astype(np.float64)
-    calibrate(f, labels, weight, folds, calibrated_on, pooled, platt)
-    logits = out_of_fold_logits(f, platt, folds, out_of_fold)
-    threshold = fewest_errors(logits, labels, weight) if shift else 0.0
+    if by_distance:
+        measure_distances(norms, platt, crossfit)
+    else:
+        calibrate(f, labels, weight, folds, parts, calibrated_on, pooled, platt, crossfit)
+    logits = out_of_fold_logits(f, platt.reshape(n_machines, 1, 2), folds, parts, out_of_fold)
+    threshold = thresholds_of(logits, labels, weight, parts, crossfit) if shift else 0.0
     return dprime(logits, len(a)), threshold

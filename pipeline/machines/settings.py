@@ -11,7 +11,7 @@ from pairloom.pipeline.machines.svm import MAX_ITERATIONS
 
 __all__ = ["CALIBRATIONS", "Calibration", "MachineSettings", "scaled_C"]
 
-Calibration = Literal["platt"]
+Calibration = Literal["platt", "distance"]
 CALIBRATIONS: tuple[str, ...] = get_args(Calibration)
 
 
@@ -26,8 +26,9 @@ class MachineSettings:
     folds : int
     fit_on : {"rest", "fold", "all"}
         See `folds.fold_scheme`.
-    calibration : {"platt"}
-        How a machine's decision value becomes a logit.
+    calibration : {"platt", "distance"}
+        How a machine's decision value becomes a logit: by Platt's sigmoid on held-out samples, or as the signed
+        distance to its hyperplane, f / |w|, which takes no samples and no shift.
     thresholds : bool
         Shift each pair's logit to where it makes fewest errors on held-out samples [HT 3].
     tol : float

@@ -1,4 +1,12 @@
-"""The choice among candidates of C and whitening, by the out-of-fold coupled log loss of each."""
+"""The choice among candidates of C, whitening and calibration, by the honest out-of-fold coupled log loss of each.
+
+Candidates are compared on a part of the training set, the probe: some tens of classes that are near each other, joined
+as they are in the model, with half of their samples. That is enough to tell them apart. (A sparser graph is not: the
+best C of a sparse model is a tenth of that of a dense one.)
+
+A trial trains the machines of one C and one whitening, which serve both calibrations. The first trials try every
+whitening with the middle C, the others try the other values of C with the whitening that was best.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +15,60 @@ from typing import Any, Literal, NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.machines.normalisation import Normalisation, total_variance
-from pairloom.pipeline.machines.settings import scaled_C
-from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
+from pairloom.pipeline.machines.settings import Calibration, scaled_C
+from pairloom.pipeline.machines.whitening import Shrinkage
 
 __all__ = [
     "PROBE_SAMPLES",
     "Candidate",
     "JudgedCandidate",
+    "Probe",
+    "Trial",
     "best_candidate",
+    "calibrations_of",
     "candidate_Cs",
     "inner_C",
     "linear_candidates",
-    "probe_graph",
+    "n_trials",
+    "part_of_class",
+    "plan_probe",
+    "trial",
 ]
 
 #: What `whiten="auto"` chooses from: on three sets of embeddings the test loss is flat about 0.8 and least there.
 SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
-#: Training samples for comparing candidates on a sparser graph.
-PROBE_SAMPLES = 1000
+#: What `C="auto"` chooses from, in multiples of C = "scale". The best of sixteen sets are spread over all three.
+MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
+#: The probe: so many classes at least, if there are, and out-of-fold samples at most.
+PROBE_CLASSES, PROBE_SAMPLES = 50, 1000
+#: Samples of a class in the probe: half of them, but not below the first number nor above the second.
+_FEWEST_ROWS, _MOST_ROWS = 32, 128
+#: Fewer held-out samples choose nothing.
+_FEW_SAMPLES = 100
+#: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
+_NEIGHBOURHOOD = 20
+
+DistancesFrom = Callable[[int], NDArray[np.float64]]
 
 
 class Candidate(NamedTuple):
-    """Settings that may be chosen: the C of machines on normalised features, and the whitening of these."""
+    """Settings that may be chosen: the C of machines on normalised features, their whitening, the calibration."""
 
     C: float
     whiten: Shrinkage
+    calibration: Calibration
+
+
+class Trial(NamedTuple):
+    """Machines to be trained once, and the calibrations that they are judged with."""
+
+    C: float
+    whiten: Shrinkage
+    calibrations: tuple[Calibration, ...]
 
 
 class JudgedCandidate(NamedTuple):
@@ -47,8 +80,20 @@ class JudgedCandidate(NamedTuple):
 
     def row(self, normalisation: Normalisation) -> dict[str, Any]:
         """The row of a table of candidates, with C on features as they came."""
-        C, whiten = self.candidate
-        return {"C": normalisation.outer_C(C), "whiten": whiten, "log_loss": self.log_loss}
+        C, whiten, calibration = self.candidate
+        return {
+            "C": normalisation.outer_C(C),
+            "whiten": whiten,
+            "calibration": calibration,
+            "log_loss": self.log_loss,
+        }
+
+
+class Probe(NamedTuple):
+    """The part of a training set on which candidates are compared: some classes, and a graph on their places."""
+
+    classes: NDArray[np.int64]
+    graph: nx.Graph
 
 
 def candidate_Cs(C: Any) -> Sequence[Any]:
@@ -57,19 +102,56 @@ def candidate_Cs(C: Any) -> Sequence[Any]:
     return list(C) if several else [C]
 
 
+def calibrations_of(calibration: str, measurable: bool = True) -> tuple[Calibration, ...]:
+    """The calibrations that the parameter stands for; "auto" without distances where these are not known."""
+    if calibration != "auto":
+        return (calibration,)  # type: ignore[return-value]  # checked by whoever takes the parameter
+    return ("distance", "platt") if measurable else ("platt",)
+
+
 def linear_candidates(
     C: Any,
     whiten: Shrinkage | Literal["auto"],
+    calibration: str,
     X: NDArray[np.floating],
     normalisation: Normalisation,
 ) -> tuple[Candidate, ...]:
-    """The candidates that C (or a list) and whiten stand for, for machines on normalised rows X."""
+    """The candidates that the parameters stand for, for machines on normalised rows X."""
     shrinkages: tuple[Shrinkage, ...] = SHRINKAGES
     if whiten != "auto":
         shrinkages = ("none" if whiten == "none" else float(whiten),)
     by_scale = scaled_C(total_variance(X))
-    Cs = [by_scale if isinstance(c, str) else inner_C(c, normalisation, "C") for c in candidate_Cs(C)]
-    return tuple(Candidate(c, t) for c in Cs for t in shrinkages)
+    Cs: list[float] = []
+    for c in candidate_Cs(C):
+        if isinstance(c, str):
+            Cs += [by_scale * multiple for multiple in (MULTIPLES_OF_SCALE if c == "auto" else (1.0,))]
+        else:
+            Cs.append(inner_C(c, normalisation, "C"))
+    return tuple(Candidate(c, t, how) for c in Cs for t in shrinkages for how in calibrations_of(calibration))
+
+
+def n_trials(candidates: Sequence[Candidate]) -> int:
+    """How many trials the candidates take; none if there is nothing to choose."""
+    Cs, whitenings, _ = _values(candidates)
+    return 0 if len(candidates) == 1 else len(whitenings) + len(Cs) - 1
+
+
+def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedCandidate]) -> Trial:
+    """The trial with this number, given the candidates that were judged in the trials before it."""
+    others, whitenings, calibrations = _values(candidates)
+    middle = others.pop(len(others) // 2)
+    if number < len(whitenings):
+        return Trial(middle, whitenings[number], calibrations)
+    first = [one for one in judged if middle == one.candidate.C]
+    return Trial(others[number - len(whitenings)], best_candidate(first).whiten, calibrations)
+
+
+def _values(
+    candidates: Sequence[Candidate],
+) -> tuple[list[float], list[Shrinkage], tuple[Calibration, ...]]:
+    """The values of C, of the whitening and of the calibration, in their order."""
+    Cs, whitenings, calibrations = (dict.fromkeys(values) for values in zip(*candidates, strict=True))
+    return list(Cs), list(whitenings), tuple(calibrations)
 
 
 def inner_C(C: float, normalisation: Normalisation, name: str) -> float:
@@ -83,29 +165,66 @@ def inner_C(C: float, normalisation: Normalisation, name: str) -> float:
     return inner
 
 
-def probe_graph(graph: nx.Graph, distances: Callable[[], ArrayLike]) -> nx.Graph:
-    """A graph on which candidates are compared: the model's own, or a sparser one where that has far more pairs.
+def plan_probe(graph: nx.Graph, distances_from: DistancesFrom, seed: int) -> Probe:
+    """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
 
-    A sparse graph flatters whitening: on usps it preferred it in 3 of 6 draws, where it costs 2 to 6%.
+    ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
+    take too much memory where there are tens of thousands.
     """
-    n, k = len(graph), min(4, len(graph) - 1)
-    if graph.number_of_edges() <= 3 * n * k // 2:  # the sparser graph has n k / 2 pairs at least
-        return graph
-    sparse = graphs.hub_neighbours(distances(), hubs=1, neighbours=k)
-    return sparse if graph.number_of_edges() > 3 * sparse.number_of_edges() else graph
+    n = len(graph)
+    if n <= PROBE_CLASSES + _NEIGHBOURHOOD:
+        return Probe(np.arange(n), graph)
+    hubs = graph.graph.get("hubs", ())
+    classes = np.union1d(_neighbourhoods(n, distances_from, seed), np.asarray(hubs, dtype=np.int64))
+    places = {c: place for place, c in enumerate(classes.tolist())}
+    edges = [(places[i], places[j]) for i, j in graph.subgraph(places).edges]
+    part = graphs.model_graph(len(classes), sorted(map(sorted_pair, edges)), "probe") if edges else None
+    if part is None or not nx.is_connected(part):
+        part = graphs.hub_neighbours([distances_from(c)[classes] for c in classes.tolist()])
+    return Probe(classes, part)
+
+
+def sorted_pair(pair: tuple[int, int]) -> tuple[int, int]:
+    """(i, j) with i < j."""
+    return min(pair), max(pair)
+
+
+def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray[np.int64]:
+    """Classes drawn at random, each with the classes nearest to it, until there are enough."""
+    chosen: set[int] = set()
+    for centre in np.random.default_rng([seed, n]).permutation(n).tolist():
+        nearest = np.argsort(distances_from(centre), kind="stable")[:_NEIGHBOURHOOD]
+        chosen |= set(nearest.tolist())
+        if len(chosen) >= PROBE_CLASSES:
+            break
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def part_of_class(n_samples: int, c: int, seed: int) -> NDArray[np.int64]:
+    """Which samples of class c are in the probe, ascending, drawn from (seed, class) and nothing else."""
+    most = min(max(_FEWEST_ROWS, n_samples // 2), _MOST_ROWS)
+    if n_samples <= most:
+        return np.arange(n_samples)
+    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:most])
 
 
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
-    """The candidate with the least log loss; one that whitens only if it is clearly better than its plain twin."""
-    losses = {one.candidate: one.losses for one in judged}
-    best = min(judged, key=lambda one: one.log_loss).candidate
-    plain = best._replace(whiten="none")
-    if is_whitened(best.whiten) and plain in losses and not _clearly_less(losses[best], losses[plain]):
-        return plain
-    return best
+    """The candidate with the least log loss, or one like it that is preferred.
+
+    Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Preferred
+    is not to whiten, then the middle C, then distances. Of few samples the least loss is a matter of luck, and then the
+    simplest candidate is taken: not whitened, with the least C, by distances.
+    """
+    least = min(judged, key=lambda one: one.log_loss)
+    Cs = sorted({one.candidate.C for one in judged})
+    if len(least.losses) < _FEW_SAMPLES:
+        like_it, usual = [one.candidate for one in judged], 0
+    else:
+        like_it, usual = [one.candidate for one in judged if not _clearly_more(one, least)], len(Cs) // 2
+    return min(like_it, key=lambda one: (one.whiten != "none", abs(Cs.index(one.C) - usual), one.calibration))
 
 
-def _clearly_less(losses: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
-    """Whether the mean of paired losses is less by more than chance would have it: two standard errors."""
-    difference = losses - others
-    return bool(difference.mean() < -2 * difference.std() / np.sqrt(len(difference)))
+def _clearly_more(one: JudgedCandidate, least: JudgedCandidate) -> bool:
+    """Whether a log loss is larger than the least by more than chance would have it: a standard error."""
+    spread = (one.losses - least.losses).std() / np.sqrt(len(one.losses))
+    return bool(one.log_loss - least.log_loss > spread)

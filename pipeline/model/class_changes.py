@@ -67,11 +67,6 @@ def add_class(
     linear = linear_model_of(model, owner)
     model.classes.check_new_label(label, owner)
     new_rows, rows = samples_of(model, X_new, owner, "X_new"), rows_by_class(model, X, y, owner)
-    if len(new_rows) < model.settings.folds:
-        raise ValueError(
-            f"{owner}: X_new must hold at least as many samples as there are folds ({model.settings.folds}),"
-            f" got {len(new_rows)}."
-        )
     X_new = _normalised(model, new_rows, owner)
     joined = _classes_to_join(model, rows, X_new, neighbours)
     table, place = model.classes.with_class(label, len(new_rows), checksum(new_rows))

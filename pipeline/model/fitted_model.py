@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import networkx as nx
 import numpy as np
@@ -46,6 +47,8 @@ class FittedModel:
     coupled : CoupledCalibration
     calibration_samples : int
         How many training samples, at most, calibrated it.
+    shortlist : int, "auto" or "none"
+        How many classes of a sample are coupled, as it was asked for.
     normalisation : Normalisation
         Of the features of linear machines; other machines are given features as they come.
     weighted : str
@@ -61,6 +64,7 @@ class FittedModel:
     coupling: str
     coupled: CoupledCalibration
     calibration_samples: int
+    shortlist: int | Literal["auto", "none"]
     normalisation: Normalisation
     weighted: str
     n_features: int
@@ -88,3 +92,10 @@ class FittedModel:
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
         return calibrated(raw, self.coupled.slope, self.coupled.shift)
+
+    @cached_property
+    def affine_ranking(self) -> AffineLogits:
+        """The ranking of the classes as an affine map of normalised samples: a row of weights per class."""
+        weights, bias = self.affine
+        potentials = self.completion.ranking.potentials
+        return AffineLogits(potentials(weights), potentials(bias[:, None])[:, 0])

@@ -13,9 +13,10 @@ from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.labels import listed
 from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.calibration.coupled_calibration import HeldOut, calibrate_coupled, unit_of
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
-from pairloom.pipeline.calibration.scale import choose_scale
+from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost, PairCost, Wave, judge_wave, usual_wave
 from pairloom.pipeline.growth.waves import grow_in_waves
@@ -113,7 +114,7 @@ class _GrowingModel:
             y, model.calibration_samples, settings.folds, settings.seed, whitened, model.classes.keys
         )
         self._X = X[self._drawn.rows]
-        self._logits = self._held_out_logits(linear_model_of(model, "grow"), model.edges)
+        self._logits = self._held_out_logits(linear_model_of(model, "grow"))
 
     @property
     def n_classes(self) -> int:
@@ -129,14 +130,14 @@ class _GrowingModel:
         """Judge the model, give it the scale that was found, and propose pairs."""
         room = max(0, self._budget.most_pairs(self.n_classes) - self.n_pairs)
         wave = judge_wave(
-            self._logits,
-            self._drawn.classes,
+            self._held_out,
             self.model.graph,
             self.model.coupling,
             self._cost,
             min(self._wave or usual_wave(self.n_pairs, self.n_classes), room),
             seed=self.model.settings.seed,
             near=self.waves[-1].scale if self.waves else None,
+            shortlist=self._shortlist,
             n_jobs=self._resources["n_jobs"],
         )
         self._rescale(wave.scale)
@@ -145,14 +146,15 @@ class _GrowingModel:
 
     def finish(self) -> None:
         """Choose the scale as a fit does: by all drawn samples, not only by those that judge."""
-        choice = choose_scale(
-            self._logits,
-            self._drawn.classes,
+        found = calibrate_coupled(
+            self._held_out,
             self.model.completion,
             self.model.coupling,
+            "scale",
+            shortlist=self._shortlist,
             **self._resources,
         )
-        self._rescale(choice.scale)
+        self._rescale(found.scale)
 
     def add_wave(self) -> None:
         """Train the proposed edges and put them among the others."""
@@ -160,7 +162,7 @@ class _GrowingModel:
         n_threads = thread_count(self._resources["n_jobs"], "PairwiseSVC")
         with one_blas_thread():
             added = train_machines(self._rows, edges, self.model.settings, n_threads, keys=keys)
-        held_out = self._held_out_logits(LinearModel(added, self._whitening), edges)
+        held_out = self._held_out_logits(LinearModel(added, self._whitening))
         together = np.concatenate([self.model.edges, edges])
         self.model = add_edges(self.model, edges, added)
         order = graphs.edge_order(together)
@@ -169,7 +171,18 @@ class _GrowingModel:
     def _rescale(self, scale: float) -> None:
         self.model = replace(self.model, coupled=self.model.coupled.rescaled(scale))
 
-    def _held_out_logits(self, linear: LinearModel, edges: NDArray[np.int64]) -> NDArray[np.float32]:
+    @property
+    def _held_out(self) -> HeldOut:
+        """The drawn samples with their logits by all edges."""
+        unit = unit_of(self._logits, self.model.settings.calibration)
+        return HeldOut(self._logits, self._drawn.classes, unit=unit)
+
+    @property
+    def _shortlist(self) -> int | None:
+        return shortlist_size(self.model.shortlist, self.n_classes)
+
+    def _held_out_logits(self, linear: LinearModel) -> NDArray[np.float32]:
         """(E, R) out-of-fold logits of the drawn samples by some edges."""
-        drawn, scheme = self._drawn, self.model.settings.scheme
-        return out_of_fold_edge_logits(linear.logits, edges, scheme, self._X, drawn.classes, drawn.folds)
+        return out_of_fold_edge_logits(
+            linear, self.model.settings.scheme, self._X, self._drawn.folds, self._drawn.parts
+        )

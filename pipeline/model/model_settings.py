@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
+from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.settings import Calibration, MachineSettings
 from pairloom.pipeline.machines.whitening import is_whitened
@@ -21,35 +23,37 @@ class ModelSettings:
     Attributes
     ----------
     candidates : tuple of Candidate
-        The values of C and whitening to choose from; one, if there is nothing to choose.
+        The values of C, whitening and calibration to choose from; one, if there is nothing to choose.
     coupling : str
         The coupling through which the model is calibrated and its candidates are compared.
-    folds, fit_on, calibration, thresholds, tol, seed
+    folds, fit_on, thresholds, tol, seed
         See `machines.settings.MachineSettings`.
     coupled_calibration : {"scale", "edges", "none"}
         What is learned through the coupling.
     calibration_samples : int
         How many training samples, at most, it is learned from.
+    shortlist : int, "auto" or "none"
+        How many classes of a sample are coupled; "none" lists none and couples all.
     """
 
     candidates: tuple[Candidate, ...]
     coupling: str = "stratified"
     folds: int = 4
     fit_on: FitOn = "rest"
-    calibration: Calibration = "platt"
     coupled_calibration: CoupledLevel = "scale"
     calibration_samples: int = CALIBRATION_SAMPLES
     thresholds: bool = False
     tol: float = 1e-3
     seed: int = 0
+    shortlist: int | Literal["auto", "none"] = "auto"
 
-    def machines(self, C: float = 1.0) -> MachineSettings:
+    def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""
         return MachineSettings(
             C=C,
             folds=self.folds,
             fit_on=self.fit_on,
-            calibration=self.calibration,
+            calibration=calibration,
             thresholds=self.thresholds,
             tol=self.tol,
             seed=self.seed,
@@ -60,6 +64,6 @@ class ModelSettings:
         """Whether any candidate whitens."""
         return any(is_whitened(candidate.whiten) for candidate in self.candidates)
 
-    def compared_samples(self, on_own_graph: bool, probe_samples: int) -> int:
-        """How many training samples candidates are compared by."""
-        return self.calibration_samples if on_own_graph else min(probe_samples, self.calibration_samples)
+    def shortlist_of(self, n_classes: int) -> int | None:
+        """How many of so many classes are coupled; None means all."""
+        return shortlist_size(self.shortlist, n_classes)

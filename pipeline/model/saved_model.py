@@ -22,7 +22,7 @@ from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, 
 
 __all__ = ["SavedModel", "load_model", "path_of", "save_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 3
+FORMAT, FORMAT_VERSION = "pairloom-model", 4
 _JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 

@@ -35,6 +35,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "coupled_calibration": model.coupled.level,
         "scale": model.coupled.scale,
         "calibration_samples": model.calibration_samples,
+        "shortlist": model.shortlist,
         "weighted": model.weighted,
         "n_features": model.n_features,
         "exponent": model.normalisation.exponent,
@@ -76,6 +77,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
             description["coupled_calibration"], description["scale"], arrays["slope"], arrays["shift"]
         ),
         calibration_samples=description["calibration_samples"],
+        shortlist=description["shortlist"],
         normalisation=Normalisation(arrays["centre"], description["exponent"]),
         weighted=description["weighted"],
         n_features=description["n_features"],

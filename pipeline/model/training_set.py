@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, draws_by_class
+from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, members_of
+from pairloom.pipeline.features.class_distances import class_means
 from pairloom.pipeline.machines.whitening import (
     Shrinkage,
     Whitening,
@@ -15,20 +17,34 @@ from pairloom.pipeline.machines.whitening import (
     centring,
     within_classes,
 )
+from pairloom.pipeline.model.choice import part_of_class
 from pairloom.pipeline.model.model_settings import ModelSettings
 
 __all__ = ["TrainingSet"]
 
 
 class TrainingSet:
-    """Samples X, their classes counted from 0, the rows of each class, and weights or None."""
+    """Samples X, their classes counted from 0, the rows of each class, and weights or None.
+
+    `precomputed` says that X is the kernel matrix of the samples.
+    """
 
     def __init__(
-        self, X: Any, classes: NDArray[np.int64], n_classes: int, weight: NDArray[np.float64] | None
+        self,
+        X: Any,
+        classes: NDArray[np.int64],
+        n_classes: int,
+        weight: NDArray[np.float64] | None,
+        precomputed: bool = False,
     ) -> None:
-        self.X, self.classes, self.weight = X, classes, weight
-        self.members = [np.flatnonzero(classes == c) for c in range(n_classes)]
+        self.X, self.classes, self.weight, self.precomputed = X, classes, weight, precomputed
+        self.members = members_of(classes, n_classes)
         self._within: WithinClasses | None = None
+
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """(N, D) means of the classes."""
+        return class_means(self.X, self.classes, len(self.members))
 
     def by_class(self, values: NDArray[Any]) -> dict[int, NDArray[Any]]:
         """Mapping of class -> its rows of `values`."""
@@ -49,10 +65,16 @@ class TrainingSet:
         return self._within.whitening(shrinkage)
 
     def drawn(self, settings: ModelSettings, most: int, whitened: bool) -> DrawnSamples:
-        """Training samples that calibrate the coupled model, with their classes and folds."""
+        """Training samples that calibrate the coupled model, with their classes, folds and parts."""
         return draw_samples(self.classes, most, settings.folds, settings.seed, whitened)
 
-    def draws_are_the_same(self, most: int) -> bool:
-        """Whether every class is large enough to give as many samples with whitening as without."""
-        sizes = np.array([len(rows) for rows in self.members])
-        return np.array_equal(draws_by_class(sizes, most, False), draws_by_class(sizes, most, True))
+    def part(self, classes: NDArray[np.int64], seed: int) -> TrainingSet:
+        """The training set of the probe: some classes, which are renumbered, and some samples of each."""
+        rows_of = [self.members[c][part_of_class(len(self.members[c]), c, seed)] for c in classes.tolist()]
+        rows, of_class = (
+            np.concatenate(rows_of),
+            np.repeat(np.arange(len(classes)), [len(r) for r in rows_of]),
+        )
+        X = self.X[np.ix_(rows, rows)] if self.precomputed else self.X[rows]
+        weight = None if self.weight is None else self.weight[rows]
+        return TrainingSet(X, of_class, len(classes), weight, self.precomputed)

@@ -14,6 +14,7 @@ from pairloom.pipeline.calibration.coupled_calibration import (
     CoupledCalibration,
     HeldOut,
     calibrate_coupled,
+    unit_of,
 )
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.growth.wave import GrowthCost, Wave, judge_wave
@@ -46,6 +47,7 @@ def calibrate_coupling(run: Run, number: int) -> list[Path]:
             completion_of(shape.edges, len(shape.classes)),
             shape.couplings[number],
             level,
+            shortlist=run.shortlist,
             memory_limit=run.memory_limit,
         )
     group = open_group(run.directory, "probabilities.zarr", write=True)
@@ -71,16 +73,15 @@ def read_calibration(run: Run, number: int) -> CoupledCalibration:
 def judge_model(run: Run, wave: int, *, pairs: int, coupling: str, cost: GrowthCost, most: int) -> list[Path]:
     """Score the model of the first ``pairs`` edges after a wave, and propose up to ``most`` more."""
     edges = run.shape.edges[:pairs]
-    held_out = _held_out(run, edges)
     found = judge_wave(
-        held_out.logits,
-        held_out.classes,
+        _held_out(run, edges),
         graphs.model_graph(len(run.shape.classes), edges.tolist(), "growing"),
         coupling,
         cost,
         most,
         seed=run.settings.seed,
         near=read_wave(run.directory, wave - 1).scale if wave else None,
+        shortlist=run.shortlist,
     )
     path = _wave_file(run.directory, wave)
     write_atomically(path, (json.dumps(found._asdict()) + "\n").encode())
@@ -106,11 +107,12 @@ def _wave_file(directory: Path, wave: int) -> Path:
 
 def _held_out(run: Run, edges: NDArray[np.int64]) -> HeldOut:
     """Out-of-fold logits of the drawn samples for the first edges of the run, with sorted edges."""
-    whitened = is_whitened(chosen_candidate(run).whiten)
-    drawn = read_draws(run, run.settings.calibration_samples, whitened)
+    chosen = chosen_candidate(run)
+    drawn = read_draws(run, is_whitened(chosen.whiten))
     stored = read_whole(open_group(run.directory, "logits.zarr")["drawn"], slice(len(edges)))
-    logits = stored[graphs.edge_order(edges)][:, drawn.chosen]
-    return HeldOut(np.ascontiguousarray(logits), drawn.classes, class_weights_of(run, drawn.classes))
+    logits = np.ascontiguousarray(stored[graphs.edge_order(edges)][:, drawn.chosen])
+    weight = class_weights_of(run, drawn.classes)
+    return HeldOut(logits, drawn.classes, weight, unit_of(logits, chosen.calibration))
 
 
 def completion_of(edges: NDArray[np.int64], n_classes: int) -> Completion:

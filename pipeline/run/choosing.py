@@ -1,64 +1,75 @@
-"""The choice of C and whitening in a run: one task trains and scores each candidate, and the best is used."""
+"""The choice of C, whitening and calibration in a run: one task trains and scores each trial, and the best is used."""
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom import graphs
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut
-from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
-from pairloom.pipeline.calibration.scale import choose_scale
-from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.machines.linear_machines import train_edges
-from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.model.choice import (
-    PROBE_SAMPLES,
     Candidate,
     JudgedCandidate,
+    Probe,
     best_candidate,
+    n_trials,
+    part_of_class,
+    trial,
 )
-from pairloom.pipeline.run.feature_store import read_classes, read_draws, read_whitening
+from pairloom.pipeline.model.judging import judge_trial
+from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.training_set import TrainingSet
+from pairloom.pipeline.run.feature_store import read_class
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
-__all__ = ["chosen_candidate", "class_weights_of", "judge_candidate", "read_candidates", "sample_weights"]
+__all__ = ["chosen_candidate", "class_weights_of", "judge_candidates", "read_candidates", "sample_weights"]
 
 
-def judge_candidate(run: Run, number: int) -> list[Path]:
-    """Train a candidate on the probe graph and write its out-of-fold coupled log loss."""
-    candidate, settings = run.settings.candidates[number], run.settings
-    held_out = _held_out(run, candidate)
-    completion = plan_completion(graphs.model_graph(len(run.shape.classes), run.probe.tolist(), "probe"))
-    choice = choose_scale(
-        held_out.logits,
-        held_out.classes,
-        completion,
-        settings.coupling,
-        weight=held_out.weight,
+def judge_candidates(run: Run, number: int) -> list[Path]:
+    """Train a trial on the probe, and write the out-of-fold coupled log loss of its candidates."""
+    assert run.probe is not None
+    settings, before = run.settings, _read_trials(run.directory, number)
+    judged = judge_trial(
+        _probe_set(run, run.probe),
+        run.probe.graph,
+        settings,
+        trial(settings.candidates, number, before),
+        functools.partial(_train, settings),
         memory_limit=run.memory_limit,
     )
-    content = {**candidate._asdict(), "log_loss": choice.log_loss, "losses": choice.losses.tolist()}
-    path = _candidate_file(run.directory, number)
+    content = [
+        {**one.candidate._asdict(), "log_loss": one.log_loss, "losses": one.losses.tolist()} for one in judged
+    ]
+    path = _trial_file(run.directory, number)
     write_atomically(path, (json.dumps(content) + "\n").encode())
     return [path]
 
 
-def _held_out(run: Run, candidate: Candidate) -> HeldOut:
-    """Out-of-fold logits of the drawn samples from the machines of a candidate on the probe graph."""
-    settings, machines = run.settings, run.settings.machines(candidate.C)
-    rows = read_classes(run, range(len(run.shape.classes)), candidate.whiten)
-    trained = train_edges(rows, run.probe, machines, sample_weight=sample_weights(run, rows))
-    model = LinearModel(trained, read_whitening(run, candidate.whiten))
-    most = settings.compared_samples(run.probe_is_own, PROBE_SAMPLES)
-    drawn = read_draws(run, most, settings.may_whiten)
-    logits = out_of_fold_edge_logits(
-        model.logits, run.probe, machines.scheme, drawn.X, drawn.classes, drawn.folds
+def _probe_set(run: Run, probe: Probe) -> TrainingSet:
+    """The training samples of the probe, as `TrainingSet.part` would choose them from all."""
+    seed, rows_of = run.settings.seed, []
+    for c in probe.classes.tolist():
+        rows = read_class(run, c)
+        rows_of.append(rows[part_of_class(len(rows), c, seed)])
+    of_class = np.repeat(np.arange(len(rows_of)), [len(rows) for rows in rows_of])
+    weight = class_weights_of(run, probe.classes[of_class])
+    return TrainingSet(np.concatenate(rows_of), of_class, len(rows_of), weight)
+
+
+def _train(
+    settings: ModelSettings, training: TrainingSet, edges: NDArray[np.int64], candidate: Candidate
+) -> LinearModel:
+    return train_linear_model(
+        training.by_class(training.X),
+        edges,
+        settings.machines(candidate.C, candidate.calibration),
+        training.whitening(candidate.whiten, settings),
+        sample_weight=None if training.weight is None else training.by_class(training.weight),
     )
-    return HeldOut(logits, drawn.classes, class_weights_of(run, drawn.classes))
 
 
 def sample_weights(run: Run, rows: dict[int, NDArray[np.float32]]) -> dict[int, NDArray[np.float64]] | None:
@@ -82,16 +93,22 @@ def chosen_candidate(run: Run) -> Candidate:
 
 def read_candidates(run: Run) -> list[JudgedCandidate]:
     """All scored candidates; an empty list if there was no choice."""
-    if len(run.settings.candidates) == 1:
-        return []
-    return [_read_candidate(run.directory, number) for number in range(len(run.settings.candidates))]
+    return _read_trials(run.directory, n_trials(run.settings.candidates))
 
 
-def _read_candidate(directory: Path, number: int) -> JudgedCandidate:
-    content = json.loads(_candidate_file(directory, number).read_bytes())
-    candidate = Candidate(content["C"], content["whiten"])
-    return JudgedCandidate(candidate, content["log_loss"], np.array(content["losses"]))
+def _read_trials(directory: Path, count: int) -> list[JudgedCandidate]:
+    return [one for number in range(count) for one in _read_trial(directory, number)]
 
 
-def _candidate_file(directory: Path, number: int) -> Path:
+def _read_trial(directory: Path, number: int) -> list[JudgedCandidate]:
+    content = json.loads(_trial_file(directory, number).read_bytes())
+    return [
+        JudgedCandidate(
+            Candidate(one["C"], one["whiten"], one["calibration"]), one["log_loss"], np.array(one["losses"])
+        )
+        for one in content
+    ]
+
+
+def _trial_file(directory: Path, number: int) -> Path:
     return directory / "candidates" / f"{number:06d}.json"

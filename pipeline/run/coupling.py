@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.completion.complete import complete_slab
 from pairloom.pipeline.completion.slab import couple_slab
+from pairloom.pipeline.completion.uncoupled import uncoupled
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
 from pairloom.pipeline.run.calibrating import completion_of, read_calibration
 from pairloom.pipeline.run.run import Run
@@ -43,17 +44,20 @@ def _coupled(
     shape, limit = run.shape, run.memory_limit
     completion = completion_of(shape.edges, len(shape.classes))
     found = {method: read_calibration(run, number) for number, method in enumerate(shape.couplings)}
-    if not shape.edges_calibrated:
+    if not shape.edges_calibrated and run.shortlist is None:
         scales = {method: calibration.scale for method, calibration in found.items()}
         return couple_slab(
             logits, completion, shape.couplings, scales=scales, tensor=tensor, memory_limit=limit
         )
     if tensor is not None:
         complete_slab(logits, completion, tensor)
+    if not shape.edges_calibrated:
+        samples = uncoupled(logits, completion, run.shortlist, limit)
+        return {method: samples.couple(method, calibration.scale) for method, calibration in found.items()}
     coupled: dict[str, NDArray[np.float32]] = {}
     for method, (_, _, slope, shift) in found.items():
         adjusted = (logits * slope[:, None] + shift[:, None]).astype(np.float32)
-        coupled |= couple_slab(adjusted, completion, [method], memory_limit=limit)
+        coupled[method] = uncoupled(adjusted, completion, run.shortlist, limit).couple(method)
     return coupled
 
 

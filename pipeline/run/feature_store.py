@@ -22,7 +22,15 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["Draws", "read_classes", "read_draws", "read_normalisation", "read_samples", "read_whitening"]
+__all__ = [
+    "Draws",
+    "read_class",
+    "read_classes",
+    "read_draws",
+    "read_normalisation",
+    "read_samples",
+    "read_whitening",
+]
 
 _CACHE_BYTES = 256 * 2**20
 
@@ -31,11 +39,12 @@ _kept: Any = zict.LRU(_CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nby
 
 
 class Draws(NamedTuple):
-    """Training samples that calibrate the coupled model: normalised rows, their classes and their folds."""
+    """Training samples that calibrate the coupled model: normalised rows, their classes, folds and parts."""
 
     X: NDArray[np.floating]
     classes: NDArray[np.int32]
     folds: NDArray[np.int32]
+    parts: NDArray[np.int32]
     chosen: NDArray[np.bool_]  # mask over all stored draws
 
 
@@ -43,15 +52,18 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
     """Whitened training rows of some classes."""
 
     def read(c: int) -> tuple[NDArray[np.float32]]:
-        stored = open_group(run.directory, "features.zarr")["train"]
-        rows = read_whole(stored, (c, slice(0, run.shape.rows[c])))
-        of_class = {c: read_normalisation(run)(rows)}
-        return (whitened_rows(of_class, read_whitening(run, whiten))[c],)
+        return (whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c],)
 
     return {
         c: _remembered(("class", run.keys.whitening, whiten, c), functools.partial(read, c))[0]
         for c in map(int, classes)
     }
+
+
+def read_class(run: Run, c: int) -> NDArray[np.floating]:
+    """Normalised training rows of a class."""
+    stored = open_group(run.directory, "features.zarr")["train"]
+    return read_normalisation(run)(read_whole(stored, (c, slice(0, run.shape.rows[c]))))
 
 
 def read_normalisation(run: Run) -> Normalisation:
@@ -76,17 +88,19 @@ def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
     return Whitening(*_remembered(("whitening", run.keys.whitening, whiten), read))
 
 
-def read_draws(run: Run, most: int, whitened: bool) -> Draws:
-    """A draw of up to ``most`` samples: the first stored draws of every class."""
+def read_draws(run: Run, whitened: bool) -> Draws:
+    """The samples that calibrate a model with whitened features, or without: the first stored draws of every class."""
 
     def read() -> tuple[NDArray[Any], ...]:
         group = open_group(run.directory, "features.zarr")
-        X, classes, folds = (read_whole(group[name]) for name in ("drawn", "drawn_class", "drawn_fold"))
-        return read_normalisation(run)(X), classes, folds
+        names = ("drawn", "drawn_class", "drawn_fold", "drawn_part")
+        X, *of_sample = (read_whole(group[name]) for name in names)
+        return read_normalisation(run)(X), *of_sample
 
-    X, classes, folds = _remembered(("draws", run.keys.draws, run.keys.whitening), read)
-    chosen = first_of_each_class(classes, draws_by_class(run.rows, most, whitened))
-    return Draws(X[chosen], classes[chosen], folds[chosen], chosen)
+    X, classes, folds, parts = _remembered(("draws", run.keys.draws, run.keys.whitening), read)
+    quotas = draws_by_class(run.rows, run.settings.calibration_samples, run.settings.folds, whitened)
+    chosen = first_of_each_class(classes, quotas)
+    return Draws(X[chosen], classes[chosen], folds[chosen], parts[chosen], chosen)
 
 
 def read_samples(run: Run, slab: slice) -> NDArray[np.floating]:

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.features.class_distances import mean_distances
+from pairloom.pipeline.features.class_distances import class_means, distances_from, mean_distances
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.linear_machines import train_edges
 from pairloom.pipeline.machines.linear_model import whitened_rows
 from pairloom.pipeline.machines.normalisation import fit_normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage, centring
-from pairloom.pipeline.model.choice import Candidate, linear_candidates, probe_graph
+from pairloom.pipeline.model.choice import Candidate, Probe, linear_candidates, plan_probe
 
 __all__ = ["ModelPlan", "check_size", "plan_model", "seconds_per_pair"]
 
@@ -31,17 +31,22 @@ MOST_PLANNED_PAIRS = 2_000_000
 
 
 class ModelPlan(NamedTuple):
-    """The model graph, the candidates for its settings, the graph on which these are compared, and the exponent of the
-    normalised features."""
+    """The model graph, the candidates for its settings, the part on which they are compared if there are several, and
+    the exponent of the normalised features."""
 
     graph: nx.Graph
     candidates: tuple[Candidate, ...]
-    probe: nx.Graph
+    probe: Probe | None
     exponent: int
 
 
 def plan_model(
-    data: FeatureSet, graph: Mapping[str, Any], C: Any, whiten: Shrinkage | Literal["auto"]
+    data: FeatureSet,
+    graph: Mapping[str, Any],
+    C: Any,
+    whiten: Shrinkage | Literal["auto"],
+    calibration: str,
+    seed: int,
 ) -> ModelPlan:
     """Build the graph and list the candidates, as `PairwiseSVC.fit` does."""
     check_size(graph, len(data.classes))
@@ -49,8 +54,11 @@ def plan_model(
     X, n = normalisation(data.X_train), len(data.classes)
     distances = functools.cache(lambda: mean_distances(X, data.y_train, n))
     asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
-    candidates = linear_candidates(C, whiten, X, normalisation)
-    probe = probe_graph(asked, distances) if len(candidates) > 1 else asked
+    candidates = linear_candidates(C, whiten, calibration, X, normalisation)
+    probe = None
+    if len(candidates) > 1:
+        means = class_means(X, data.y_train, n)
+        probe = plan_probe(asked, functools.partial(distances_from, means), seed)
     return ModelPlan(asked, candidates, probe, normalisation.exponent)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.model.choice import Probe
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.run.run_directory import RunShape
 
@@ -32,10 +33,8 @@ class Run(NamedTuple):
     shape : RunShape
     settings : ModelSettings
     keys : StoreKeys
-    probe : (P, 2) int array
-        The pairs on which candidates are compared, sorted.
-    probe_is_own : bool
-        Whether the probe consists of the pairs of the model.
+    probe : Probe, optional
+        The part of the training set on which candidates are compared, if there is a choice.
     exponent : int
         Of the power of two that features are divided by.
     class_weights : tuple of float, optional
@@ -50,8 +49,7 @@ class Run(NamedTuple):
     shape: RunShape
     settings: ModelSettings
     keys: StoreKeys
-    probe: NDArray[np.int64]
-    probe_is_own: bool
+    probe: Probe | None
     exponent: int
     class_weights: tuple[float, ...] | None
     priors: tuple[float, ...] | None
@@ -61,6 +59,11 @@ class Run(NamedTuple):
     def rows(self) -> NDArray[np.int64]:
         """Number of training rows per class."""
         return np.array(self.shape.rows, dtype=np.int64)
+
+    @property
+    def shortlist(self) -> int | None:
+        """How many classes of a sample are coupled; None means all."""
+        return self.settings.shortlist_of(len(self.shape.classes))
 
     @property
     def draws_whitened(self) -> bool:

@@ -2,11 +2,11 @@
 
 ========================  ==================================================================================
 features.zarr             train (class, row, feature), at least one chunk per class, and checksum (class);
-                          test (sample, feature) and label (sample); drawn (draw, feature), drawn_class and
-                          drawn_fold (draw), training samples that calibrate the coupled model; centre
-                          (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened)
+                          test (sample, feature) and label (sample); drawn (draw, feature), drawn_class,
+                          drawn_fold and drawn_part (draw), training samples that calibrate the coupled
+                          model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened)
 machines.zarr             coef (edge, machine, feature), intercept, platt, gap and iterations (edge, machine),
-                          threshold and dprime (edge)
+                          crossfit (edge, machine, part), threshold and dprime (edge)
 logits.zarr               edges (edge, sample); tensor (class, other, sample), completed;
                           drawn (edge, draw), out-of-fold logits of the drawn samples
 probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
@@ -27,6 +27,7 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 from pairloom.pipeline.storage.zarr_layout import (
     ChunkedArray,
@@ -49,7 +50,7 @@ CLASSES_PER_BLOCK = 32
 
 # Arrays that a run may have or not have, and lose when its configuration changes.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
-    "features.zarr": ("label", "factor", "drawn", "drawn_class", "drawn_fold"),
+    "features.zarr": ("label", "factor", "drawn", "drawn_class", "drawn_fold", "drawn_part"),
     "machines.zarr": (),
     "logits.zarr": ("drawn", "tensor"),
     "probabilities.zarr": (*METHODS, "slope", "shift"),
@@ -194,7 +195,8 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         S = shape.draws
         arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D), shape.dtype))
         arrays += [
-            ChunkedArray(f"drawn_{what}", ("draw",), (S,), (S,), "int32") for what in ("class", "fold")
+            ChunkedArray(f"drawn_{what}", ("draw",), (S,), (S,), "int32")
+            for what in ("class", "fold", "part")
         ]
     return arrays
 
@@ -206,6 +208,7 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
         ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
         ChunkedArray("intercept", own, (E, M), (T, M), "float64"),
         ChunkedArray("platt", (*own, "parameter"), (E, M, 2), (T, M, 2), "float64"),
+        ChunkedArray("crossfit", (*own, "part", "parameter"), (E, M, PARTS, 2), (T, M, PARTS, 2), "float64"),
         ChunkedArray("threshold", ("edge",), (E,), (T,), "float64"),
         ChunkedArray("dprime", ("edge",), (E,), (T,), "float64"),
         ChunkedArray("gap", own, (E, M), (T, M), "float64"),

@@ -25,7 +25,7 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 1
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 2
 _JSON = "model.json"
 
 
@@ -56,10 +56,11 @@ def write_run_model(
             "labels": list(shape.classes),
             "labels_dtype": "U",
             "graph": plain(dict(graph)),
-            "settings": asdict(settings.machines(chosen.C)),
+            "settings": asdict(settings.machines(chosen.C, chosen.calibration)),
             "whiten": chosen.whiten,
             "coupled_calibration": settings.coupled_calibration,
             "calibration_samples": settings.calibration_samples,
+            "shortlist": settings.shortlist,
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
             "exponent": run.exponent,

@@ -56,6 +56,7 @@ def store_draws(run: Run, data: FeatureSet) -> list[Path]:
         *write_whole(group["drawn"], (0, 0), data.X_train[drawn.rows]),
         *write_whole(group["drawn_class"], (0,), drawn.classes.astype(np.int32)),
         *write_whole(group["drawn_fold"], (0,), drawn.folds.astype(np.int32)),
+        *write_whole(group["drawn_part"], (0,), drawn.parts.astype(np.int32)),
     ]
 
 

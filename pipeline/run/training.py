@@ -23,7 +23,7 @@ def train_tile(run: Run, tile: slice) -> list[Path]:
     """Train the machines of a tile of edges."""
     chosen, edges = chosen_candidate(run), run.shape.edges[tile]
     rows = read_classes(run, np.unique(edges), chosen.whiten)
-    settings = run.settings.machines(chosen.C)
+    settings = run.settings.machines(chosen.C, chosen.calibration)
     machines = train_edges(rows, edges, settings, sample_weight=sample_weights(run, rows))
     group = open_group(run.directory, "machines.zarr", write=True)
     return [
@@ -62,7 +62,7 @@ def apply_tile_to_draws(run: Run, tile: slice) -> list[Path]:
     model = LinearModel(machines.of_edges(filled), read_whitening(run, chosen.whiten))
     scheme = run.settings.machines().scheme
     # All stored draws: the stages that read the logits select those that they need.
-    drawn = read_draws(run, run.settings.calibration_samples, run.draws_whitened)
-    logits = out_of_fold_edge_logits(model.logits, edges[filled], scheme, drawn.X, drawn.classes, drawn.folds)
+    drawn = read_draws(run, run.draws_whitened)
+    logits = out_of_fold_edge_logits(model, scheme, drawn.X, drawn.folds, drawn.parts)
     array = open_group(run.directory, "logits.zarr", write=True)["drawn"]
     return write_whole(array, (tile.start, 0), logits[: len(edges)])

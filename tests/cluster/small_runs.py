@@ -47,7 +47,9 @@ def write_config(path: Path, features: Path, **run: int) -> Path:
         [graph]
         family = "complete"
         [model]
+        C = "scale"
         whiten = 0.8
+        calibration = "platt"
         [run]
         also_couple = ["normal", "wlw2", "bradley_terry", "vote"]
         """

@@ -93,7 +93,7 @@ def test_a_run_of_a_cluster_that_is_gone_is_resumed_here(copied_run, monkeypatch
 def test_a_changed_configuration_is_refused(copied_run):
     done = pairloom("resume", copied_run, "--set", "model.folds=3")
     assert done.exit_code == 3
-    assert "model.folds: was 4, is 3" in done.stderr
+    assert "model.folds: was 'auto', is 3" in done.stderr
 
 
 def test_a_directory_that_is_driven_is_refused(copied_run):

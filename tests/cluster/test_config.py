@@ -58,8 +58,8 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         "data.features: missing",
         "data.featurs: unknown key. Did you mean 'features'?",
         "grap: unknown key. Did you mean 'graph'?",
-        "model.folds must be an integer, got '4'.",
-        "model.C must be greater than 0, 'scale' or a list, got -1.0.",
+        "model.folds must be an integer or 'auto', got '4'.",
+        "model.C must be greater than 0, 'auto' or 'scale' or a list, got -1.0.",
         "cluster.slurm.memry: unknown key. Did you mean 'memory'?",
     ]:
         assert expected in message
@@ -75,8 +75,8 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         ("cluster.tls_cert=a.pem", "must be set together"),
         ("run.also_couple=['normal', 'normal']", "twice"),
         ("model.C=[]", "at least one value"),
-        ("model.C=inf", "model.C must be a finite number, 'scale' or a list, got inf."),
-        ("model.C=[1.0, -2.0]", "model.C.1 must be greater than 0 or 'scale', got -2.0."),
+        ("model.C=inf", "model.C must be a finite number, 'auto' or 'scale' or a list, got inf."),
+        ("model.C=[1.0, -2.0]", "model.C.1 must be greater than 0 or 'auto' or 'scale', got -2.0."),
         ("graph.family=grown", "graph.edges must be set: the family 'grown' needs it."),
         ("model.whiten=2.0", "model.whiten must be between 0 and 1, 'auto' or 'none', got 2.0."),
         ("run.name='a/b'", "run.name must be a name of letters, digits"),
@@ -124,7 +124,7 @@ def test_where_a_run_is_computed_is_not_part_of_its_result():
     assert here.result_settings() == there.result_settings()
     assert differing_keys(
         here.result_settings(), load_config("digits", ["model.folds=5"]).result_settings()
-    ) == ["model.folds: was 4, is 5"]
+    ) == ["model.folds: was 'auto', is 5"]
 
 
 def test_a_configuration_survives_json():

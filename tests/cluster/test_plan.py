@@ -36,13 +36,13 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     planned(digits).write(tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 3
+    assert content["format"] == 4
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[:-2], lambda b: b.replace(b'"folds": 4', b'"folds": 5'), lambda b: b""]
+    "damage", [lambda b: b[:-2], lambda b: b.replace(b'"folds": "auto"', b'"folds": "otto"'), lambda b: b""]
 )
 def test_a_damaged_plan_is_not_believed(damage, digits, tmp_path):
     planned(digits).write(tmp_path)
@@ -62,7 +62,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 3, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 4, got 2: the run was made by another version"):
         Plan.read(tmp_path)
 
 
@@ -71,7 +71,10 @@ def test_another_format_is_refused(digits, tmp_path):
     [
         ("run.also_couple=['normal']", {"calibration", "model", "probabilities", "report"}),
         ("model.coupling=normal", {"candidates", *TRAINED}),
-        ("model.coupled_calibration=none", {"calibration", "model", "probabilities", "report"}),
+        # Without a coupled calibration nothing is drawn, and distances are no candidates.
+        ("model.coupled_calibration=none", TRAINED | {"draws", "candidates"}),
+        ("model.shortlist=5", {"candidates", *TRAINED}),
+        ("model.calibration=platt", {"candidates", *TRAINED}),
         ("model.priors=[1, 1, 1, 1, 1, 1, 1, 1, 1, 2]", {"model", "probabilities", "report"}),
         ("model.class_weight=balanced", {"candidates", *TRAINED}),
         ("graph.family=path", {"candidates", *TRAINED}),
@@ -94,8 +97,8 @@ def test_other_test_samples_keep_the_machines(digits):
     assert changed == {"samples", "logits", "probabilities", "report"}
 
 
-def test_too_many_folds_are_refused_with_the_class(digits):
-    with pytest.raises(ValueError, match=r"folds must be .* \(class '8' has \d+ samples\), got 200"):
+def test_more_folds_than_any_class_has_samples_are_refused(digits):
+    with pytest.raises(ValueError, match=r"folds must be .* the size of the largest class, 137, got 200"):
         planned(digits, "model.folds=200")
 
 

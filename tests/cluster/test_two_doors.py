@@ -89,6 +89,11 @@ def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_f
         ("whiten", '"none"'),
         ("whiten", '"auto"'),
         ("C", '[0.001, "scale", 1.0]'),
+        ("C", '"auto"'),
+        ("calibration", '"distance"'),
+        ("calibration", '"auto"'),
+        ("shortlist", "3"),
+        ("folds", '"auto"'),
         ("thresholds", "true"),
         ("folds", "3"),
         ("tol", "0.01"),
@@ -109,7 +114,7 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
     model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
     for ours, theirs in zip(model.machines_, read.machines_, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    for name in ("C_", "whiten_"):
+    for name in ("C_", "whiten_", "calibration_"):
         assert getattr(model, name) == getattr(read, name)
     assert [row["log_loss"] for row in read.candidates_] == pytest.approx(
         [row["log_loss"] for row in model.candidates_], rel=1e-5

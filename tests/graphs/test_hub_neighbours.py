@@ -70,7 +70,7 @@ def test_a_number_of_hubs_takes_the_most_central_classes():
 
 
 def test_defaults_fit_any_number_of_classes():
-    for n, hubs, neighbours in [(1, 1, 0), (2, 2, 1), (5, 3, 4), (40, 3, 10)]:
+    for n, hubs, neighbours in [(1, 1, 0), (2, 2, 1), (5, 3, 4), (40, 3, 20)]:
         label = graphs.hub_neighbours(on_a_line(range(n))).graph
         assert (len(label["hubs"]), label["neighbours"]) == (hubs, neighbours)
 

@@ -27,12 +27,11 @@ def test_one_class_is_too_few(data):
         PairwiseSVC().fit(data.X, ["gar"] * 80)
 
 
-def test_a_class_with_fewer_samples_than_folds_is_named(data):
-    y = np.where(np.arange(80) < 3, "gar", np.array(list("abcde"))[data.y])
-    message = r"folds must be at least 2 and at most .* smallest class \(class 'gar' has 3 samples\), got 4"
-    with pytest.raises(ValueError, match=message):
-        PairwiseSVC().fit(data.X, y)
-    assert PairwiseSVC(folds=3).fit(data.X, y).classes_[-1] == "gar"
+def test_one_sample_of_each_class_is_too_few(data):
+    with pytest.raises(
+        ValueError, match="PairwiseSVC: a class must have at least 2 samples, to hold one out"
+    ):
+        PairwiseSVC().fit(data.X[:5], list("abcde"))
 
 
 def test_weights_that_cannot_be_used_are_refused(data):
@@ -50,17 +49,22 @@ def test_weights_that_cannot_be_used_are_refused(data):
 @pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, "auto"])
 def test_a_constant_column_changes_nothing(data, whiten):
     X, X_new = (np.column_stack([Z, np.full(len(Z), 7.0)]) for Z in (data.X, data.X_new))
-    model = PairwiseSVC(whiten=whiten, random_state=0).fit(X, data.y)
-    expected = fitted(data, whiten=whiten).predict_proba(data.X_new)
+    parameters = {"whiten": whiten, "C": "scale", "calibration": "platt", "random_state": 0}
+    model = PairwiseSVC(**parameters).fit(X, data.y)
+    expected = fitted(data, **parameters).predict_proba(data.X_new)
     # A shrunk covariance depends a little on the number of columns.
     np.testing.assert_allclose(model.predict_proba(X_new), expected, atol=2e-3)
 
 
 @pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, "auto"])
 def test_constant_features_predict_the_shares_of_the_classes(whiten):
-    y = np.repeat(np.arange(5), [30, 20, 14, 10, 6])
-    p = PairwiseSVC(whiten=whiten, random_state=0).fit(np.ones((80, 3)), y).predict_proba(np.ones((1, 3)))
-    np.testing.assert_allclose(p[0], np.bincount(y) / 80, atol=0.015)
+    """By Platt's sigmoids, which know the shares: of distances there is nothing but zero."""
+    y, X = np.repeat(np.arange(5), [120, 80, 56, 40, 24]), np.ones((320, 3))
+    parameters = {"whiten": whiten, "random_state": 0}
+    p = PairwiseSVC(calibration="platt", **parameters).fit(X, y).predict_proba(X[:1])
+    np.testing.assert_allclose(p[0], np.bincount(y) / 320, atol=0.005)
+    p = PairwiseSVC(calibration="distance", **parameters).fit(X, y).predict_proba(X[:1])
+    np.testing.assert_allclose(p[0], 0.2, rtol=1e-6)
 
 
 def test_the_same_rows_under_both_labels_leave_the_model_unsure(data):
@@ -104,7 +108,7 @@ def test_a_model_that_was_not_fitted_does_not_predict(data):
         ({"fit_on": "folds"}, "PairwiseSVC: fit_on must be one of 'rest', 'fold', 'all', got 'folds'."),
         (
             {"calibration": "mean"},
-            "PairwiseSVC: calibration must be one of 'platt', got 'mean'",
+            "PairwiseSVC: calibration must be one of 'auto', 'platt', 'distance', got 'mean'",
         ),
         (
             {"coupled_calibration": "edge"},
@@ -115,7 +119,7 @@ def test_a_model_that_was_not_fitted_does_not_predict(data):
             {"coupled_calibration": "edges", "coupling": "vote"},
             "coupled_calibration='edges' needs a coupling with a gradient",
         ),
-        ({"C": 0}, "C must be positive, 'scale', or a list of these, got 0"),
+        ({"C": 0}, "C must be positive, 'scale', 'auto', or a list of these, got 0"),
         ({"C": -1.0}, "C must be positive.*got -1.0"),
         ({"C": np.nan}, "C must be positive.*got nan"),
         ({"C": np.inf}, "C must be positive.*got inf"),
@@ -125,8 +129,8 @@ def test_a_model_that_was_not_fitted_does_not_predict(data):
         ({"whiten": 1.5}, "whiten must be 'auto', 'none' or from 0 to 1, got 1.5"),
         ({"whiten": "yes"}, "whiten must be 'auto', 'none' or from 0 to 1, got 'yes'"),
         ({"whiten": [0.5]}, r"whiten must be 'auto', 'none' or from 0 to 1, got \[0.5\]"),
-        ({"folds": 1}, "folds must be an integer of at least 2, got 1"),
-        ({"folds": 2.5}, "folds must be an integer of at least 2, got 2.5"),
+        ({"folds": 1}, "folds must be an integer of at least 2, or 'auto', got 1"),
+        ({"folds": 2.5}, "folds must be an integer of at least 2, or 'auto', got 2.5"),
         ({"whiten": None}, "whiten must be 'auto', 'none' or from 0 to 1, got None"),
         ({"tol": 0}, "tol must be positive, got 0"),
         ({"calibration_samples": 0}, "calibration_samples must be an integer of at least 1, got 0"),

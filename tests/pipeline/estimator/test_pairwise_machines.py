@@ -17,20 +17,46 @@ from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.svm import fit_linear_svm
 
 
-def test_of_a_list_of_costs_the_one_with_the_least_log_loss_is_kept(data):
-    model = fitted(data, C=[1e-7, "scale", 1.0], whiten="none")
-    table = model.candidates_
-    assert [row["C"] for row in table][::2] == [1e-7, 1.0]
-    best = min(table, key=lambda row: row["log_loss"])
-    assert best["C"] == model.C_
-    assert len({row["log_loss"] for row in table}) == 3
-    assert fitted(data, C=1.0, whiten="none").candidates_ == []
-    assert fitted(data, C=2.5, whiten="none").C_ == 2.5
+def test_of_a_list_of_costs_one_with_nearly_the_least_log_loss_is_kept(digits):
+    """The middle one is tried first. Which of those that cannot be told apart is kept, `best_candidate` says."""
+    pinned = {"whiten": "none", "calibration": "platt"}
+    model = fitted(digits, C=[1e-7, "scale", 1.0], **pinned)
+    losses = {row["C"]: row["log_loss"] for row in model.candidates_}
+    assert list(losses) == pytest.approx([10 / digits.X.var(axis=0).sum(), 1e-7, 1.0])
+    assert len(set(losses.values())) == 3
+    assert losses[model.C_] < min(losses.values()) + 0.01 < losses[1e-7]
+    assert fitted(digits, C=1.0, **pinned).candidates_ == []
+    assert fitted(digits, C=2.5, whiten="none").C_ == 2.5
 
 
 def test_the_cost_named_scale_is_ten_over_the_spread(data):
     spread = data.X.var(axis=0).sum()
-    assert pytest.approx(10 / spread) == fitted(data, whiten="none").C_
+    assert pytest.approx(10 / spread) == fitted(data, C="scale", whiten="none").C_
+
+
+def test_auto_chooses_among_costs_whitenings_and_calibrations(data):
+    """Both whitenings with the middle C, then the other values of C with the better whitening; all with both logits."""
+    model = fitted(data)
+    scale = 10 / data.X.var(axis=0).sum()
+    rows = [(row["C"], row["whiten"], row["calibration"]) for row in model.candidates_]
+    assert len(set(rows)) == len(rows) == (2 + 2) * 2
+    assert [C for C, _, _ in rows] == pytest.approx(np.repeat([scale, scale, scale / 10, 10 * scale], 2))
+    assert [whiten for _, whiten, _ in rows[:4]] == ["none", "none", 0.8, 0.8]
+    assert len({whiten for _, whiten, _ in rows[4:]}) == 1
+    assert [calibration for *_, calibration in rows] == ["platt", "distance"] * 4
+    chosen = (model.C_, model.whiten_, model.calibration_)
+    assert chosen in rows
+    pinned = fitted(data, **dict(zip(("C", "whiten", "calibration"), chosen, strict=True)))
+    assert pinned.candidates_ == []
+    for ours, theirs in zip(model.machines_, pinned.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("parameters", [{"coupled_calibration": "none"}, {"kernel": "sigmoid"}], ids=str)
+def test_where_there_is_no_choice_of_a_calibration_it_is_platts(data, parameters):
+    model = fitted(data, C=1.0, whiten="none", **parameters)
+    assert model.calibration_ == "platt"
+    assert model.candidates_ == []
 
 
 @pytest.mark.parametrize("whiten", [0.0, 0.8])
@@ -152,4 +178,6 @@ def test_any_two_class_learner(data, estimator):
     assert model.score(X_new, y_new) > 0.7
     assert (model.predict(X_new) == model.predict_proba(X_new).argmax(axis=1)).all()
     assert not hasattr(estimator, "classes_")
-    assert model.candidates_ == []  # C is a parameter of the estimator itself
+    # C is a parameter of the estimator itself, and only what is known to be linear has a choice of calibrations.
+    compared = [row["calibration"] for row in model.candidates_]
+    assert compared == (["platt", "distance"] if isinstance(estimator, LogisticRegression) else [])

@@ -37,6 +37,7 @@ def test_a_mask_is_the_estimator_over_that_graph(digits_features, digits, family
         coupling=coupling,
         fit_on="fold",
         coupled_calibration="none",
+        C="scale",
         whiten="none",
         random_state=0,
     )

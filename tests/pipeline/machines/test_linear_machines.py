@@ -1,11 +1,12 @@
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.pipeline.machines.folds import class_folds
+from pairloom.pipeline.machines.folds import PARTS, class_folds, class_parts
 from pairloom.pipeline.machines.linear_machines import train_edges
 from pairloom.pipeline.machines.linear_model import TILE, train_linear_model
 from pairloom.pipeline.machines.pair_kernels import dprime, fewest_errors
@@ -71,6 +72,145 @@ def test_machines_against_fits_by_hand(rows, settings):
         assert machines.dprime[e] == pytest.approx(expected, rel=0.02)
     assert (machines.gap <= 1e-5).all()  # float32 rows do not allow 1e-7 for every machine
     assert (machines.threshold == 0).all()
+
+
+SCHEMES = {
+    "rest": MachineSettings(C=0.3),
+    "fold": MachineSettings(C=0.3, folds=3, fit_on="fold", seed=4),
+    "all": MachineSettings(C=0.3, folds=5, fit_on="all"),
+}
+
+
+def dealt(deal, sizes, classes, settings):
+    """The folds or the parts of the samples of two classes."""
+    return np.concatenate(
+        [deal(n, settings.folds, settings.seed, c) for n, c in zip(sizes, classes, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("settings", SCHEMES.values(), ids=SCHEMES)
+def test_parameters_of_a_part_are_found_without_its_samples(rows, settings):
+    machines, scheme = train_edges(rows, EDGES, settings), settings.scheme
+    assert machines.crossfit.shape == (len(EDGES), scheme.n_machines, PARTS, 2)
+    for e, (i, j) in enumerate(EDGES.tolist()):
+        X, y = np.concatenate([rows[i], rows[j]]), np.r_[np.ones(len(rows[i])), -np.ones(len(rows[j]))]
+        sizes = len(rows[i]), len(rows[j])
+        folds, parts = (dealt(deal, sizes, (i, j), settings) for deal in (class_folds, class_parts))
+        f = machines.coef[e].astype(np.float64) @ X.T.astype(np.float64) + machines.intercept[e][:, None]
+        for m in range(scheme.n_machines):
+            values, chosen = f[m], scheme.calibrated_on[m][folds]
+            if scheme.pooled:
+                values, chosen = f[folds, np.arange(len(y))], np.ones(len(y), bool)
+            for part in range(PARTS):
+                others = chosen & (parts != part)
+                expected = fit_platt(values[others], y[others])[:2] if len(set(y[others])) == 2 else (0, 0)
+                np.testing.assert_allclose(machines.crossfit[e, m, part], expected, rtol=2e-3, atol=2e-3)
+
+
+def test_a_part_without_which_only_one_class_is_left_says_nothing():
+    """Four samples of four folds are one of each, all of the first part; five and more have a second one."""
+    rng = np.random.default_rng(0)
+    few = {c: rng.standard_normal((n, 3)).astype(np.float32) + c for c, n in enumerate((4, 12))}
+    machines = train_edges(few, [(0, 1)], MachineSettings(C=0.3))
+    assert (machines.crossfit[:, :, 0] == 0).all()
+    assert (machines.platt[..., 0] != 0).all()
+    assert (machines.crossfit[:, :, 1:, 0] != 0).all()
+    # No sample has a part beyond the third.
+    expected = np.repeat(machines.platt[:, :, None], PARTS - 3, axis=2)
+    np.testing.assert_array_equal(machines.crossfit[:, :, 3:], expected)
+
+
+@pytest.mark.parametrize("settings", SCHEMES.values(), ids=SCHEMES)
+def test_thresholds_are_in_the_parameters_of_the_parts(rows, settings):
+    """Each part gets the threshold of fewest errors on the held-out logits of all other parts."""
+    shifted, plain = (train_edges(rows, EDGES, replace(settings, thresholds=on)) for on in (True, False))
+    assert (plain.threshold == 0).all()
+    np.testing.assert_array_equal(shifted.platt, plain.platt)
+    np.testing.assert_array_equal(shifted.crossfit[..., 0], plain.crossfit[..., 0])
+    of_parts = []
+    for e, (i, j) in enumerate(EDGES.tolist()):
+        X, y = np.concatenate([rows[i], rows[j]]), np.r_[np.ones(len(rows[i])), -np.ones(len(rows[j]))]
+        sizes = len(rows[i]), len(rows[j])
+        folds, parts = (dealt(deal, sizes, (i, j), settings) for deal in (class_folds, class_parts))
+        f = plain.coef[e].astype(np.float64) @ X.T.astype(np.float64) + plain.intercept[e][:, None]
+        logits = -(plain.platt[e, :, :1] * f + plain.platt[e, :, 1:])
+        unseen = np.einsum("km,mn->kn", settings.scheme.out_of_fold, logits)[folds, np.arange(len(y))]
+        for part in range(PARTS):
+            others = parts != part
+            threshold = fewest_errors(unseen[others], y[others], np.ones(others.sum()))
+            moved = shifted.crossfit[e, :, part, 1] - plain.crossfit[e, :, part, 1]
+            np.testing.assert_allclose(moved, threshold, atol=1e-4)
+            of_parts.append(threshold != shifted.threshold[e])
+    assert any(of_parts)
+
+
+@pytest.mark.parametrize("settings", SCHEMES.values(), ids=SCHEMES)
+def test_distances_are_decision_values_over_the_norm(rows, settings):
+    platt = train_edges(rows, EDGES, settings)
+    distances = train_edges(rows, EDGES, replace(settings, calibration="distance"))
+    np.testing.assert_array_equal(distances.coef, platt.coef)
+    np.testing.assert_array_equal(distances.intercept, platt.intercept)
+    norms = np.sqrt((distances.coef.astype(np.float64) ** 2).sum(axis=2))
+    np.testing.assert_allclose(distances.platt[..., 0], -1 / norms, rtol=1e-6)
+    assert (distances.platt[..., 1] == 0).all()
+    expected = np.repeat(distances.platt[:, :, None], PARTS, axis=2)
+    np.testing.assert_array_equal(distances.crossfit, expected)
+    # The held-out logits, and so d', are means of distances.
+    assert (distances.dprime != platt.dprime).all()
+
+
+@pytest.mark.parametrize("settings", SCHEMES.values(), ids=SCHEMES)
+def test_machines_by_distance_are_those_that_were_trained_so(rows, settings):
+    derived = train_edges(rows, EDGES, settings).by_distance()
+    trained = train_edges(rows, EDGES, replace(settings, calibration="distance"))
+    for name in ("coef", "intercept", "threshold", "gap", "iterations"):
+        np.testing.assert_array_equal(getattr(derived, name), getattr(trained, name))
+    for name in ("platt", "crossfit"):
+        np.testing.assert_allclose(getattr(derived, name), getattr(trained, name), rtol=1e-6)
+
+
+@pytest.mark.parametrize("calibration", ["platt", "distance"])
+def test_a_machine_without_weights_has_no_distance(calibration):
+    """Two classes of the same rows: w = 0, and the distance to no hyperplane is zero, not infinite."""
+    same = {c: np.ones((8, 2), np.float32) for c in range(2)}
+    machines = train_edges(same, [(0, 1)], MachineSettings(C=0.3, calibration=calibration)).by_distance()
+    assert (machines.coef == 0).all()
+    assert (machines.platt == 0).all()
+    assert (machines.crossfit == 0).all()
+
+
+@pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
+@pytest.mark.parametrize("rare", [1, 2, 3])
+def test_the_samples_of_a_rare_class_are_in_every_machine(rows, fit_on, rare):
+    settings = MachineSettings(C=0.3, fit_on=fit_on, tol=1e-6)
+    a, b = rows[3], rows[1][:rare]
+    machines = train_edges({0: a, 1: b}, [(0, 1)], settings)
+    folds = class_folds(len(a), 4, 0, 0)
+    for m, seen in enumerate(settings.scheme.fitted_on):
+        X = np.concatenate([a[seen[folds]], b])
+        alone = fit_linear_svm(X, np.r_[np.ones(seen[folds].sum()), -np.ones(rare)], 0.3, tol=1e-6)
+        np.testing.assert_allclose(machines.coef[0, m], alone.coef, rtol=1e-3, atol=1e-4)
+        assert machines.intercept[0, m] == pytest.approx(alone.intercept, rel=1e-3, abs=1e-3)
+    assert np.isfinite(machines.dprime).all()
+
+
+@pytest.mark.parametrize("fit_on", ["rest", "fold"])
+def test_a_rare_class_calibrates_with_the_values_that_it_was_fitted_to(rows, fit_on):
+    settings = MachineSettings(C=0.3, fit_on=fit_on)
+    a, b = rows[3], rows[1][:2]
+    machines = train_edges({0: a, 1: b}, [(0, 1)], settings)
+    dealt_a = (len(a), 4, 0, 0)
+    folds, parts = class_folds(*dealt_a), class_parts(*dealt_a)
+    for m, on in enumerate(settings.scheme.calibrated_on):
+        w, intercept = machines.coef[0, m].astype(np.float64), machines.intercept[0, m]
+        for part in (None, *range(PARTS)):
+            kept = on[folds] if part is None else on[folds] & (parts != part)
+            values = np.concatenate([a[kept], b]) @ w + intercept
+            expected = (
+                fit_platt(values, np.r_[np.ones(kept.sum()), -np.ones(2)])[:2] if kept.any() else (0, 0)
+            )
+            found = machines.platt[0, m] if part is None else machines.crossfit[0, m, part]
+            np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
 
 
 def test_an_edge_does_not_depend_on_its_company(rows):
@@ -173,7 +313,10 @@ def test_an_early_stop_is_a_warning():
             {"fit_on": "rests"},
             "MachineSettings: fit_on must be one of rest, fold, all, got 'rests'. Did you mean 'rest'?",
         ),
-        ({"calibration": "plat"}, "calibration must be one of platt, got 'plat'. Did you mean 'platt'?"),
+        (
+            {"calibration": "plat"},
+            "calibration must be one of platt, distance, got 'plat'. Did you mean 'platt'?",
+        ),
         ({"C": 0.0}, "C must be positive, got 0.0"),
         ({"C": float("nan")}, "C must be positive, got nan"),
         ({"folds": 1}, "folds must be at least 2, got 1"),

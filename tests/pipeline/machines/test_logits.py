@@ -1,15 +1,10 @@
 import numpy as np
 import pytest
 
-from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
-from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.linear_machines import train_edges
-from pairloom.pipeline.machines.linear_model import train_linear_model
 from pairloom.pipeline.machines.logits import collapse
-from pairloom.pipeline.machines.platt import fit_platt
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.svm import fit_linear_svm
-from pairloom.pipeline.machines.whitening import centring, fit_whitening
+from pairloom.pipeline.machines.whitening import fit_whitening
 
 EDGES = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
 
@@ -45,48 +40,3 @@ def test_raw_samples_are_enough(samples, shrinkage):
     shares = MachineSettings().scheme.shares
     on_raw = collapse(machines, shares, whitening)(X)
     np.testing.assert_allclose(on_raw, collapse(machines, shares)(whitening(X)), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
-def test_out_of_fold_against_refits_by_hand(samples, fit_on):
-    """For every sample and edge, refit the machines that did not see the sample, and compare."""
-    X, y = samples
-    settings = MachineSettings(C=0.2, folds=3, fit_on=fit_on, tol=1e-7, seed=2)
-    scheme, whitening = settings.scheme, centring(X)
-    model = train_linear_model(rows_of(X, y), EDGES, settings, whitening)
-    folds = np.empty(len(y), int)
-    for c in range(4):
-        folds[y == c] = class_folds((y == c).sum(), 3, 2, c)
-    found = out_of_fold_edge_logits(model.logits, EDGES, scheme, X, y, folds)
-    centred = whitening(X)
-    for e, (i, j) in enumerate(EDGES):
-        pair = (y == i) | (y == j)
-        rows, signs, of = centred[pair], np.where(y[pair] == i, 1.0, -1.0), folds[pair]
-        fits = [fit_linear_svm(rows[on[of]], signs[on[of]], 0.2, tol=1e-7) for on in scheme.fitted_on]
-        f = [rows @ fit.coef + fit.intercept for fit in fits]
-        if scheme.pooled:
-            union = np.array([f[k][r] for r, k in enumerate(of)])
-            platt = [fit_platt(union, signs)[:2]] * len(fits)
-        else:
-            platt = [fit_platt(f[m][on[of]], signs[on[of]])[:2] for m, on in enumerate(scheme.calibrated_on)]
-        logits = np.array(
-            [-(A * (centred @ fit.coef + fit.intercept) + B) for fit, (A, B) in zip(fits, platt, strict=True)]
-        )
-        for r in range(len(y)):
-            if y[r] in (i, j):
-                allowed = [m for m in range(len(fits)) if not scheme.fitted_on[m, folds[r]]]
-                expected = logits[allowed, r].mean()
-            else:
-                expected = scheme.shares @ logits[:, r]
-            assert found[e, r] == pytest.approx(expected, rel=0.02, abs=0.02)
-
-
-def test_samples_in_any_order_and_absent_folds(samples):
-    X, y = samples
-    settings = MachineSettings(folds=3)
-    model = train_linear_model(rows_of(X, y), EDGES, settings, centring(X))
-    folds = np.concatenate([class_folds((y == c).sum(), 3, 0, c) for c in range(4)])
-    everything = out_of_fold_edge_logits(model.logits, EDGES, settings.scheme, X, y, folds)
-    some = np.flatnonzero(folds != 1)[::-1]
-    part = out_of_fold_edge_logits(model.logits, EDGES, settings.scheme, X[some], y[some], folds[some])
-    np.testing.assert_allclose(part, everything[:, some], rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The choice among candidates of C and whitening."""
+"""The choice among candidates of C, whitening and calibration."""
 
 import networkx as nx
 import numpy as np
@@ -7,15 +7,20 @@ import pytest
 from pairloom import graphs
 from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
 from pairloom.pipeline.model.choice import (
+    PROBE_CLASSES,
     Candidate,
     JudgedCandidate,
     best_candidate,
+    calibrations_of,
     candidate_Cs,
     linear_candidates,
-    probe_graph,
+    n_trials,
+    part_of_class,
+    plan_probe,
+    trial,
 )
 
-PLAIN, WHITENED = Candidate(1.0, "none"), Candidate(1.0, 0.8)
+PLAIN, WHITENED = Candidate(1.0, "none", "distance"), Candidate(1.0, 0.8, "distance")
 N_SAMPLES = 100
 #: Standard error of the mean of N_SAMPLES differences whose standard deviation is 1.
 STANDARD_ERROR = 0.1
@@ -33,16 +38,11 @@ def less_by(standard_errors):
 
 
 @pytest.mark.parametrize(
-    ("standard_errors", "chosen"),
-    [(-1.0, PLAIN), (0.1, PLAIN), (1.9, PLAIN), (2.1, WHITENED), (9.0, WHITENED)],
+    ("standard_errors", "chosen"), [(-1.0, PLAIN), (0.1, PLAIN), (0.9, PLAIN), (1.1, WHITENED)]
 )
 def test_a_plain_candidate_is_kept_unless_its_whitened_twin_is_clearly_better(standard_errors, chosen):
     pair = [judged(PLAIN, LOSSES), judged(WHITENED, less_by(standard_errors))]
     assert best_candidate(pair) == best_candidate(pair[::-1]) == chosen
-
-
-def test_equal_losses_keep_the_plain_candidate():
-    assert best_candidate([judged(WHITENED, LOSSES), judged(PLAIN, LOSSES)]) == PLAIN
 
 
 def test_a_small_gain_of_every_sample_is_a_clear_one():
@@ -50,30 +50,71 @@ def test_a_small_gain_of_every_sample_is_a_clear_one():
     assert best_candidate([judged(PLAIN, LOSSES), judged(WHITENED, LOSSES - 0.001)]) == WHITENED
 
 
-def test_without_a_plain_twin_the_least_loss_wins():
-    other_C = Candidate(3.0, "none")
-    assert best_candidate([judged(WHITENED, less_by(0.1)), judged(other_C, LOSSES)]) == WHITENED
-
-
-def test_a_twin_has_the_same_C():
-    """The twin replaces its whitened candidate even if another plain candidate has a lower loss."""
-    other_C = Candidate(3.0, "none")
-    found = [judged(WHITENED, less_by(1.0)), judged(PLAIN, LOSSES), judged(other_C, LOSSES - 0.01)]
-    assert best_candidate(found) == PLAIN
-
-
 @pytest.mark.parametrize("best", range(3))
-def test_among_plain_candidates_the_least_loss_wins(best):
+def test_among_plain_candidates_a_clearly_smaller_loss_wins(best):
     found = [
-        judged(Candidate(C, "none"), LOSSES - (k == best) * 1e-6) for k, C in enumerate((0.1, 1.0, 10.0))
+        judged(Candidate(C, "none", "platt"), LOSSES - (k == best) * 1e-6)
+        for k, C in enumerate((0.1, 1.0, 10.0))
     ]
     assert best_candidate(found) == found[best].candidate
 
 
+def test_of_equal_losses_the_middle_C_and_distances_are_preferred():
+    found = [
+        judged(Candidate(C, "none", how), LOSSES) for C in (0.1, 1.0, 10.0) for how in ("platt", "distance")
+    ]
+    assert best_candidate(found) == best_candidate(found[::-1]) == Candidate(1.0, "none", "distance")
+
+
+def test_few_samples_choose_nothing():
+    """Of 99 samples the least loss is a matter of luck: the simplest candidate is taken, however bad it looks."""
+    found = [
+        judged(Candidate(C, whiten, "distance"), (LOSSES - 0.5 * C)[:99])
+        for C in (0.1, 1.0, 10.0)
+        for whiten in ("none", 0.8)
+    ]
+    assert best_candidate(found) == Candidate(0.1, "none", "distance")
+
+
 def test_a_row_of_the_table_has_the_C_of_features_as_they_came_and_the_loss():
     divided_by_8 = Normalisation(np.zeros(2), 3)
-    row = JudgedCandidate(Candidate(64.0, 0.8), 0.25, LOSSES).row(divided_by_8)
-    assert row == {"C": 1.0, "whiten": 0.8, "log_loss": 0.25}
+    row = JudgedCandidate(Candidate(64.0, 0.8, "platt"), 0.25, LOSSES).row(divided_by_8)
+    assert row == {"C": 1.0, "whiten": 0.8, "calibration": "platt", "log_loss": 0.25}
+
+
+# Trials.
+
+
+def all_candidates(Cs=(0.1, 1.0, 10.0), whitenings=("none", 0.8), calibrations=("distance", "platt")):
+    return [Candidate(C, t, how) for C in Cs for t in whitenings for how in calibrations]
+
+
+def test_every_whitening_is_tried_with_the_middle_C_and_every_other_C_with_the_best_of_them():
+    candidates, tried = all_candidates(), []
+    assert n_trials(candidates) == 4
+    found = []
+    for number in range(4):
+        C, whiten, calibrations = trial(candidates, number, found)
+        assert calibrations == ("distance", "platt")
+        tried.append((C, whiten))
+        found += [judged(Candidate(C, whiten, how), LOSSES - (whiten == 0.8)) for how in calibrations]
+    assert tried == [(1.0, "none"), (1.0, 0.8), (0.1, 0.8), (10.0, 0.8)]
+
+
+def test_a_trial_depends_on_the_first_ones_only():
+    """So a run may repeat any of them: it reads the same files, whatever came after."""
+    candidates = all_candidates()
+    first = [judged(Candidate(1.0, t, "platt"), LOSSES + (t == 0.8)) for t in ("none", 0.8)]
+    later = [judged(Candidate(0.1, 0.8, "platt"), LOSSES - 2)]
+    assert trial(candidates, 3, first) == trial(candidates, 3, first + later)
+
+
+def test_a_single_candidate_takes_no_trial():
+    assert n_trials(all_candidates((1.0,), ("none",), ("platt",))) == 0
+    assert n_trials(all_candidates((1.0,), ("none",))) == 1
+
+
+# The probe.
 
 
 def distances(n):
@@ -81,57 +122,80 @@ def distances(n):
     return np.linalg.norm(means[:, None] - means, axis=2)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 12, 30, 60])
-@pytest.mark.parametrize("family", ["complete", "star", "hub_neighbours"])
-def test_candidates_are_compared_on_the_own_graph_or_on_a_far_sparser_one(n, family):
-    graph = {
-        "complete": lambda: graphs.complete(n),
-        "star": lambda: graphs.star(n),
-        "hub_neighbours": lambda: graphs.hub_neighbours(
-            distances(n), hubs=min(3, n - 1), neighbours=min(9, n - 1)
-        ),
-    }[family]()
-    probe = probe_graph(graph, lambda: distances(n))
-    if probe is not graph:
-        assert 3 * probe.number_of_edges() < graph.number_of_edges()
-        assert sorted(probe) == list(range(n))
-        assert nx.is_connected(probe)
+@pytest.mark.parametrize("n", [2, 5, 30, PROBE_CLASSES])
+@pytest.mark.parametrize("family", ["complete", "path", "hub_neighbours"])
+def test_few_classes_are_compared_on_all_of_them_and_their_own_graph(n, family):
+    graph = graphs.requested_graph(family, list(range(n)), lambda: distances(n), "test")
+    probe = plan_probe(graph, lambda c: distances(n)[c], 0)
+    assert probe.graph is graph
+    assert probe.classes.tolist() == list(range(n))
 
 
-def test_all_pairs_of_many_classes_are_too_many_to_compare_candidates_on():
-    many, few = graphs.complete(60), graphs.complete(12)
-    assert probe_graph(few, lambda: distances(12)) is few
-    probe = probe_graph(many, lambda: distances(60))
-    hub = max(probe.degree, key=lambda node: node[1])[0]
-    assert probe.degree[hub] == 59
-    for c in set(probe) - {hub}:
-        nearest = np.argsort(distances(60)[c])[1:5].tolist()
-        assert set(nearest) <= set(probe[c])
+@pytest.mark.parametrize("family", ["complete", "hub_neighbours", "star"])
+def test_many_classes_are_compared_on_neighbourhoods_joined_as_they_are_in_the_model(family):
+    n = 300
+    graph = graphs.requested_graph(family, list(range(n)), lambda: distances(n), "test")
+    classes, part = plan_probe(graph, lambda c: distances(n)[c], 0)
+    assert PROBE_CLASSES <= len(classes) < PROBE_CLASSES + 25
+    assert nx.is_connected(part)
+    if family != "star":  # whose centre is in no neighbourhood
+        kept = nx.relabel_nodes(graph.subgraph(classes.tolist()), {c: k for k, c in enumerate(classes)})
+        assert {frozenset(e) for e in part.edges} == {frozenset(e) for e in kept.edges}
+    if family == "hub_neighbours":
+        assert set(graph.graph["hubs"]) <= set(classes.tolist())
+    nearest = np.argsort(distances(n), axis=1)[:, 1]
+    together = np.isin(nearest[classes], classes).mean()
+    assert together > 0.6, "most classes come with their nearest one; by chance a fifth would"
+    assert np.array_equal(classes, plan_probe(graph, lambda c: distances(n)[c], 0).classes)
+    assert not np.array_equal(classes, plan_probe(graph, lambda c: distances(n)[c], 1).classes)
 
 
-def candidates(C, whiten, X):
+def test_a_part_of_a_class_is_half_of_it_within_bounds():
+    sizes = [1, 20, 32, 50, 100, 256, 5000]
+    parts = [part_of_class(n, 3, 0) for n in sizes]
+    assert [len(part) for part in parts] == [1, 20, 32, 32, 50, 128, 128]
+    for n, part in zip(sizes, parts, strict=True):
+        assert (np.diff(part) > 0).all()
+        assert 0 <= part.min() <= part.max() < n
+    assert not np.array_equal(part_of_class(100, 3, 0), part_of_class(100, 4, 0))
+
+
+# What parameters stand for.
+
+
+def candidates(C, whiten, X, calibration="platt"):
     """The candidates for rows X, with C on features as they came."""
     normalisation = fit_normalisation(X, "X")
-    found = linear_candidates(C, whiten, normalisation(X), normalisation)
-    return [(normalisation.outer_C(candidate.C), candidate.whiten) for candidate in found]
+    found = linear_candidates(C, whiten, calibration, normalisation(X), normalisation)
+    return [(normalisation.outer_C(C), whiten, how) for C, whiten, how in found]
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 def test_candidates_are_every_C_with_every_whitening_in_any_unit(unit):
     X = unit * np.random.default_rng(0).standard_normal((9, 3))
-    assert candidates([0.5, 2], "auto", X) == [(0.5, "none"), (0.5, 0.8), (2.0, "none"), (2.0, 0.8)]
-    assert candidates(0.5, "none", X) == [(0.5, "none")]
-    assert candidates(0.5, 0, X) == [(0.5, 0.0)]
+    found = [(C, whiten) for C, whiten, _ in candidates([0.5, 2], "auto", X)]
+    assert found == [(0.5, "none"), (0.5, 0.8), (2.0, "none"), (2.0, 0.8)]
+    assert candidates(0.5, "none", X) == [(0.5, "none", "platt")]
+    assert candidates(0.5, 0, X) == [(0.5, 0.0, "platt")]
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 def test_the_C_named_scale_is_ten_over_the_spread_of_the_features(unit):
     X = unit * np.random.default_rng(0).standard_normal((9, 3))
-    assert candidates("scale", "none", X) == [(pytest.approx(10 / X.var(axis=0).sum()), "none")]
+    scale = 10 / X.var(axis=0).sum()
+    assert candidates("scale", "none", X) == [(pytest.approx(scale), "none", "platt")]
+    assert [C for C, *_ in candidates("auto", "none", X)] == pytest.approx([scale / 10, scale, 10 * scale])
 
 
 def test_the_C_named_scale_is_one_for_constant_features():
-    assert candidates("scale", "none", np.full((9, 3), 7.0)) == [(1.0, "none")]
+    assert candidates("scale", "none", np.full((9, 3), 7.0)) == [(1.0, "none", "platt")]
+
+
+def test_auto_is_both_calibrations_where_distances_are_known():
+    X = np.random.default_rng(0).standard_normal((9, 3))
+    assert [how for *_, how in candidates(1.0, "none", X, "auto")] == ["distance", "platt"]
+    assert calibrations_of("auto", measurable=False) == ("platt",)
+    assert calibrations_of("distance") == ("distance",)
 
 
 @pytest.mark.parametrize(

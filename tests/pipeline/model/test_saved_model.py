@@ -44,10 +44,12 @@ def saved(data, tmp_path_factory):
             "graph": {"family": "bipartite", "hubs": [0, 2]},
             "priors": np.arange(1, 5),
         },
+        {"calibration": "distance", "shortlist": 2, "thresholds": True, "C": "scale"},
+        {"shortlist": None, "calibration": "platt"},
         {"graph": nx.path_graph(4), "class_weight": {"ant": 3.0}, "fit_on": "fold"},
         {"graph": nx.Graph([("ant", "bee"), ("bee", "gar"), ("bee", "owl")])},
     ],
-    ids=["defaults", "edges", "all", "priors", "weights", "graph"],
+    ids=["defaults", "edges", "all", "priors", "distance", "platt", "weights", "graph"],
 )
 def test_a_loaded_model_is_the_saved_one_to_the_bit(data, tmp_path, parameters):
     model = fit(data, **parameters)
@@ -58,7 +60,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(data, tmp_path, parameters):
     for name in ("classes_", "edges_", "class_shares_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
         assert getattr(loaded, name).dtype == getattr(model, name).dtype
-    for name in ("C_", "whiten_", "scale_", "candidates_", "n_features_in_"):
+    for name in ("C_", "whiten_", "calibration_", "scale_", "candidates_", "n_features_in_"):
         assert getattr(loaded, name) == getattr(model, name)
     assert set(map(frozenset, loaded.graph_.edges)) == set(map(frozenset, model.graph_.edges))
     assert loaded.pairs_.keys() == model.pairs_.keys()
@@ -175,13 +177,13 @@ def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         PairwiseSVC.load(tmp_path / "file")
     for content, message in (
-        ("[1]", "must be a pairloom-model of version 3, got None of version None"),
-        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 3, got 'torch'"),
+        ("[1]", "must be a pairloom-model of version 4, got None of version None"),
+        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 4, got 'torch'"),
         (
             json.dumps({"format": "pairloom-model", "format_version": 99}),
-            "of version 3, got .* of version 99",
+            "of version 4, got .* of version 99",
         ),
-        (json.dumps({"format": "pairloom-model", "format_version": 3}), "is damaged"),
+        (json.dumps({"format": "pairloom-model", "format_version": 4}), "is damaged"),
         ("{", "cannot be read"),
     ):
         (tmp_path / "model.json").write_text(content)
