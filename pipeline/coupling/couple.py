@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias, overload
 
@@ -17,7 +16,7 @@ from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.coupling import bradley_terry, normal, stratified, vote, wlw2
 from pairloom.pipeline.coupling.normal import normalise
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, row_sums
-from pairloom.pipeline.pieces import thread_count
+from pairloom.pipeline.pieces import in_threads, thread_count
 
 Logits: TypeAlias = NDArray[np.floating]
 Weights: TypeAlias = NDArray[np.float64]
@@ -173,18 +172,17 @@ def couple(
     p = np.empty((n_samples, n_classes), L.dtype)
     iterations = np.zeros(n_samples, np.int64)
     residual = np.zeros(n_samples)
-    with ThreadPoolExecutor(n_threads) as pool:
-        potentials = _checked_potentials(L, pool)
-        if n_classes == 2 and method != "vote":
-            p[:] = normal.softmax(potentials)  # (r, 1 - r), whatever the method
-        else:
-            guess = potentials if start is None or method == "normal" else _log_odds(start, p)
+    potentials = _checked_potentials(L, n_threads)
+    if n_classes == 2 and method != "vote":
+        p[:] = normal.softmax(potentials)  # (r, 1 - r), whatever the method
+    else:
+        guess = potentials if start is None or method == "normal" else _log_odds(start, p)
 
-            def work(samples: tuple[int, int]) -> None:
-                solve(L, *samples, guess, pair_weights, tol, p, iterations, residual)
+        def work(samples: tuple[int, int]) -> None:
+            solve(L, *samples, guess, pair_weights, tol, p, iterations, residual)
 
-            # More stretches than threads, because some samples take longer than others.
-            list(pool.map(work, _stretches(n_samples, 4 * n_threads)))
+        # More stretches than threads, because some samples take longer than others.
+        in_threads(work, _stretches(n_samples, 4 * n_threads), n_threads)
     if method != "vote":
         normalise(p)
     diagnostics = Diagnostics(iterations, residual, residual <= tol)
@@ -273,12 +271,14 @@ def _bands(n_classes: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-def _checked_potentials(L: Logits, pool: ThreadPoolExecutor) -> Logits:
+def _checked_potentials(L: Logits, n_threads: int) -> Logits:
     """Compute (1/N) sum_j L_ij, shape (R, N). Raises if L is not antisymmetric and finite."""
     bands = _bands(len(L))
     parts = np.zeros((len(bands), *L.shape[1:]), L.dtype)
     tol = L.dtype.type(ANTISYMMETRY)
-    offences = pool.map(lambda band, part: row_sums(L, *band, tol, part), bands, parts)
+    offences = in_threads(
+        lambda band: row_sums(L, *bands[band], tol, parts[band]), range(len(bands)), n_threads
+    )
     if sum(offences) > 0:
         raise ValueError(_first_offence(L))
     sums = parts.sum(axis=0)
