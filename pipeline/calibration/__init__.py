@@ -1,6 +1,7 @@
-"""Calibration of the coupled model, on training samples that are held out from the machines that score them.
+"""Calibration of the coupled model, on training samples scored by machines and parameters that they had no part in.
 
-Which samples, their out-of-fold logits, the log loss, one scale for the model, and every edge's slope and shift.
+Which samples, their out-of-fold logits, the log loss, one scale for the model with its prior, and every edge's slope
+and shift.
 """
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, HeldOut, calibrate_coupled

@@ -1,6 +1,7 @@
-"""Machines: folds, the SVM solver, Platt's calibration, whitening, and the training of the edges of a model graph.
+"""Machines: folds and parts, the SVM solver, whitening, and the training of the edges of a model graph.
 
-`train_edges` is the unit of work of threads and of the cluster alike; `collapse` makes one affine map of its machines.
+A decision value becomes a logit by Platt's sigmoid or as a distance to the hyperplane. `train_edges` is the unit of
+work of threads and of the cluster alike; `collapse` makes one affine map of its machines.
 """
 
 from pairloom.pipeline.machines.estimator_model import EstimatorModel, train_estimator_model

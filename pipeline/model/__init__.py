@@ -1,5 +1,6 @@
 """The fitted model and what is done with one: fitting, prediction, classes that come and go, growth, saving.
 
+Before it is fitted, C, whitening and calibration are chosen on a part of the training set, the probe.
 `FittedModel` never changes: functions here take one and return another. Estimators and runs share all of it.
 """
 
