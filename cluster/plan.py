@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import pairloom
 from pairloom import graphs
-from pairloom.cluster.config import Config, differing_keys
+from pairloom.cluster.config import Config, ModelConfig, differing_keys
 from pairloom.cluster.stages import unit_keys
 from pairloom.cluster.tiles import (
     default_edges_per_tile,
@@ -28,7 +28,7 @@ from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.growth.wave import usual_wave
-from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
+from pairloom.pipeline.machines.folds import PARTS, fold_scheme, folds_of, usable_folds
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
@@ -101,19 +101,8 @@ class Plan:
     @property
     def settings(self) -> ModelSettings:
         """The settings of the model, as in `PairwiseSVC`."""
-        model = self.config.model
-        return ModelSettings(
-            candidates=self.candidates,
-            coupling=model.coupling,
-            folds=folds_of(model.folds, np.array(self.shape.rows)),
-            fit_on=model.fit_on,
-            coupled_calibration=model.coupled_calibration,
-            calibration_samples=model.calibration_samples,
-            thresholds=model.thresholds,
-            tol=model.tol,
-            seed=model.random_state,
-            shortlist=model.shortlist,
-        )
+        folds = folds_of(self.config.model.folds, np.array(self.shape.rows))
+        return _settings(self.config.model, folds, self.candidates)
 
     @property
     def format(self) -> int:
@@ -227,7 +216,7 @@ class Plan:
         E, N, R, D = self.most_pairs, len(shape.classes), shape.samples, shape.features
         return {
             "features.zarr": _bytes_of_features(shape),
-            "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40) + 16),
+            "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40 + 16 * PARTS) + 16),
             "logits.zarr": 4 * E * (R + shape.draws) + (self.tensor_bytes() if shape.tensor_stored else 0),
             "probabilities.zarr": 4 * R * N * len(shape.couplings),
         }
@@ -348,7 +337,15 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
         check_priors(model.priors, len(rows), "model.priors")
     # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
     how = "platt" if model.coupled_calibration == "none" else model.calibration
-    found = plan_model(data, config.graph.requested(), model.C, model.whiten, how, model.random_state)
+    found = plan_model(
+        data,
+        config.graph.requested(),
+        model.C,
+        model.whiten,
+        how,
+        functools.partial(_settings, model, folds),
+        weights,
+    )
     shape = _shape(config, data, rows, folds, found)
     plan = Plan(
         config=config,
@@ -365,6 +362,21 @@ def make_plan(config: Config, data: FeatureSet) -> Plan:
     _check_budget(plan)
     plan.check_memory()
     return plan
+
+
+def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...]) -> ModelSettings:
+    return ModelSettings(
+        candidates=candidates,
+        coupling=model.coupling,
+        folds=folds,
+        fit_on=model.fit_on,
+        coupled_calibration=model.coupled_calibration,
+        calibration_samples=model.calibration_samples,
+        thresholds=model.thresholds,
+        tol=model.tol,
+        seed=model.random_state,
+        shortlist=model.shortlist,
+    )
 
 
 def _shape(

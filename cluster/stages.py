@@ -117,7 +117,7 @@ def _store_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None
 
 def _whitening_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model, shrinkages = plan.config.model, list(plan.shape.shrinkages)
-    held_out = [model.calibration_samples, model.random_state] if plan.shape.whitenings else None
+    held_out = [model.calibration_samples, model.folds, model.random_state] if plan.shape.whitenings else None
     return (digest_of([earlier["features"][0], shrinkages, held_out]),)
 
 

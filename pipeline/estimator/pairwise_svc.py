@@ -62,6 +62,7 @@ from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.named_errors import named_errors
+from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
 from pairloom.pipeline.model.prediction import predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
@@ -290,12 +291,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             check_priors(self.priors, n, "PairwiseSVC: priors")
         distances = functools.cache(lambda: self._distances(training))
         settings = self._settings(training, normalisation)
+        asked = self.graph
+        # Other machines take too long to be trained more often than they must.
+        if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
+            asked = with_chosen_neighbours(asked, training, distances, settings, self._train, self.n_jobs)
         return fit_model(
             training,
             table,
-            graphs.requested_graph(self.graph, labels.tolist(), distances, "PairwiseSVC"),
+            graphs.requested_graph(asked, labels.tolist(), distances, "PairwiseSVC"),
             settings,
-            functools.partial(self._train, settings),
+            self._train,
             distances_from=functools.partial(self._distances_from, training, distances),
             resources=self._resources(),
             normalisation=normalisation,
@@ -524,7 +529,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         X, y : array-like
             The samples of the fit, in the same order: the new pairs need those of the old classes they join.
         neighbours : int, default=None
-            How many nearest classes to join; by default as many as the graph's family was given, else 10.
+            How many nearest classes to join; by default as many as the graph's family was given, else 20.
 
         Returns
         -------

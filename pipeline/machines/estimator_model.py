@@ -178,7 +178,9 @@ def train_pair(
     else:
         calibrate(f, signs, ones, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
     logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
-    threshold = thresholds_of(logits, signs, ones, parts, crossfit) if settings.thresholds else 0.0
+    threshold = 0.0
+    if settings.thresholds:
+        threshold = thresholds_of(f, signs, ones, folds, parts, scheme.out_of_fold, platt, crossfit)
     return PairEstimators(
         estimators, fitted_on, norms, platt, crossfit, threshold, dprime(logits, len(first.rows))
     )

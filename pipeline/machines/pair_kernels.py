@@ -128,11 +128,15 @@ def fewest_errors(logits, y, weight):
 
 
 @kernel
-def thresholds_of(logits, y, weight, parts, crossfit):
+def thresholds_of(f, y, weight, folds, parts, out_of_fold, platt, crossfit):
     """[HT 3] The shift of the pair. Each part gets the shift found without it, as a change of its B in crossfit."""
+    n_machines = len(f)
     for part in range(crossfit.shape[1]):
+        own = crossfit[:, part].copy().reshape(n_machines, 1, 2)
+        logits = out_of_fold_logits(f, own, folds, parts, out_of_fold)
         others = np.flatnonzero(parts != part)
         crossfit[:, part, 1] += fewest_errors(logits[others], y[others], weight[others])
+    logits = out_of_fold_logits(f, platt.reshape(n_machines, 1, 2), folds, parts, out_of_fold)
     return fewest_errors(logits, y, weight)
 
 
@@ -175,5 +179,7 @@ def train_linear_pair(
     else:
         calibrate(f, labels, weight, folds, parts, calibrated_on, pooled, platt, crossfit)
     logits = out_of_fold_logits(f, platt.reshape(n_machines, 1, 2), folds, parts, out_of_fold)
-    threshold = thresholds_of(logits, labels, weight, parts, crossfit) if shift else 0.0
+    threshold = 0.0
+    if shift:
+        threshold = thresholds_of(f, labels, weight, folds, parts, out_of_fold, platt, crossfit)
     return dprime(logits, len(a)), threshold

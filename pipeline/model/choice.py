@@ -149,9 +149,9 @@ def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedC
 def _values(
     candidates: Sequence[Candidate],
 ) -> tuple[list[float], list[Shrinkage], tuple[Calibration, ...]]:
-    """The values of C, of the whitening and of the calibration, in their order."""
+    """The values of C, ascending, of the whitening and of the calibration."""
     Cs, whitenings, calibrations = (dict.fromkeys(values) for values in zip(*candidates, strict=True))
-    return list(Cs), list(whitenings), tuple(calibrations)
+    return sorted(Cs), list(whitenings), tuple(calibrations)
 
 
 def inner_C(C: float, normalisation: Normalisation, name: str) -> float:

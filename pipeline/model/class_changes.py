@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array
 
 from pairloom import graphs
 from pairloom.graphs.classes import check_count
+from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
 from pairloom.graphs.labels import listed, quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
@@ -32,9 +33,6 @@ from pairloom.pipeline.model.number_checks import is_positive
 from pairloom.pipeline.pieces import thread_count
 
 __all__ = ["add_class", "add_edges", "linear_model_of", "remove_class", "retrain_pairs", "rows_by_class"]
-
-#: To how many nearest classes a new one is joined, unless the graph's family says.
-USUAL_NEIGHBOURS = 10
 
 
 def add_class(
@@ -59,7 +57,7 @@ def add_class(
     X, y : the samples the model was fitted on, in the same order
         The new pairs need those of the old classes they join.
     neighbours : int, optional
-        How many nearest classes to join; by default as many as the graph's family was given, else 10.
+        How many nearest classes to join; by default as many as the graph's family was given, else 20.
     n_jobs : int, optional
         Threads.
     """

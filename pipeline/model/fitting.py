@@ -61,7 +61,7 @@ def fit_model(
     ----------
     training, classes, graph, settings
     train : callable
-        ``train(training, edges, candidate)``.
+        ``train(settings, training, edges, candidate)``.
     distances_from : callable
         ``distances_from(c)`` are the (N,) distances of the classes from class c, for the part on which candidates are
         compared.
@@ -71,7 +71,7 @@ def fit_model(
     """
     judged = _judged(training, graph, settings, train, distances_from, resources)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
-    trained = train(training, graphs.edge_array(graph), chosen)
+    trained = train(settings, training, graphs.edge_array(graph), chosen)
     model = FittedModel(
         classes=classes,
         graph=graph,

@@ -23,8 +23,8 @@ from pairloom.pipeline.model.training_set import TrainingSet
 
 __all__ = ["Train", "held_out_samples", "judge_trial"]
 
-#: ``train(training, edges, candidate)`` returns the machines of the edges of a training set.
-Train = Callable[[TrainingSet, NDArray[np.int64], Candidate], Any]
+#: ``train(settings, training, edges, candidate)`` returns the machines of the edges of a training set.
+Train = Callable[[ModelSettings, TrainingSet, NDArray[np.int64], Candidate], Any]
 
 
 def judge_trial(
@@ -49,7 +49,7 @@ def judge_trial(
         if trained is not None and not settings.thresholds:
             trained = trained.by_distance()
         else:
-            trained = train(probe, edges, candidate)
+            trained = train(settings.for_trials(), probe, edges, candidate)
         held_out = held_out_samples(probe, trained, settings, calibration, most, settings.may_whiten)
         choice = choose_scale(
             uncoupled(held_out.logits, completion, settings.shortlist_of(len(graph)), memory_limit),

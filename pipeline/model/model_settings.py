@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
@@ -14,6 +14,9 @@ from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate
 
 __all__ = ["ModelSettings"]
+
+#: Relative duality gap of the machines of a trial. Their losses differ from those at 0.001 by less than one percent.
+TRIAL_TOL = 0.01
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,10 @@ class ModelSettings:
             tol=self.tol,
             seed=self.seed,
         )
+
+    def for_trials(self) -> ModelSettings:
+        """The same with machines that are fitted roughly, which is enough to compare candidates."""
+        return replace(self, tol=max(self.tol, TRIAL_TOL))
 
     @property
     def may_whiten(self) -> bool:

@@ -70,11 +70,10 @@ class TrainingSet:
 
     def part(self, classes: NDArray[np.int64], seed: int) -> TrainingSet:
         """The training set of the probe: some classes, which are renumbered, and some samples of each."""
-        rows_of = [self.members[c][part_of_class(len(self.members[c]), c, seed)] for c in classes.tolist()]
-        rows, of_class = (
-            np.concatenate(rows_of),
-            np.repeat(np.arange(len(classes)), [len(r) for r in rows_of]),
-        )
+        members = [(c, self.members[c]) for c in classes.tolist()]
+        rows_of = [of_class[part_of_class(len(of_class), c, seed)] for c, of_class in members]
+        rows = np.concatenate(rows_of)
+        of_class = np.repeat(np.arange(len(classes)), [len(own) for own in rows_of])
         X = self.X[np.ix_(rows, rows)] if self.precomputed else self.X[rows]
         weight = None if self.weight is None else self.weight[rows]
         return TrainingSet(X, of_class, len(classes), weight, self.precomputed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 
@@ -26,7 +25,14 @@ from pairloom.pipeline.run.feature_store import read_class
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
-__all__ = ["chosen_candidate", "class_weights_of", "judge_candidates", "read_candidates", "sample_weights"]
+__all__ = [
+    "chosen_candidate",
+    "class_weights_of",
+    "judge_candidates",
+    "read_candidates",
+    "sample_weights",
+    "train_on",
+]
 
 
 def judge_candidates(run: Run, number: int) -> list[Path]:
@@ -38,7 +44,7 @@ def judge_candidates(run: Run, number: int) -> list[Path]:
         run.probe.graph,
         settings,
         trial(settings.candidates, number, before),
-        functools.partial(_train, settings),
+        train_on,
         memory_limit=run.memory_limit,
     )
     content = [
@@ -60,9 +66,10 @@ def _probe_set(run: Run, probe: Probe) -> TrainingSet:
     return TrainingSet(np.concatenate(rows_of), of_class, len(rows_of), weight)
 
 
-def _train(
+def train_on(
     settings: ModelSettings, training: TrainingSet, edges: NDArray[np.int64], candidate: Candidate
 ) -> LinearModel:
+    """The machines of the edges of a training set that is in memory."""
     return train_linear_model(
         training.by_class(training.X),
         edges,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import networkx as nx
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.features.class_distances import class_means, distances_from, mean_distances
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.linear_machines import train_edges
@@ -20,6 +21,10 @@ from pairloom.pipeline.machines.normalisation import fit_normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage, centring
 from pairloom.pipeline.model.choice import Candidate, Probe, linear_candidates, plan_probe
+from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
+from pairloom.pipeline.model.training_set import TrainingSet
+from pairloom.pipeline.run.choosing import train_on
 
 __all__ = ["ModelPlan", "check_size", "plan_model", "seconds_per_pair"]
 
@@ -46,19 +51,29 @@ def plan_model(
     C: Any,
     whiten: Shrinkage | Literal["auto"],
     calibration: str,
-    seed: int,
+    settings_of: Callable[[tuple[Candidate, ...]], ModelSettings],
+    class_weights: Sequence[float] | None,
 ) -> ModelPlan:
-    """Build the graph and list the candidates, as `PairwiseSVC.fit` does."""
+    """Build the graph and list the candidates, as `PairwiseSVC.fit` does.
+
+    ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class.
+    """
     check_size(graph, len(data.classes))
     normalisation = fit_normalisation(data.X_train, "data.features: X_train")
     X, n = normalisation(data.X_train), len(data.classes)
     distances = functools.cache(lambda: mean_distances(X, data.y_train, n))
-    asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
     candidates = linear_candidates(C, whiten, calibration, X, normalisation)
+    settings = settings_of(candidates)
+    if asks_for_neighbours(graph, n):
+        weight = None if class_weights is None else np.array(class_weights)[data.y_train]
+        training = TrainingSet(X, data.y_train.astype(np.int64), n, weight)
+        with one_blas_thread():
+            graph = with_chosen_neighbours(graph, training, distances, settings, train_on)
+    asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
     probe = None
     if len(candidates) > 1:
         means = class_means(X, data.y_train, n)
-        probe = plan_probe(asked, functools.partial(distances_from, means), seed)
+        probe = plan_probe(asked, functools.partial(distances_from, means), settings.seed)
     return ModelPlan(asked, candidates, probe, normalisation.exponent)
 
 

@@ -78,7 +78,7 @@ def test_another_format_is_refused(digits, tmp_path):
         ("model.priors=[1, 1, 1, 1, 1, 1, 1, 1, 1, 2]", {"model", "probabilities", "report"}),
         ("model.class_weight=balanced", {"candidates", *TRAINED}),
         ("graph.family=path", {"candidates", *TRAINED}),
-        ("model.folds=5", TRAINED | {"draws", "candidates"}),
+        ("model.folds=5", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.C=0.5", {"candidates", *TRAINED}),
         ("run.tensor=virtual", {"probabilities", "report"}),

@@ -122,7 +122,7 @@ def test_a_part_without_which_only_one_class_is_left_says_nothing():
 
 @pytest.mark.parametrize("settings", SCHEMES.values(), ids=SCHEMES)
 def test_thresholds_are_in_the_parameters_of_the_parts(rows, settings):
-    """Each part gets the threshold of fewest errors on the held-out logits of all other parts."""
+    """Each part gets the threshold of fewest errors on the others, whose logits have the parameters without it too."""
     shifted, plain = (train_edges(rows, EDGES, replace(settings, thresholds=on)) for on in (True, False))
     assert (plain.threshold == 0).all()
     np.testing.assert_array_equal(shifted.platt, plain.platt)
@@ -133,9 +133,10 @@ def test_thresholds_are_in_the_parameters_of_the_parts(rows, settings):
         sizes = len(rows[i]), len(rows[j])
         folds, parts = (dealt(deal, sizes, (i, j), settings) for deal in (class_folds, class_parts))
         f = plain.coef[e].astype(np.float64) @ X.T.astype(np.float64) + plain.intercept[e][:, None]
-        logits = -(plain.platt[e, :, :1] * f + plain.platt[e, :, 1:])
-        unseen = np.einsum("km,mn->kn", settings.scheme.out_of_fold, logits)[folds, np.arange(len(y))]
         for part in range(PARTS):
+            A, B = plain.crossfit[e, :, part].T
+            logits = -(A[:, None] * f + B[:, None])
+            unseen = np.einsum("km,mn->kn", settings.scheme.out_of_fold, logits)[folds, np.arange(len(y))]
             others = parts != part
             threshold = fewest_errors(unseen[others], y[others], np.ones(others.sum()))
             moved = shifted.crossfit[e, :, part, 1] - plain.crossfit[e, :, part, 1]

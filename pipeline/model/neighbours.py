@@ -1,0 +1,117 @@
+"""How many neighbours `hub_neighbours` joins to every class, where a user does not say: chosen by honest loss.
+
+Neighbours are worth their training where classes have many that they are confused with. On the probe, machines are
+trained for 20 neighbours of every class, and judged beside the part of them that 10 neighbours would have. Where the
+second ten made the model clearly better, there is more to be had, and every class is joined to 40; else to 20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pairloom import graphs
+from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
+from pairloom.pipeline.calibration.coupled_calibration import HeldOut
+from pairloom.pipeline.calibration.scale import choose_scale
+from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.completion.uncoupled import uncoupled
+from pairloom.pipeline.model.choice import PROBE_SAMPLES, Candidate, Probe, plan_probe, trial
+from pairloom.pipeline.model.judging import Train, held_out_samples
+from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.training_set import TrainingSet
+
+__all__ = ["asks_for_neighbours", "with_chosen_neighbours"]
+
+FEW, USUAL, MANY = USUAL_NEIGHBOURS // 2, USUAL_NEIGHBOURS, 2 * USUAL_NEIGHBOURS
+
+
+class _Judged(NamedTuple):
+    """The mean out-of-fold coupled log loss of a graph, and the loss of every sample."""
+
+    log_loss: float
+    losses: NDArray[np.float64]
+
+
+def asks_for_neighbours(asked: object, n_classes: int) -> bool:
+    """Whether a requested graph leaves the number of neighbours open, and there is a choice."""
+    family = asked.get("family") if isinstance(asked, Mapping) else asked
+    given = isinstance(asked, Mapping) and asked.get("neighbours") is not None
+    return isinstance(family, str) and family == "hub_neighbours" and not given and n_classes - 1 > USUAL
+
+
+def with_chosen_neighbours(
+    asked: str | Mapping[str, Any],
+    training: TrainingSet,
+    distances: Callable[[], ArrayLike],
+    settings: ModelSettings,
+    train: Train,
+    n_jobs: int | None = None,
+) -> dict[str, Any]:
+    """The requested graph with the number of neighbours that was chosen.
+
+    Parameters
+    ----------
+    asked : str or mapping
+        A request for which `asks_for_neighbours` is true.
+    training, settings, train
+        As in `judging.judge_trial`. Machines have the middle C of the candidates and their first whitening.
+    distances : callable
+        Returns the (N, N) distances between the classes.
+    n_jobs : int, optional
+        Threads.
+    """
+    request: dict[str, Any] = dict(asked) if isinstance(asked, Mapping) else {"family": asked}
+    near, hubs = np.asarray(distances()), request.get("hubs")
+    usual, few = (graphs.hub_neighbours(near, hubs, neighbours) for neighbours in (USUAL, FEW))
+    probe = plan_probe(usual, near.__getitem__, settings.seed)
+    with_usual, with_few = _judged(training, probe, few, settings, train, n_jobs)
+    return request | {
+        "neighbours": min(MANY, len(near) - 1) if _clearly_less(with_usual, with_few) else USUAL
+    }
+
+
+def _judged(
+    training: TrainingSet,
+    probe: Probe,
+    few: nx.Graph,
+    settings: ModelSettings,
+    train: Train,
+    n_jobs: int | None,
+) -> tuple[_Judged, _Judged]:
+    """Train the probe, and judge it and the part of its edges that the graph of few neighbours has."""
+    C, whiten, calibrations = trial(settings.candidates, 0, [])
+    calibration = min(calibrations)  # distances, if they are a candidate
+    part, edges = training.part(probe.classes, settings.seed), graphs.edge_array(probe.graph)
+    trained = train(settings.for_trials(), part, edges, Candidate(C, whiten, calibration))
+    most = min(PROBE_SAMPLES, settings.calibration_samples)
+    held_out = held_out_samples(part, trained, settings, calibration, most, settings.may_whiten)
+    kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
+    fewer = held_out._replace(logits=held_out.logits[kept])
+    n = len(probe.classes)
+    return _judge(held_out, edges, n, settings, n_jobs), _judge(fewer, edges[kept], n, settings, n_jobs)
+
+
+def _judge(
+    held_out: HeldOut, edges: NDArray[np.int64], n: int, settings: ModelSettings, n_jobs: int | None
+) -> _Judged:
+    completion = plan_completion(graphs.model_graph(n, edges.tolist(), "probe"))
+    choice = choose_scale(
+        uncoupled(held_out.logits, completion, settings.shortlist_of(n)),
+        held_out.classes,
+        settings.coupling,
+        weight=held_out.weight,
+        unit=held_out.unit,
+        n_jobs=n_jobs,
+    )
+    return _Judged(choice.log_loss, choice.losses)
+
+
+def _clearly_less(one: _Judged, other: _Judged) -> bool:
+    """Whether a loss is smaller by more than chance would have it: two standard errors, sample by sample."""
+    difference = one.losses - other.losses
+    return bool(one.log_loss - other.log_loss < -2 * difference.std() / np.sqrt(len(difference)))
