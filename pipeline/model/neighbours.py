@@ -27,6 +27,8 @@ from pairloom.pipeline.model.training_set import TrainingSet
 
 __all__ = ["asks_for_neighbours", "with_chosen_neighbours"]
 
+#: The decrease of the mean log loss that is worth twice the neighbours.
+WORTH = 0.005
 FEW, USUAL, MANY = USUAL_NEIGHBOURS // 2, USUAL_NEIGHBOURS, 2 * USUAL_NEIGHBOURS
 
 
@@ -112,6 +114,7 @@ def _judge(
 
 
 def _clearly_less(one: _Judged, other: _Judged) -> bool:
-    """Whether a loss is smaller by more than chance would have it: two standard errors, sample by sample."""
+    """Whether a loss is smaller by more than chance would have it (two standard errors), and by what is worth it."""
     difference = one.losses - other.losses
-    return bool(one.log_loss - other.log_loss < -2 * difference.std() / np.sqrt(len(difference)))
+    by_chance = 2 * difference.std() / np.sqrt(len(difference))
+    return bool(other.log_loss - one.log_loss > max(by_chance, WORTH))
