@@ -1,8 +1,8 @@
 """The choice among candidates of C, whitening and calibration, by the honest out-of-fold coupled log loss of each.
 
 Candidates are compared on a part of the training set, the probe: some tens of classes that are near each other, joined
-as they are in the model, with half of their samples. That is enough to tell them apart. (A sparser graph is not: the
-best C of a sparse model is a tenth of that of a dense one.)
+as they are in the model, with some hundreds of samples each. That is enough to tell them apart. (A sparser graph is
+not: the best C of a sparse model is a tenth of that of a dense one.)
 
 A trial trains the machines of one C and one whitening, which serve both calibrations. The first trials try every
 whitening with the middle C, the others try the other values of C with the whitening that was best.
@@ -44,13 +44,13 @@ SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
 #: What `C="auto"` chooses from, in multiples of C = "scale". The best of sixteen sets are spread over all three.
 MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
 #: The probe: so many classes at least, if there are, and out-of-fold samples at most.
-PROBE_CLASSES, PROBE_SAMPLES = 50, 1000
-#: Samples of a class in the probe: half of them, but not below the first number nor above the second.
-_FEWEST_ROWS, _MOST_ROWS = 32, 128
+PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
+#: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
+_MOST_ROWS = 256
 #: Fewer held-out samples choose nothing.
 _FEW_SAMPLES = 100
 #: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
-_NEIGHBOURHOOD = 20
+_NEIGHBOURHOOD = 15
 
 DistancesFrom = Callable[[int], NDArray[np.float64]]
 
@@ -202,10 +202,9 @@ def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray
 
 def part_of_class(n_samples: int, c: int, seed: int) -> NDArray[np.int64]:
     """Which samples of class c are in the probe, ascending, drawn from (seed, class) and nothing else."""
-    most = min(max(_FEWEST_ROWS, n_samples // 2), _MOST_ROWS)
-    if n_samples <= most:
+    if n_samples <= _MOST_ROWS:
         return np.arange(n_samples)
-    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:most])
+    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:_MOST_ROWS])
 
 
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
