@@ -5,7 +5,7 @@ as they are in the model, with some hundreds of samples each. That is enough to 
 not: the best C of a sparse model is a tenth of that of a dense one.)
 
 A trial trains the machines of one C and one whitening, which serve both calibrations. The first trials try every
-whitening with the middle C, the others try the other values of C with the whitening that was best.
+whitening and both calibrations with the middle C, the others try the other values of C with what was best.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedC
     middle = others.pop(len(others) // 2)
     if number < len(whitenings):
         return Trial(middle, whitenings[number], calibrations)
-    first = [one for one in judged if middle == one.candidate.C]
-    return Trial(others[number - len(whitenings)], best_candidate(first).whiten, calibrations)
+    _, whiten, calibration = best_candidate([one for one in judged if middle == one.candidate.C])
+    return Trial(others[number - len(whitenings)], whiten, (calibration,))
 
 
 def _values(
