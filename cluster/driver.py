@@ -18,7 +18,6 @@ from distributed import Client
 
 from pairloom.cluster.config import Config
 from pairloom.cluster.growing_run import judged_waves, next_plan, regrown, whole_waves
-from pairloom.cluster.interrupts import raise_if_interrupted
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.ownership import check_directory, unfinished_files
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
@@ -241,7 +240,6 @@ class _Session:
             for receipt in self._receipts(plan, stage, units) if units else ():
                 self.progress.advance(receipt)
                 self._stop.raise_if_requested()
-                raise_if_interrupted()
             self._proved[stage].update(enumerate(plan.keys[stage]))
 
     def _unproved(self, plan: Plan, stage: str) -> list[int]:

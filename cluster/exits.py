@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ from rich.console import Console
 
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import Insecure, Unreachable
-from pairloom.cluster.interrupts import Terminated, remembered_interrupts
 from pairloom.cluster.lock import Locked
 from pairloom.cluster.ownership import NotARun
 from pairloom.cluster.plan import DamagedPlan, Mismatch
@@ -44,6 +44,10 @@ _EXIT_CODES: dict[type[BaseException], int] = {
 stderr = Console(stderr=True)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which batch systems send before they kill a job."""
+
+
 @contextlib.contextmanager
 def resumable(directory: Path) -> Iterator[None]:
     """Turn signals and recoverable errors into a clean stop, with a hint how to resume."""
@@ -59,12 +63,18 @@ def resumable(directory: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def ended_by_signals(hint: str) -> Iterator[None]:
     """Turn Ctrl-C and SIGTERM into a clean stop."""
+
+    def terminate(number: int, frame: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
-        with remembered_interrupts():
-            yield
+        yield
     except KeyboardInterrupt as error:
         print_error(f"Stopped.\n{hint}")
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,9 +27,19 @@ def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIEN
 
 
 def pairloom_process(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """The command line, in a process of its own."""
+    """The command line, in a process of its own.
+
+    It heeds Ctrl-C even where the tests do not: a shell makes what it starts in the background ignore it.
+    """
     command = [sys.executable, "-m", "pairloom", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
