@@ -613,7 +613,7 @@ def test_the_configuration_or_the_data_are_changed(begin, resume, directory, das
     before = bytes_of(directory)
     code, errors = resume("--set", "model.folds=3", "--set", "graph.family=star")
     assert code == 3
-    assert "model.folds: was 4, is 3" in errors
+    assert "model.folds: was 'auto', is 3" in errors
     assert "graph.family: was 'complete', is 'star'" in errors
     content = json.loads((directory / "run.json").read_text())
     data = Path(content["config"]["data"]["features"])
