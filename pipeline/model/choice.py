@@ -41,7 +41,7 @@ __all__ = [
 
 #: What `whiten="auto"` chooses from: on three sets of embeddings the test loss is flat about 0.8 and least there.
 SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
-#: What `C="auto"` chooses from, in multiples of C = "scale". The best of sixteen sets are spread over all three.
+#: What `C="auto"` chooses from, in multiples of C = "scale". The best of fourteen sets are spread over all three.
 MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
 #: The probe: so many classes at least, if there are, and out-of-fold samples at most.
 PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
