@@ -176,17 +176,12 @@ def plan_probe(graph: nx.Graph, distances_from: DistancesFrom, seed: int) -> Pro
         return Probe(np.arange(n), graph)
     hubs = graph.graph.get("hubs", ())
     classes = np.union1d(_neighbourhoods(n, distances_from, seed), np.asarray(hubs, dtype=np.int64))
-    places = {c: place for place, c in enumerate(classes.tolist())}
-    edges = [(places[i], places[j]) for i, j in graph.subgraph(places).edges]
-    part = graphs.model_graph(len(classes), sorted(map(sorted_pair, edges)), "probe") if edges else None
-    if part is None or not nx.is_connected(part):
+    edges = graphs.edge_array(graph)
+    among = np.searchsorted(classes, edges[np.isin(edges, classes).all(axis=1)])
+    part = graphs.model_graph(len(classes), among.tolist(), "probe")
+    if not nx.is_connected(part):
         part = graphs.hub_neighbours([distances_from(c)[classes] for c in classes.tolist()])
     return Probe(classes, part)
-
-
-def sorted_pair(pair: tuple[int, int]) -> tuple[int, int]:
-    """(i, j) with i < j."""
-    return min(pair), max(pair)
 
 
 def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray[np.int64]:

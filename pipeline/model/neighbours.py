@@ -8,20 +8,18 @@ second ten made the model clearly better, there is more to be had, and every cla
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pairloom import graphs
 from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut
-from pairloom.pipeline.calibration.scale import choose_scale
+from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.uncoupled import uncoupled
-from pairloom.pipeline.model.choice import PROBE_SAMPLES, Candidate, Probe, plan_probe, trial
-from pairloom.pipeline.model.judging import Train, held_out_samples
+from pairloom.pipeline.model.choice import Candidate, Probe, plan_probe, trial
+from pairloom.pipeline.model.judging import Train, best_scale, held_out_of_probe
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
@@ -30,13 +28,6 @@ __all__ = ["asks_for_neighbours", "with_chosen_neighbours"]
 #: The decrease of the mean log loss that is worth twice the neighbours.
 WORTH = 0.005
 FEW, USUAL, MANY = USUAL_NEIGHBOURS // 2, USUAL_NEIGHBOURS, 2 * USUAL_NEIGHBOURS
-
-
-class _Judged(NamedTuple):
-    """The mean out-of-fold coupled log loss of a graph, and the loss of every sample."""
-
-    log_loss: float
-    losses: NDArray[np.float64]
 
 
 def asks_for_neighbours(asked: object, n_classes: int) -> bool:
@@ -84,36 +75,24 @@ def _judged(
     settings: ModelSettings,
     train: Train,
     n_jobs: int | None,
-) -> tuple[_Judged, _Judged]:
+) -> tuple[ScaleChoice, ScaleChoice]:
     """Train the probe, and judge it and the part of its edges that the graph of few neighbours has."""
     C, whiten, calibrations = trial(settings.candidates, 0, [])
     calibration = min(calibrations)  # distances, if they are a candidate
     part, edges = training.part(probe.classes, settings.seed), graphs.edge_array(probe.graph)
     trained = train(settings.for_trials(), part, edges, Candidate(C, whiten, calibration))
-    most = min(PROBE_SAMPLES, settings.calibration_samples)
-    held_out = held_out_samples(part, trained, settings, calibration, most, settings.may_whiten)
+    held_out = held_out_of_probe(part, trained, settings, calibration)
     kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
-    fewer = held_out._replace(logits=held_out.logits[kept])
-    n = len(probe.classes)
-    return _judge(held_out, edges, n, settings, n_jobs), _judge(fewer, edges[kept], n, settings, n_jobs)
-
-
-def _judge(
-    held_out: HeldOut, edges: NDArray[np.int64], n: int, settings: ModelSettings, n_jobs: int | None
-) -> _Judged:
-    completion = plan_completion(graphs.model_graph(n, edges.tolist(), "probe"))
-    choice = choose_scale(
-        uncoupled(held_out.logits, completion, settings.shortlist_of(n)),
-        held_out.classes,
-        settings.coupling,
-        weight=held_out.weight,
-        unit=held_out.unit,
-        n_jobs=n_jobs,
+    fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
+    return (
+        best_scale(held_out, plan_completion(probe.graph), settings, n_jobs=n_jobs),
+        best_scale(
+            held_out._replace(logits=held_out.logits[kept]), plan_completion(fewer), settings, n_jobs=n_jobs
+        ),
     )
-    return _Judged(choice.log_loss, choice.losses)
 
 
-def _clearly_less(one: _Judged, other: _Judged) -> bool:
+def _clearly_less(one: ScaleChoice, other: ScaleChoice) -> bool:
     """Whether a loss is smaller by more than chance would have it (two standard errors), and by what is worth it."""
     difference = one.losses - other.losses
     by_chance = 2 * difference.std() / np.sqrt(len(difference))
