@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array
 
 from pairloom.pipeline.completion.shortlist_kernels import divergences
 
@@ -24,25 +23,24 @@ class Ranking(NamedTuple):
 
     Attributes
     ----------
+    n_classes : int
     edges : (E, 2) int array
-    divergence : (N, E) sparse array
-        Sums the logits of the edges of every class, each seen from that class.
     factor : (N, N) or (0, 0) float64 array
         Cholesky factor of the Laplacian plus the projector onto the constants. Empty for a complete graph, of which the
         potentials are the divergences divided by N.
     """
 
+    n_classes: int
     edges: NDArray[np.int64]
-    divergence: csr_array
     factor: NDArray[np.float64]
 
     def potentials(self, edge_values: NDArray[np.floating]) -> NDArray[np.float32]:
         """(N, columns) potentials, which sum to zero, from columns of values of the edges (E, columns)."""
-        return self._solved(np.asarray(self.divergence @ edge_values))
+        return self.of_samples(np.ascontiguousarray(edge_values.T, np.float32)).T
 
     def of_samples(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """(R, N) potentials of samples from their logits (R, E)."""
-        sums = np.empty((len(logits), self.divergence.shape[0]), np.float32)
+        sums = np.empty((len(logits), self.n_classes), np.float32)
         divergences(logits, self.edges, sums)
         return np.ascontiguousarray(self._solved(sums.T).T)
 
@@ -54,11 +52,8 @@ class Ranking(NamedTuple):
 
 def plan_ranking(n: int, edges: NDArray[np.int64]) -> Ranking:
     """The ranking of a connected graph of n classes, factorised once."""
-    e, ones = np.arange(len(edges)), np.ones(len(edges), np.float32)
-    signs, classes = np.concatenate([ones, -ones]), np.concatenate([edges[:, 0], edges[:, 1]])
-    divergence = csr_array((signs, (classes, np.concatenate([e, e]))), shape=(n, len(edges)))
     if len(edges) == n * (n - 1) // 2:
-        return Ranking(edges, divergence, np.empty((0, 0)))
+        return Ranking(n, edges, np.empty((0, 0)))
     # The divergences sum to zero, so adding a multiple of the projector onto the constants changes nothing but to make
     # the matrix regular.
     regular = np.full((n, n), 1 / n)
@@ -66,4 +61,4 @@ def plan_ranking(n: int, edges: NDArray[np.int64]) -> Ranking:
     regular[edges[:, 1], edges[:, 0]] -= 1
     np.fill_diagonal(regular, np.bincount(edges.ravel(), minlength=n) + 1 / n)
     factor, _ = cho_factor(regular, lower=True, overwrite_a=True, check_finite=False)
-    return Ranking(edges, divergence, factor)
+    return Ranking(n, edges, factor)

@@ -98,4 +98,4 @@ class FittedModel:
         """The ranking of the classes as an affine map of normalised samples: a row of weights per class."""
         weights, bias = self.affine
         potentials = self.completion.ranking.potentials
-        return AffineLogits(potentials(weights), potentials(bias[:, None])[:, 0])
+        return AffineLogits(np.ascontiguousarray(potentials(weights)), potentials(bias[:, None])[:, 0])
