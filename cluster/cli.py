@@ -21,9 +21,9 @@ from distributed import Client, fire_and_forget, performance_report
 from rich.console import Console
 
 import pairloom
-from pairloom.cluster.config import Config, ConfigError, DataConfig
+from pairloom.cluster.config import ClusterConfig, Config, ConfigError, DataConfig
 from pairloom.cluster.config_file import load_config, with_overrides, with_section
-from pairloom.cluster.connect import Unreachable, check_address, connected, install_hint, scheduler_answers
+from pairloom.cluster.connect import check_address, connected, install_hint, scheduler_answers
 from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
@@ -302,7 +302,8 @@ def report(directory: Path, as_json: bool) -> None:
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
-                drive(directory, stored, None, _no_cluster, Stop(), progress, STAGE_NAMES[-1:])
+                here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
+                drive(directory, stored, None, here, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")
         print_result(directory, as_json)
 
@@ -395,10 +396,6 @@ def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
         if not client.nthreads():
             print_error("The cluster has no workers yet; waiting.")
         yield functools.partial(repeat_on_cluster, client)
-
-
-def _no_cluster() -> contextlib.AbstractContextManager[Client]:
-    raise Unreachable("The report needs no cluster.")
 
 
 def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:

@@ -21,9 +21,11 @@ from pairloom.pipeline.report.report import write_report
 from pairloom.pipeline.run.calibrating import calibrate_coupling, judge_model
 from pairloom.pipeline.run.choosing import judge_candidates
 from pairloom.pipeline.run.coupling import couple_samples
+from pairloom.pipeline.run.holding_out import hold_out_slab
+from pairloom.pipeline.run.predicting import predict_samples
 from pairloom.pipeline.run.run_model import write_run_model
 from pairloom.pipeline.run.storing import store_classes, store_draws, store_samples, store_whitenings
-from pairloom.pipeline.run.training import apply_tile, apply_tile_to_draws, train_tile
+from pairloom.pipeline.run.training import apply_tile, train_tile
 from pairloom.pipeline.storage.digests import digest_of
 
 if TYPE_CHECKING:
@@ -168,15 +170,18 @@ def _train(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> l
     return train_tile(plan.run(directory), plan.tiles[unit])
 
 
-# Draw logits: tiles of edges applied to the drawn samples.
+# Held out: slabs of the drawn samples, scored by all edges. A wave of growth has them scored again: applying machines
+# costs little beside training them.
 
 
-def _draw_logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    return tuple(digest_of([key, earlier["draws"]]) for key in earlier["machines"] if plan.shape.draws)
+def _held_out_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    facts = [plan.config.model.shortlist, plan.shape.listed, plan.shape.draws_per_slab]
+    key = digest_of([earlier["machines"], earlier["draws"], *facts])
+    return (key,) * len(plan.draw_slabs)
 
 
-def _apply_to_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return apply_tile_to_draws(plan.run(directory), plan.tiles[unit])
+def _hold_out(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+    return hold_out_slab(plan.run(directory), plan.draw_slabs[unit])
 
 
 # Growth: one unit per wave, which scores the model. It depends on the waves before it and on its own edges.
@@ -212,7 +217,7 @@ def _judge_wave(directory: Path, plan: Plan, unit: int, data: FeatureSet | None)
 
 def _calibration_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model, shape = plan.config.model, plan.shape
-    common = [earlier["draw_logits"], model.coupled_calibration, model.calibration_samples, model.shortlist]
+    common = [earlier["held_out"], model.coupled_calibration, model.calibration_samples, model.shortlist]
     return tuple(digest_of([*common, coupling, shape.edges_calibrated]) for coupling in shape.couplings)
 
 
@@ -237,10 +242,12 @@ def _describe(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 
 
-# Logits: tiles of edges applied to the test samples.
+# Logits: tiles of edges applied to the test samples. No units if the tensor is virtual.
 
 
 def _logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    if not plan.shape.tensor_stored:
+        return ()
     return tuple(digest_of([key, earlier["samples"]]) for key in earlier["machines"])
 
 
@@ -248,17 +255,19 @@ def _apply(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> l
     return apply_tile(plan.run(directory), plan.tiles[unit], plan.slabs)
 
 
-# Probabilities: slabs of test samples, completed and coupled.
+# Probabilities: slabs of test samples, from their logits where the tensor is stored, else from the machines.
 
 
 def _probabilities_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model = plan.config.model
+    inputs = earlier["logits"] or [earlier["machines"], earlier["samples"]]
     facts = [plan.shape.couplings, plan.shape.tensor_stored, model.priors, model.shortlist]
-    return (digest_of([earlier["logits"], earlier["calibration"], *facts]),) * len(plan.slabs)
+    return (digest_of([inputs, earlier["calibration"], *facts]),) * len(plan.slabs)
 
 
 def _couple(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return couple_samples(plan.run(directory), plan.slabs[unit])
+    work = couple_samples if plan.shape.tensor_stored else predict_samples
+    return work(plan.run(directory), plan.slabs[unit])
 
 
 # Report.
@@ -291,12 +300,12 @@ STAGES: tuple[Stage, ...] = (
     Stage("whitening", "driver", _whitening_keys, _store_whitenings, needs_data=True),
     Stage("candidates", "in turn", _candidates_keys, _judge_candidates),
     Stage("machines", "cluster", _machines_keys, _train),
-    Stage("draw_logits", "cluster", _draw_logits_keys, _apply_to_draws),
+    Stage("held_out", "cluster", _held_out_keys, _hold_out),
     Stage("growth", "in turn", _growth_keys, _judge_wave),
     Stage("calibration", "cluster", _calibration_keys, _calibrate),
-    Stage("model", "driver", _model_keys, _describe),
+    Stage("model", "cluster", _model_keys, _describe),
     Stage("logits", "cluster", _logits_keys, _apply),
     Stage("probabilities", "cluster", _probabilities_keys, _couple),
-    Stage("report", "driver", _report_keys, _report),
+    Stage("report", "cluster", _report_keys, _report),
 )
 STAGE_NAMES = tuple(stage.name for stage in STAGES)

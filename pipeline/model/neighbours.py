@@ -19,7 +19,7 @@ from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
 from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.model.choice import Candidate, Probe, plan_probe, trial
-from pairloom.pipeline.model.judging import Train, best_scale, held_out_of_probe
+from pairloom.pipeline.model.judging import Train, best_scale, drawn_of_probe
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
@@ -81,15 +81,14 @@ def _judged(
     calibration = min(calibrations)  # distances, if they are a candidate
     part, edges = training.part(probe.classes, settings.seed), graphs.edge_array(probe.graph)
     trained = train(settings.for_trials(), part, edges, Candidate(C, whiten, calibration))
-    held_out = held_out_of_probe(part, trained, settings, calibration)
+    drawn = drawn_of_probe(part, trained, settings)
     kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
     fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
-    return (
-        best_scale(held_out, plan_completion(probe.graph), settings, n_jobs=n_jobs),
-        best_scale(
-            held_out._replace(logits=held_out.logits[kept]), plan_completion(fewer), settings, n_jobs=n_jobs
-        ),
-    )
+    usual_held_out = drawn.held_out(plan_completion(probe.graph), settings, calibration)
+    fewer_held_out = drawn.of_edges(kept).held_out(plan_completion(fewer), settings, calibration)
+    # The unit is that of all edges: the two differ in their edges, not in their prior.
+    fewer_held_out = fewer_held_out._replace(unit=usual_held_out.unit)
+    return best_scale(usual_held_out, settings, n_jobs), best_scale(fewer_held_out, settings, n_jobs)
 
 
 def _clearly_less(one: ScaleChoice, other: ScaleChoice) -> bool:

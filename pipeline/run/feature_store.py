@@ -23,6 +23,7 @@ from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
+    "CACHE_BYTES",
     "Draws",
     "read_class",
     "read_classes",
@@ -32,10 +33,11 @@ __all__ = [
     "read_whitening",
 ]
 
-_CACHE_BYTES = 256 * 2**20
+#: Rows that a process keeps.
+CACHE_BYTES = 256 * 2**20
 
 # One cache per process. Entries are addressed by the key of their content, so new data never meet old rows.
-_kept: Any = zict.LRU(_CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nbytes for array in arrays))
+_kept: Any = zict.LRU(CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nbytes for array in arrays))
 
 
 class Draws(NamedTuple):

@@ -5,10 +5,11 @@ features.zarr             train (class, row, feature), at least one chunk per cl
                           test (sample, feature) and label (sample); drawn (draw, feature), drawn_class,
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
                           model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened)
-machines.zarr             coef (edge, machine, feature), intercept, platt, gap and iterations (edge, machine),
-                          crossfit (edge, machine, part), threshold and dprime (edge)
-logits.zarr               edges (edge, sample); tensor (class, other, sample), completed;
-                          drawn (edge, draw), out-of-fold logits of the drawn samples
+machines.zarr             coef (edge, machine, feature); parameters (edge, machine, parameter), everything else
+logits.zarr               where the tensor is stored, edges (edge, sample), and tensor (class, other, sample);
+                          out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
+                          coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
+                          size (draw), the typical size of the logits
 probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
                           calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
@@ -38,7 +39,15 @@ from pairloom.pipeline.storage.zarr_layout import (
     stamp,
 )
 
-__all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks", "write_whole"]
+__all__ = [
+    "MACHINE_PARAMETERS",
+    "RunShape",
+    "open_group",
+    "run_groups",
+    "stamp_groups",
+    "write_chunks",
+    "write_whole",
+]
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
@@ -48,11 +57,20 @@ _ROWS_PER_CHUNK = 1024
 CLASSES_PER_BLOCK = 32
 
 
+#: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Those without a machine of their
+#: own, of the edge, are repeated for each of its machines.
+MACHINE_PARAMETERS = (
+    "intercept",
+    *("A", "B"),
+    *(f"{letter} without part {part}" for part in range(PARTS) for letter in "AB"),
+    *("gap", "iterations", "threshold", "dprime"),
+)
+
 # Arrays that a run may have or not have, and lose when its configuration changes.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
     "features.zarr": ("label", "factor", "drawn", "drawn_class", "drawn_fold", "drawn_part"),
     "machines.zarr": (),
-    "logits.zarr": ("drawn", "tensor"),
+    "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (*METHODS, "slope", "shift"),
 }
 
@@ -69,7 +87,8 @@ class RunShape(NamedTuple):
     machines_per_edge : int
     shrinkages : shrinkages of all candidate whitenings
     draws : number of training samples that calibrate the coupled model
-    edges_per_tile, samples_per_slab : chunk sizes along the two axes
+    listed : how many classes of each of them are kept, or 0 where the logits of all edges are
+    edges_per_tile, samples_per_slab, draws_per_slab : chunk sizes along the axes of edges and samples
     couplings : coupling methods, that of the model first
     edges_calibrated : whether every edge has its own slope and shift
     tensor_stored : whether the completed tensor is stored
@@ -87,8 +106,10 @@ class RunShape(NamedTuple):
     machines_per_edge: int
     shrinkages: tuple[Shrinkage, ...]
     draws: int
+    listed: int
     edges_per_tile: int
     samples_per_slab: int
+    draws_per_slab: int
     couplings: tuple[str, ...]
     edges_calibrated: bool
     tensor_stored: bool
@@ -167,9 +188,10 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
         for column, end in enumerate("ij")
     ]
+    parameters = Coordinate("parameter", ("parameter",), np.array(MACHINE_PARAMETERS))
     return {
         "features.zarr": [classes, rows],
-        "machines.zarr": [classes, *ends],
+        "machines.zarr": [classes, *ends, parameters],
         "logits.zarr": [classes, other, *ends],
         "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
     }
@@ -203,28 +225,33 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
-    own = ("edge", "machine")
+    own, P = ("edge", "machine"), len(MACHINE_PARAMETERS)
     return [
         ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
-        ChunkedArray("intercept", own, (E, M), (T, M), "float64"),
-        ChunkedArray("platt", (*own, "parameter"), (E, M, 2), (T, M, 2), "float64"),
-        ChunkedArray("crossfit", (*own, "part", "parameter"), (E, M, PARTS, 2), (T, M, PARTS, 2), "float64"),
-        ChunkedArray("threshold", ("edge",), (E,), (T,), "float64"),
-        ChunkedArray("dprime", ("edge",), (E,), (T,), "float64"),
-        ChunkedArray("gap", own, (E, M), (T, M), "float64"),
-        ChunkedArray("iterations", own, (E, M), (T, M), "int64"),
+        ChunkedArray("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, N, R = len(shape.edges), len(shape.classes), shape.samples
     T, r = shape.edges_per_tile, shape.samples_per_slab
-    arrays = [ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r))]
-    if shape.draws:
-        arrays.append(ChunkedArray("drawn", ("edge", "draw"), (E, shape.draws), (T, shape.draws)))
+    arrays = _held_out_arrays(shape) if shape.draws else []
     if shape.tensor_stored:
+        arrays.append(ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r)))
         arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
     return arrays
+
+
+def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
+    E, N, S, k, s = len(shape.edges), len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
+    if not k:
+        return [ChunkedArray("held_out", ("edge", "draw"), (E, S), (E, s))]
+    return [
+        ChunkedArray("listed", ("draw", "place"), (S, k), (s, k), "int32"),
+        ChunkedArray("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
+        ChunkedArray("ranking", ("draw", "class"), (S, N), (s, N)),
+        ChunkedArray("size", ("draw",), (S,), (s,)),
+    ]
 
 
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:

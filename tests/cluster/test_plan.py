@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom.cluster.config_file import load_config
+from pairloom.cluster.needs import disk_bytes
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.features.feature_set import load_features
@@ -17,7 +18,7 @@ def digits():
     return load_features("digits")
 
 
-TRAINED = {"machines", "draw_logits", "calibration", "model", "logits", "probabilities", "report"}
+TRAINED = {"machines", "held_out", "calibration", "model", "logits", "probabilities", "report"}
 
 
 def planned(digits, *overrides):
@@ -36,7 +37,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     planned(digits).write(tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 4
+    assert content["format"] == 5
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -62,7 +63,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 4, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 5, got 2: the run was made by another version"):
         Plan.read(tmp_path)
 
 
@@ -81,7 +82,7 @@ def test_another_format_is_refused(digits, tmp_path):
         ("model.folds=5", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.C=0.5", {"candidates", *TRAINED}),
-        ("run.tensor=virtual", {"probabilities", "report"}),
+        ("run.tensor=virtual", {"samples", "logits", "probabilities", "report"}),
         ("cluster.kind=threads", set()),
     ],
 )
@@ -118,4 +119,4 @@ def test_a_large_tensor_is_virtual_unless_asked_for(digits):
     assert planned(digits).shape.tensor_stored
     assert not planned(digits, "run.tensor=virtual").shape.tensor_stored
     without_draws = planned(digits, "model.coupled_calibration=none", "model.whiten=0.5")
-    assert without_draws.disk_bytes()["logits.zarr"] == 4 * 450 * (45 + 100)
+    assert disk_bytes(without_draws)["logits.zarr"] == 4 * 450 * (45 + 100)
