@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from dask.utils import parse_bytes
 
-from pairloom.pipeline.model.affine_model import PREDICTION_BATCH
+from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
 from pairloom.pipeline.model.choice import MOST_PROBE_ROWS
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, run_groups
@@ -80,9 +80,9 @@ def _machine_bytes_of_edge(plan: Plan) -> int:
 
 
 def _completion_bytes(plan: Plan) -> int:
-    """The graph, its adjacency, and the matrix that ranks the classes, with a copy while it is factorised."""
+    """The edges and neighbours, and the matrix that ranks the classes, with a copy while it is factorised."""
     N, E = len(plan.shape.classes), plan.most_pairs
-    return N**2 * (1 + 3 * 8) + E * (_BYTES_PER_NX_EDGE + 12 * 8)
+    return N**2 * (1 + 3 * 8) + E * 16 * 8
 
 
 def _held_out_bytes(plan: Plan) -> int:
@@ -107,9 +107,9 @@ def _calibration_bytes(plan: Plan) -> int:
 
 
 def _growth_bytes(plan: Plan) -> int:
-    """As calibration, and the matrix of costs by which pairs are proposed."""
-    N = len(plan.shape.classes)
-    return _calibration_bytes(plan) + _completion_bytes(plan) + 8 * 4 * N**2
+    """As calibration, and the graph and the matrix of costs by which pairs are proposed."""
+    N, E = len(plan.shape.classes), plan.most_pairs
+    return _calibration_bytes(plan) + _BYTES_PER_NX_EDGE * E + 8 * 4 * N**2
 
 
 def _description_bytes(plan: Plan) -> int:
@@ -130,12 +130,13 @@ def _coupled_bytes(plan: Plan) -> int:
 
 
 def _predicted_bytes(plan: Plan) -> int:
-    """The machines as one affine map, with a copy while the ranking is made, and a batch of samples in the making."""
+    """The machines as one affine map, the ranking as another, and a batch of samples in the making."""
     shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
     N, D, E, k = len(shape.classes), shape.features, plan.most_pairs, plan.shortlist
-    affine = _FLOAT * (2 * E * D + 3 * N * D)
+    affine = _FLOAT * (E * (D + 64) + 3 * N * D)
     blocks = 2 * PREDICTION_BATCH * (k or N) ** 2
-    batch = _FLOAT * PREDICTION_BATCH * (2 * E + 4 * N) + min(limit // 2, _FLOAT * blocks)
+    applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
+    batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)
     slab = _FLOAT * shape.samples_per_slab * (4 * D + N * (len(shape.couplings) + 2))
     return affine + batch + slab + 3 * _tile_bytes(plan) + _completion_bytes(plan)
 
@@ -144,7 +145,8 @@ def _report_bytes(plan: Plan) -> int:
     """All probabilities, the confusion matrix, the figures."""
     N, R = len(plan.shape.classes), plan.shape.samples
     figures = 200 * 2**20
-    return _FLOAT * R * N * (len(plan.shape.couplings) + 1) + 8 * 4 * N**2 + figures + _completion_bytes(plan)
+    graph = _BYTES_PER_NX_EDGE * plan.most_pairs
+    return _FLOAT * R * N * (len(plan.shape.couplings) + 1) + 8 * 4 * N**2 + figures + graph
 
 
 def disk_bytes(plan: Plan) -> dict[str, int]:

@@ -11,7 +11,7 @@ References
 
 from .bipartite import bipartite
 from .complete import complete
-from .coverage import Coverage, coverage
+from .coverage import Coverage, coverage, has_distant_pairs
 from .families import FAMILIES, build, family_parameters, needs_distances
 from .growth_order import grow, grown
 from .hub_neighbours import hub_neighbours
@@ -35,6 +35,7 @@ __all__ = [
     "five_vertex_trees",
     "grow",
     "grown",
+    "has_distant_pairs",
     "hub_neighbours",
     "model_graph",
     "needs_distances",

@@ -14,7 +14,7 @@ from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
 from pairloom.pipeline.machines.logits import AffineLogits
 
-__all__ = ["PREDICTION_BATCH", "AffineModel", "check_held"]
+__all__ = ["PREDICTION_BATCH", "AffineModel", "applies_listed_pairs", "check_held"]
 
 #: Samples per batch of a prediction, whatever the number of threads: the products keep their shape, and so their bits.
 PREDICTION_BATCH = 256
@@ -55,11 +55,16 @@ class AffineModel:
         potentials = self.ranking.by_sample(rows)
         check_held(potentials, first)
         completion = self.completion
-        degree = 2 * len(completion.edges) / completion.n_classes
-        needed = min(size * degree, size * (size - 1) / 2 + size * degree / 2)
-        if _COST_OF_ONE * needed < len(completion.edges) or len(rows) == 1:
+        if applies_listed_pairs(completion.n_classes, len(completion.edges), size) or len(rows) == 1:
             return affine_shortlists(rows, *self.logits, potentials, completion, size)
         return shortlists(self.logits.by_sample(rows), potentials, completion, size)
+
+
+def applies_listed_pairs(n_classes: int, n_edges: int, shortlist: int) -> bool:
+    """Whether it is cheaper to apply only the pairs that a sample's shortlist needs than all pairs to a batch."""
+    degree = 2 * n_edges / n_classes
+    needed = min(shortlist * degree, shortlist * (shortlist - 1) / 2 + shortlist * degree / 2)
+    return _COST_OF_ONE * needed < n_edges
 
 
 def check_held(values: NDArray[np.float32], first: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.completion.complete import Completion, plan_completion
+from pairloom.pipeline.completion.complete import Completion, completion_over
 
 __all__ = ["completion_of"]
 
@@ -21,4 +21,4 @@ def completion_of(edges: NDArray[np.int64], n_classes: int) -> Completion:
 @functools.lru_cache(maxsize=4)
 def _completion_of(edges: bytes, n_classes: int) -> Completion:
     pairs = np.frombuffer(edges, np.int64).reshape(-1, 2)
-    return plan_completion(graphs.model_graph(n_classes, pairs.tolist(), "run"))
+    return completion_over(n_classes, pairs[graphs.edge_order(pairs)])
