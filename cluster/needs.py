@@ -5,15 +5,18 @@ Upper bounds, from the sizes of the arrays that a task holds at once. They are c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from dask.utils import parse_bytes
 
+from pairloom.cluster.stages import stage_named
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
 from pairloom.pipeline.model.choice import MOST_PROBE_ROWS
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
-from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, run_groups
+from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, chunk_count, run_groups
+from pairloom.pipeline.run.storing import storing_bytes
 
 if TYPE_CHECKING:
     from pairloom.cluster.plan import Plan
@@ -23,8 +26,8 @@ __all__ = ["disk_bytes", "file_count", "task_bytes", "worker_bytes"]
 #: Python, numpy, scikit-learn, dask, zarr and compiled kernels, before the first task.
 _PROCESS_BYTES = 450 * 2**20
 _FLOAT = 4
-#: run.json, model.json, log.txt, lock and what the driver says of itself.
-_OWN_FILES = 6
+#: run.json, model.json, log.txt, what the driver says of itself, and the report.
+_OWN_FILES = 20
 #: Nodes and edges of networkx are dictionaries.
 _BYTES_PER_NX_EDGE = 800
 
@@ -36,7 +39,7 @@ def worker_bytes(plan: Plan) -> int:
 
 def task_bytes(plan: Plan) -> dict[str, int]:
     """Peak memory of one task, by stage. Stages without work, and those of the driver, are left out."""
-    by_stage = {
+    by_stage: dict[str, Callable[[Plan], int]] = {
         "candidates": _candidates_bytes,
         "machines": _machines_bytes,
         "held_out": _held_out_bytes,
@@ -47,12 +50,22 @@ def task_bytes(plan: Plan) -> dict[str, int]:
         "probabilities": _coupled_bytes if plan.shape.tensor_stored else _predicted_bytes,
         "report": _report_bytes,
     }
-    return {stage: needed(plan) for stage, needed in by_stage.items() if plan.units(stage)}
+    needed = {stage: bound(plan) for stage, bound in by_stage.items()} | _stored_by_tasks(plan)
+    return {stage: needed[stage] for stage in plan.keys if stage in needed and plan.units(stage)}
+
+
+def _stored_by_tasks(plan: Plan) -> dict[str, int]:
+    return {
+        stage: needed
+        for stage, needed in storing_bytes(plan.shape).items()
+        if stage_named(stage).where != "driver"
+    }
 
 
 def _candidates_bytes(plan: Plan) -> int:
     """The rows of the probe, as read, normalised and whitened; its machines, and the logits of its samples."""
-    assert plan.probe is not None
+    if plan.probe is None:
+        return 0
     shape, classes, pairs = plan.shape, plan.probe.classes, int(plan.probe.graph.number_of_edges())
     rows = sum(min(MOST_PROBE_ROWS, shape.rows[c]) for c in classes.tolist())
     machines = pairs * shape.machines_per_edge * (shape.features + len(MACHINE_PARAMETERS))
@@ -168,25 +181,17 @@ def _bytes_of_features(plan: Plan) -> int:
     D, stored = shape.features, np.dtype(shape.dtype).itemsize
     rows = stored * D * (sum(shape.rows) + shape.draws)
     samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
-    return rows + samples + _FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
+    whitenings = _FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
+    statistics = 8 * D * (D * len(plan.class_parts) + len(shape.classes)) if shape.whitenings else 0
+    return rows + 4 * sum(shape.rows) + samples + whitenings + statistics
 
 
 def file_count(plan: Plan) -> int:
-    """Files of the finished run: chunks, the ledger, metadata and the report."""
-    shape, held_out = plan.shape, 4 if plan.shape.listed else 1
-    chunks = {
-        "features": 2 * len(plan.class_blocks),
-        "samples": (1 + shape.labelled) * len(plan.slabs),
-        "draws": 4 * bool(shape.draws),
-        "whitening": 1 + len(shape.shrinkages) + len(shape.whitenings),
-        "candidates": plan.units("candidates"),
-        "machines": 2 * -(-plan.most_pairs // shape.edges_per_tile),
-        "held_out": held_out * len(plan.draw_slabs),
-        "growth": plan.units("growth"),
-        "calibration": len(shape.couplings) * (3 if shape.edges_calibrated else 1),
-        "logits": plan.units("logits") * len(plan.slabs),
-        "probabilities": len(plan.slabs) * (len(shape.couplings) + shape.tensor_stored),
-        "report": 16,
-    }
-    ledger = sum(plan.units(stage) for stage in plan.keys)
-    return sum(chunks.values()) + ledger + sum(map(len, run_groups(shape).values())) + _OWN_FILES
+    """Files of the finished run: chunks, the ledger, metadata, waves and candidates, and the report."""
+    edges = np.zeros((plan.most_pairs, 2), np.int64)
+    groups = sum(map(len, run_groups(plan.shape).values()))
+    ledger = (
+        sum(map(plan.units, plan.keys)) + -(-plan.most_pairs // plan.shape.edges_per_tile) - len(plan.tiles)
+    )
+    single = plan.units("candidates") + plan.units("growth")
+    return chunk_count(plan.shape._replace(edges=edges)) + groups + ledger + single + _OWN_FILES

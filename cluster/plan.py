@@ -30,8 +30,9 @@ from pairloom.cluster.tiles import (
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.coupling.priors import check_priors
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.wave import usual_wave
+from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate, Probe
@@ -41,7 +42,7 @@ from pairloom.pipeline.model.stored_form import plain
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.planning import ModelPlan, plan_model
 from pairloom.pipeline.run.run import Run, StoreKeys
-from pairloom.pipeline.run.run_directory import CLASSES_PER_BLOCK, RunShape
+from pairloom.pipeline.run.run_directory import RunShape, rows_per_file
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 
@@ -190,9 +191,14 @@ class Plan:
         return replace(self, shape=self.shape._replace(edges=grown), waves=(*before, len(grown)))
 
     @property
-    def class_blocks(self) -> list[slice]:
-        """Slices of the class axis, each stored by one unit of work."""
-        return pieces(len(self.shape.classes), CLASSES_PER_BLOCK)
+    def row_blocks(self) -> list[slice]:
+        """Slices of the training rows, sorted by class, each stored by one unit of work."""
+        return pieces(sum(self.shape.rows), rows_per_file(self.shape.features))
+
+    @property
+    def class_parts(self) -> list[slice]:
+        """Slices of the class axis, whose statistics are found by one unit of work each."""
+        return scatter_parts(len(self.shape.classes), self.shape.features)
 
     def units(self, stage: str) -> int:
         """Number of units of work of a stage."""
@@ -307,7 +313,7 @@ def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping
     return settings | {"pairloom version": versions["pairloom"]}
 
 
-def make_plan(config: Config, data: FeatureSet) -> Plan:
+def make_plan(config: Config, data: OpenFeatures) -> Plan:
     """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
     folds = usable_folds(model.folds, rows, "model")
@@ -365,7 +371,7 @@ def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...])
 
 
 def _shape(
-    config: Config, data: FeatureSet, rows: NDArray[np.int64], folds: int, found: ModelPlan
+    config: Config, data: OpenFeatures, rows: NDArray[np.int64], folds: int, found: ModelPlan
 ) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
     edges = graphs.edge_array(found.graph)

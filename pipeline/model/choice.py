@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.machines.normalisation import Normalisation, total_variance
+from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments
 from pairloom.pipeline.machines.settings import Calibration, scaled_C
 from pairloom.pipeline.machines.whitening import Shrinkage
 
@@ -114,20 +114,19 @@ def linear_candidates(
     C: Any,
     whiten: Shrinkage | Literal["auto"],
     calibration: str,
-    X: NDArray[np.floating],
-    normalisation: Normalisation,
+    moments: NormalisedMoments,
 ) -> tuple[Candidate, ...]:
-    """The candidates that the parameters stand for, for machines on normalised rows X."""
+    """The candidates that the parameters stand for, for machines on normalised rows with these moments."""
     shrinkages: tuple[Shrinkage, ...] = SHRINKAGES
     if whiten != "auto":
         shrinkages = ("none" if whiten == "none" else float(whiten),)
-    by_scale = scaled_C(total_variance(X))
+    by_scale = scaled_C(moments.total_variance)
     Cs: list[float] = []
     for c in candidate_Cs(C):
         if isinstance(c, str):
             Cs += [by_scale * multiple for multiple in (MULTIPLES_OF_SCALE if c == "auto" else (1.0,))]
         else:
-            Cs.append(inner_C(c, normalisation, "C"))
+            Cs.append(inner_C(c, moments.normalisation, "C"))
     return tuple(Candidate(c, t, how) for c in Cs for t in shrinkages for how in calibrations_of(calibration))
 
 

@@ -63,6 +63,11 @@ class Run(NamedTuple):
         return np.array(self.shape.rows, dtype=np.int64)
 
     @property
+    def starts(self) -> NDArray[np.int64]:
+        """The first row of each class in the feature store, whose training rows are sorted by class."""
+        return np.asarray(np.cumsum(self.rows) - self.rows)
+
+    @property
     def shortlist(self) -> int | None:
         """How many classes of a sample are coupled; None means all."""
         return self.settings.shortlist_of(len(self.shape.classes))

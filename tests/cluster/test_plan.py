@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,13 +10,13 @@ from pairloom.cluster.config_file import load_config
 from pairloom.cluster.needs import disk_bytes
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.stages import STAGE_NAMES
-from pairloom.pipeline.features.feature_set import load_features
+from pairloom.pipeline.features.feature_set import open_features
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_features("digits")
+    return open_features("digits")
 
 
 TRAINED = {"machines", "held_out", "calibration", "model", "logits", "probabilities", "report"}
@@ -79,7 +80,7 @@ def test_another_format_is_refused(digits, tmp_path):
         ("model.priors=[1, 1, 1, 1, 1, 1, 1, 1, 1, 2]", {"model", "probabilities", "report"}),
         ("model.class_weight=balanced", {"candidates", *TRAINED}),
         ("graph.family=path", {"candidates", *TRAINED}),
-        ("model.folds=5", TRAINED | {"draws", "whitening", "candidates"}),
+        ("model.folds=5", TRAINED | {"draws", "statistics", "whitening", "candidates"}),
         ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.C=0.5", {"candidates", *TRAINED}),
         ("run.tensor=virtual", {"samples", "logits", "probabilities", "report"}),
@@ -92,7 +93,7 @@ def test_a_change_is_felt_only_where_it_matters(override, changed, digits):
 
 
 def test_other_test_samples_keep_the_machines(digits):
-    other = digits._replace(fingerprints=digits.fingerprints | {"test": "other"})
+    other = replace(digits, fingerprints=digits.fingerprints | {"test": "other"})
     old, new = planned(digits), make_plan(load_config("digits"), other)
     changed = {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]}
     assert changed == {"samples", "logits", "probabilities", "report"}

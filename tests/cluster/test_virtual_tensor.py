@@ -60,7 +60,7 @@ def test_a_virtual_tensor_gives_the_probabilities_of_a_stored_one(settings, conf
         also = "run.also_couple=[]"
     for tensor in ("stored", "virtual"):
         plan = run_here(config_file, tmp_path / tensor, client, *settings, also, f"run.tensor={tensor}")
-    data = load_data(plan.config)
+    data = load_data(plan.config).load()
     for coupling in plan.shape.couplings:
         found = probabilities_of(tmp_path / "virtual", coupling)
         np.testing.assert_allclose(found, probabilities_of(tmp_path / "stored", coupling), atol=1e-6)
@@ -86,7 +86,7 @@ def test_a_plan_counts_the_files_of_the_run(tensor, config_file, client, tmp_pat
 
 def test_a_run_grown_by_shortlists_is_the_grown_estimator(grown_run):
     plan = Plan.read(grown_run)
-    data, waves = load_data(plan.config), judged_waves(grown_run, plan)
+    data, waves = load_data(plan.config).load(), judged_waves(grown_run, plan)
     y = np.array(data.classes)[data.y_train]
     model = PairwiseSVC(**plan.estimator_parameters).fit(data.X_train, y)
     grown = list(model.grow(data.X_train, y, wave=4, pairs=16, plateau="never"))
