@@ -34,6 +34,7 @@ from pairloom.cluster.printing import plan_facts, print_facts, print_result, pri
 from pairloom.cluster.progress import progress_for
 from pairloom.cluster.remote import drive_on_worker
 from pairloom.cluster.schedule import Stop
+from pairloom.cluster.simulator.command import simulate_command
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.units import log_line
@@ -68,6 +69,9 @@ def main() -> None:
     """
     # Dask logs every lost connection at length. The commands report it in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+
+main.add_command(simulate_command)
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:

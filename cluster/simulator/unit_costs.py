@@ -1,0 +1,169 @@
+"""Measured times of units of work: those of a finished run, or of a short run on a part of the data."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.cluster.config import Config, DataConfig
+from pairloom.cluster.config_file import with_overrides
+from pairloom.cluster.driver import load_data
+from pairloom.cluster.ledger import Entry, Ledger
+from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.simulator.run_sizes import RunSizes, planned_sizes
+from pairloom.cluster.simulator.stage_costs import cost_of_stage
+from pairloom.cluster.stages import STAGES
+from pairloom.cluster.units import run_unit
+from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.run.run_directory import stamp_groups
+
+__all__ = ["StageTimes", "UnitCosts", "begin_times", "costs_of_run", "measure_costs"]
+
+# The short run has so many classes, for samples to have shortlists, and so many rows and samples.
+_CLASSES, _ROWS, _SAMPLES = 52, 200, 256
+# To tell the first unit of a worker from the others takes some others.
+_FEWEST_UNITS = 4
+
+
+class StageTimes(NamedTuple):
+    """Times of the units of a stage, and the extra time of a worker's first: it loads kernels and opens files."""
+
+    seconds: NDArray[np.float64]
+    warm_up: float
+
+
+class UnitCosts(NamedTuple):
+    """Measured times of the units of every stage, and the sizes of the run that they were measured in."""
+
+    sizes: RunSizes
+    stages: Mapping[str, StageTimes]
+
+    def drawn(
+        self, stage: str, units: int, of: int, sizes: RunSizes, random: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Times of ``units`` of the ``of`` units that a stage of a run of these sizes has.
+
+        All measured times are used equally often, in random order, so that their distribution is kept. They are scaled
+        by the work of a unit; their relative spread stays.
+        """
+        if stage not in self.stages:
+            return np.zeros(units)
+        seconds, work = self.stages[stage].seconds, cost_of_stage(stage).work
+        cycles = -(-units // len(seconds))
+        order = random.permuted(np.tile(np.arange(len(seconds)), (cycles, 1)), axis=1).ravel()[:units]
+        scale = (work(sizes) / of) / (work(self.sizes) / len(seconds))
+        return np.asarray(seconds[order] * scale)
+
+    def warm_up(self, stage: str) -> float:
+        """Extra seconds of a worker's first unit."""
+        return self.stages[stage].warm_up if stage in self.stages else 0.0
+
+
+def costs_of_run(directory: Path) -> UnitCosts:
+    """The times in the ledger of a finished run.
+
+    Raises
+    ------
+    ValueError
+        If the run is not finished.
+    """
+    plan, ledger, begun = Plan.read(directory), Ledger(directory), begin_times(directory)
+    times = {}
+    for stage, keys in plan.keys.items():
+        entries = list(ledger.claimed(stage, keys))
+        if len(entries) < len(keys):
+            raise ValueError(
+                f"{directory}: times must come from a finished run, but {stage} has {len(entries)} of "
+                f"{len(keys)} units. Run `pairloom resume {directory}` first."
+            )
+        if entries:
+            times[stage] = _stage_times(entries, begun)
+    return UnitCosts(planned_sizes(plan), times)
+
+
+def begin_times(directory: Path) -> dict[tuple[str, int], float]:
+    """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
+    lines = (line.split() for line in (directory / "log.txt").read_text(encoding="utf-8").splitlines())
+    return {
+        (words[3], int(words[4])): datetime.fromisoformat(words[0]).timestamp()
+        for words in lines
+        if len(words) == 5 and words[2] == "begin"
+    }
+
+
+def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -> StageTimes:
+    """Separate the extra time of every worker's first unit, if there are enough others to tell it from."""
+    seconds = np.array([entry.seconds for entry in entries])
+    of_worker: dict[str, list[int]] = defaultdict(list)
+    for place in sorted(
+        range(len(entries)), key=lambda k: begun.get((entries[k].stage, entries[k].unit), 0.0)
+    ):
+        of_worker[entries[place].worker].append(place)
+    firsts = [places[0] for places in of_worker.values()]
+    if len(seconds) < _FEWEST_UNITS * len(firsts):
+        return StageTimes(seconds, 0.0)
+    others = np.delete(seconds, firsts)
+    warm_up = max(0.0, float(np.median(seconds[firsts]) - np.median(others)))
+    seconds[firsts] = np.maximum(seconds[firsts] - warm_up, others.min())
+    return StageTimes(seconds, warm_up)
+
+
+def measure_costs(config: Config, data: FeatureSet) -> UnitCosts:
+    """Times of a short run in this process, on some classes and rows of the data. It takes seconds.
+
+    The first of two such runs loads kernels; the second is measured.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        part = Path(folder) / "part.npz"
+        _write_part(part, data)
+        short = with_overrides(config, ["run.edges_per_tile=32", "run.samples_per_slab=64"])
+        chosen = DataConfig(features=str(part))
+        short = short.model_copy(update={"growth": None, "data": chosen})
+        features = load_data(short)
+        plan = make_plan(short, features)
+        first, second = (_run_in_turn(Path(folder) / name, plan, features) for name in ("first", "second"))
+    times = {
+        stage: StageTimes(seconds, max(0.0, float(first[stage][0] - seconds[0])))
+        for stage, seconds in second.items()
+    }
+    return UnitCosts(planned_sizes(plan), times)
+
+
+def _write_part(path: Path, data: FeatureSet) -> None:
+    """Write the first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
+    n = min(len(data.classes), _CLASSES)
+    rows = np.concatenate([np.flatnonzero(data.y_train == c)[:_ROWS] for c in range(n)])
+    samples = np.arange(len(data.X_test))[:: max(1, len(data.X_test) // _SAMPLES)][:_SAMPLES]
+    np.savez(
+        path,
+        X_train=data.X_train[rows],
+        y_train=data.y_train[rows],
+        X_test=data.X_test[samples],
+        classes=np.array(data.classes[:n]),
+    )
+
+
+def _run_in_turn(directory: Path, plan: Plan, data: FeatureSet) -> dict[str, NDArray[np.float64]]:
+    """Seconds of all units of a plan, done one after the other."""
+    directory.mkdir()
+    plan.write(directory)
+    stamp_groups(directory, plan.shape)
+    found: dict[str, NDArray[np.float64]] = {}
+    for stage in STAGES:
+        receipts = [
+            run_unit(
+                directory, stage.name, unit, key, functools.partial(stage.work, directory, plan, unit, data)
+            )
+            for unit, key in enumerate(plan.keys[stage.name])
+        ]
+        if receipts:
+            found[stage.name] = np.array([receipt.seconds for receipt in receipts])
+    return found
