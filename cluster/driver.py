@@ -30,7 +30,16 @@ from pairloom.pipeline.growth.waves import grow_in_waves
 from pairloom.pipeline.run.calibrating import remove_waves
 from pairloom.pipeline.run.run_directory import stamp_groups
 
-__all__ = ["Progress", "adopt_plan", "drive", "load_data", "prepare_run", "unfinished_units"]
+__all__ = [
+    "Connect",
+    "Progress",
+    "adopt_plan",
+    "drive",
+    "load_data",
+    "matching_plan",
+    "prepare_run",
+    "unfinished_units",
+]
 
 Connect = Callable[[], AbstractContextManager[Client]]
 
@@ -90,9 +99,14 @@ def _plan_in(directory: Path) -> Plan | None:
 
 
 def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
-    """Write a new plan into the directory, or check that its own plan matches the configuration.
+    """Write the plan of `matching_plan` into the directory. The caller holds the lock."""
+    plan = matching_plan(directory, config, fresh, update=update)
+    plan.write(directory)
+    return plan
 
-    The caller holds the lock.
+
+def matching_plan(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
+    """The plan to follow: a new one, or that of the directory if it matches the configuration. Writes nothing.
 
     Parameters
     ----------
@@ -115,9 +129,7 @@ def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: b
         hint = _effect_of_update(regrown(directory, fresh) if fresh else None, old)
         raise Mismatch(f"{directory} holds a run with other settings:\n{listed}\n{hint}")
     # An unchanged run keeps its own edges: computed on another host they could differ by a rounding error.
-    plan = regrown(directory, fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
-    plan.write(directory)
-    return plan
+    return regrown(directory, fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
 
 
 def _effect_of_update(fresh: Plan | None, old: Plan) -> str:

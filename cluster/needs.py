@@ -67,7 +67,7 @@ def _candidates_bytes(plan: Plan) -> int:
     if plan.probe is None:
         return 0
     shape, classes, pairs = plan.shape, plan.probe.classes, int(plan.probe.graph.number_of_edges())
-    rows = sum(min(MOST_PROBE_ROWS, shape.rows[c]) for c in classes.tolist())
+    rows = sum(min(MOST_PROBE_ROWS, shape.rows[int(c)]) for c in classes)
     machines = pairs * shape.machines_per_edge * (shape.features + len(MACHINE_PARAMETERS))
     coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
     return _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
