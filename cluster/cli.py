@@ -21,6 +21,7 @@ from distributed import Client, fire_and_forget, performance_report
 from rich.console import Console
 
 import pairloom
+from pairloom.cluster.bench import bench
 from pairloom.cluster.config import Config, ConfigError, DataConfig
 from pairloom.cluster.config_file import load_config, with_overrides, with_section
 from pairloom.cluster.connect import Unreachable, check_address, connected, install_hint, scheduler_answers
@@ -76,6 +77,8 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
         lambda wrapped, option: option(wrapped), reversed(options), command
     )
 
+
+main.add_command(bench)
 
 _path = click.Path(path_type=Path)
 _run_directory = click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
