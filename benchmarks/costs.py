@@ -3,9 +3,11 @@
 Four axes: the number of classes, rows per class, features, and test rows. Along an axis one size grows and the others
 stay at those of the base. Data are synthetic (`synthetic_classes.py`), the graph and the model have their defaults.
 
-- "run: STAGE": seconds of the units of a stage, summed, from the ledger of a run on one warm worker; "run: plan" is the
-  wall clock of reading the data and planning, "run: whole" that of everything.
-- "fit", "predict": `PairwiseSVC(n_jobs=2)` in a warm process of its own.
+All seconds are CPU seconds, so that other work on the machine does not bend the curves:
+
+- "run: STAGE": driver, scheduler and worker during a stage of a run on one warm worker (`timed_run.py`); "run: plan" is
+  reading the data and planning, "run: whole" everything.
+- "fit", "predict": `PairwiseSVC(n_jobs=2)` in a warm process of its own, all threads.
 - "peak MB": the peak memory of that process.
 
 The power is the slope of log seconds on log size over all sizes; "last" is that of the three largest, which says more
@@ -20,11 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 from distributed import Client
 
 from pairloom.benchmarks.classifiers import OURS, THREADS
-from pairloom.benchmarks.datasets import Split
+from pairloom.benchmarks.datasets import Split, write_split
 from pairloom.benchmarks.peers import compare
 from pairloom.benchmarks.power_law import PowerLaw, fit_power
 from pairloom.benchmarks.record import Column, Record
@@ -107,7 +108,7 @@ def measure_costs(record: Record, axes: dict[str, tuple[int, ...]], base: Sizes,
         for axis, sizes in axes.items():
             others = {key: value for key, value in vars(base).items() if key != axis}
             fixed = ", ".join(f"{value} {key}" for key, value in others.items())
-            record.begin(axis, columns(sizes), f"{axis} (and {fixed}): seconds")
+            record.begin(axis, columns(sizes), f"{axis} (and {fixed}): CPU seconds")
             costs = [costs_at(replace(base, **{axis: size})) for size in sizes]
             for row in rows_of(axis, sizes, costs):
                 record.add(row)
@@ -137,18 +138,18 @@ def costs_of(client: Client, sizes: Sizes, folder: Path, limit: float) -> dict[s
     split = synthetic_classes(**vars(sizes))
     found = run_costs(client, split, folder)
     (row,) = compare("synthetic", split, [OURS], [THREADS], limit)
-    return {**found, "fit": row.fit_s, "predict": row.predict_s, "peak MB": row.peak_bytes / 1e6}
+    return {**found, "fit": row.fit_cpu_s, "predict": row.predict_cpu_s, "peak MB": row.peak_bytes / 1e6}
 
 
 def run_costs(client: Client, split: Split, folder: Path) -> dict[str, float]:
     """Seconds of every stage of a run."""
     folder.mkdir(exist_ok=True)
     path = folder / "features.npz"
-    np.savez(path, X_train=split.X, y_train=split.y, X_test=split.X_new, y_test=split.y_new)
+    write_split(split, path)
     run = timed_run(client, Config(data=DataConfig(features=str(path))), folder / "run")
-    found = {"run: plan": run.stage_seconds()["plan"]}
-    found |= {f"run: {stage}": run.work[stage] for stage in STAGE_NAMES if stage != "growth"}
-    return {**found, "run: whole": run.seconds}
+    stages = [stage for stage in ("plan", *STAGE_NAMES) if stage != "growth"]
+    found = {f"run: {stage}": run.stage_cpu[stage] for stage in stages}
+    return {**found, "run: whole": sum(run.stage_cpu.values())}
 
 
 def rows_of(axis: str, sizes: Sequence[int], costs: Sequence[dict[str, float]]) -> Iterator[Row]:

@@ -77,3 +77,8 @@ def load_table(name: str) -> Split:
     low, high = X.min(axis=0), X.max(axis=0)
     span = np.where(high > low, high - low, 1)
     return Split(2 * (X - low) / span - 1, 2 * (X_new - low) / span - 1, y, y_new)
+
+
+def write_split(split: Split, path: Path) -> None:
+    """Write a set as the features of a run."""
+    np.savez(path, X_train=split.X, y_train=split.y, X_test=split.X_new, y_test=split.y_new)

@@ -12,6 +12,7 @@ not spread over threads (LIBSVM, LIBLINEAR, the folds of a calibration) has one 
 - "Brier" is the squared error summed over classes, "calibration" the expected calibration error of the top probability
   in 15 bins of as many samples each.
 - "fit s" and "predict s" are of all training and all test rows, "row ms" is the median of 50 predictions of one row.
+  The JSON also has the CPU seconds of both: where their sum over threads is far below, others had the cores.
 - "model MB" is what the arrays of the fitted estimator hold, "peak MB" the peak of the process. The latter includes
   the interpreter, the imports and the data, which are the same for all.
 - The total variance of the features is the unit of C: C=10 below means 10 / variance, as PairwiseSVC's "scale" does.
@@ -57,6 +58,8 @@ class Row:
     fit_s: float = math.nan
     predict_s: float = math.nan
     row_ms: float = math.nan
+    fit_cpu_s: float = math.nan
+    predict_cpu_s: float = math.nan
     model_bytes: float = math.nan
     peak_bytes: float = math.nan
 

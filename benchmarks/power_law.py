@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Shorter times are noise.
-LEAST_SECONDS = 0.002
+#: Shorter times are noise: the system counts CPU time in hundredths of a second.
+LEAST_SECONDS = 0.03
 
 
 class PowerLaw(NamedTuple):

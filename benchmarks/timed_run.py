@@ -8,13 +8,15 @@ Three clocks, none of them inside the pipeline:
 - Dask's profiler, which looks at the stack of every working thread each 10 ms. The share of its samples inside zarr,
   `pipeline/storage`, `run_directory.py` and the ledger is the share of the task's time that the store takes.
 
-The seconds of every unit are also in the ledger of the run, measured by the worker that did it.
+The seconds of every unit are also in the ledger of the run, measured by the worker that did it; and the CPU seconds of
+the driver and of all workers are read at the beginning of every stage, which other work on the machine hardly changes.
 """
 
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +80,8 @@ class TimedRun(NamedTuple):
         Share of the tasks' time per stage that is spent in the store, from the profiler.
     cpu
         CPU seconds of all workers together.
+    stage_cpu
+        CPU seconds of the driver (with the scheduler) and all workers, per stage.
     """
 
     plan: Plan
@@ -86,6 +90,7 @@ class TimedRun(NamedTuple):
     work: dict[str, float]
     store_share: dict[str, float]
     cpu: float
+    stage_cpu: dict[str, float]
 
     @property
     def seconds(self) -> float:
@@ -101,30 +106,38 @@ class TimedRun(NamedTuple):
 
 
 class StageClock(Quiet):
-    """Notes when the stages of a run begin."""
+    """Notes when the stages of a run begin, by the wall clock and in CPU seconds. The first stage is "plan"."""
 
-    def __init__(self) -> None:
-        self._begun = [("plan", time.time())]
+    def __init__(self, cpu_seconds: Callable[[], float]) -> None:
+        self._cpu_seconds = cpu_seconds
+        self._begun: list[tuple[str, float, float]] = []
+        self.begin("plan", 0, 0)
 
     def begin(self, stage: str, done: int, total: int) -> None:
-        """Note the time."""
-        self._begun.append((stage, time.time()))
+        """Note both times."""
+        self._begun.append((stage, time.time(), self._cpu_seconds()))
 
-    def intervals(self) -> tuple[Interval, ...]:
-        """The stages so far; the last ends now."""
-        ends = [begin for _, begin in self._begun[1:]] + [time.time()]
-        return tuple(Interval(*begun, end) for begun, end in zip(self._begun, ends, strict=True))
+    def end(self) -> tuple[tuple[Interval, ...], dict[str, float]]:
+        """The stages and their CPU seconds; the last ends now."""
+        self.begin("end", 0, 0)
+        intervals, cpu = list[Interval](), dict[str, float]()
+        for (stage, begin, before), (_, end, after) in pairwise(self._begun):
+            intervals.append(Interval(stage, begin, end))
+            cpu[stage] = cpu.get(stage, 0.0) + after - before
+        return tuple(intervals), cpu
 
 
 def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
     """Do a run of a configuration in a new directory."""
     client.get_task_stream()  # starts the recording
-    cpu, began, clock = _cpu_seconds(client), time.time(), StageClock()
+    cpu, began = _cpu_seconds(client), time.time()
+    clock = StageClock(lambda: _cpu_seconds(client) + _own_cpu_seconds())
     fresh, data = prepare_run(config, directory)
     directory.mkdir(parents=True)
     plan = adopt_plan(directory, config, fresh)
     drive(directory, plan, data, lambda: contextlib.nullcontext(client), Stop(), clock)
-    intervals, plan = clock.intervals(), Plan.read(directory)  # a growing run has written a longer plan
+    intervals, stage_cpu = clock.end()
+    plan = Plan.read(directory)  # that of a growing run is longer now
     tasks = tuple(_task_span(task) for task in client.get_task_stream(start=began))
     # Workers file their samples once a second.
     profiled = {stage: client.profile(key=stage, start=began - 1) for stage in {task.stage for task in tasks}}
@@ -135,6 +148,7 @@ def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
         ledger_seconds(directory, plan),
         {stage: store_share(tree) for stage, tree in profiled.items()},
         _cpu_seconds(client) - cpu,
+        stage_cpu,
     )
 
 

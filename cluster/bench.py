@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from matplotlib.figure import Figure
 from pairloom.benchmarks import costs, coupling, few_rows, pairs, peers, resume, scaling
 from pairloom.benchmarks.classifiers import PEERS, THREADS
 from pairloom.benchmarks.costs_figure import costs_figure
-from pairloom.benchmarks.datasets import SETS
+from pairloom.benchmarks.datasets import SETS, write_split
 from pairloom.benchmarks.peers_figure import comparison_figure
 from pairloom.benchmarks.record import Record
 from pairloom.benchmarks.scaling_figure import scaling_figure
+from pairloom.benchmarks.synthetic_classes import synthetic_classes
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.exits import exits
 
@@ -61,6 +63,12 @@ _overrides = click.option(
 )
 #: Settings of small runs: nothing is chosen among candidates.
 _QUICK = ("model.C=scale", "model.whiten=none", "model.calibration=distance")
+_synthetic = click.option(
+    "--synthetic",
+    type=click.IntRange(2),
+    metavar="N",
+    help="N synthetic classes, 200 rows of 384 features each, in place of the data of CONFIG.",
+)
 
 
 @click.group()
@@ -135,6 +143,7 @@ def few_rows_command(draws: int, rows: tuple[int, ...], small: bool, json_file: 
 @click.argument("config", default="imagenet50-synthetic")
 @click.option("--workers", type=Numbers(), help="Numbers of workers. Default: 1 and one per core.")
 @click.option("--weak/--no-weak", default=True, help="Whether to measure weak scaling too. Default: yes.")
+@_synthetic
 @_overrides
 @_small
 @_json
@@ -143,14 +152,16 @@ def scaling_command(
     config: str,
     workers: tuple[int, ...] | None,
     weak: bool,
+    synthetic: int | None,
     overrides: tuple[str, ...],
     small: bool,
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
     """A run of CONFIG on several numbers of workers: strong and weak scaling, and where the time goes."""
-    with _recorded("scaling", json_file) as record:
-        settings = load_config("digits" if small else config, (*(_QUICK if small else ()), *overrides))
+    with _recorded("scaling", json_file) as record, _data(synthetic) as data:
+        quick = _QUICK if small else ()
+        settings = load_config("digits" if small else config, (*quick, *data, *overrides))
         numbers = workers or (1, os.cpu_count() or 1)
         rows = scaling.scale(record, settings, numbers, weak=weak, warm_ups=0 if small else 2)
         _draw(scaling_figure, rows, plot_file)
@@ -159,16 +170,23 @@ def scaling_command(
 @bench.command("resume")
 @click.argument("config", default="imagenet50-synthetic")
 @click.option("--workers", type=click.IntRange(1), help="Number of workers. Default: one per core.")
+@_synthetic
 @_overrides
 @_small
 @_json
 def resume_command(
-    config: str, workers: int | None, overrides: tuple[str, ...], small: bool, json_file: Path | None
+    config: str,
+    workers: int | None,
+    synthetic: int | None,
+    overrides: tuple[str, ...],
+    small: bool,
+    json_file: Path | None,
 ) -> None:
     """A run of CONFIG that is killed at 25, 50 and 75% of its units and resumed."""
-    with _recorded("resume", json_file) as record:
+    with _recorded("resume", json_file) as record, _data(synthetic) as data:
         shares = (0.5,) if small else resume.SHARES
-        name, settings = ("digits", (*_QUICK, *overrides)) if small else (config, overrides)
+        name, quick = ("digits", _QUICK) if small else (config, ())
+        settings = (*quick, *data, *overrides)
         load_config(name, settings)  # a mistake in it ends the benchmark before its first run
         number = workers or os.cpu_count() or 1
         resume.kill_and_resume(record, name, settings, number, shares, warm_up=not small)
@@ -199,6 +217,18 @@ def costs_command(
         base = costs.SMALL_BASE if small else costs.Sizes()
         rows = costs.measure_costs(record, chosen, base, limit)
         _draw(costs_figure, rows, plot_file)
+
+
+@contextlib.contextmanager
+def _data(synthetic: int | None) -> Iterator[tuple[str, ...]]:
+    """The setting that gives a run synthetic classes; none if there are to be none."""
+    if synthetic is None:
+        yield ()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npz"
+        write_split(synthetic_classes(synthetic, rows=200), path)
+        yield (f"data.features={path}",)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,9 @@ def test_every_stage_and_both_methods_have_a_power(tmp_path):
     rows = {row["cost"]: row for row in record["rows"]}
     assert set(rows) == set(EXPECTED)
     assert all(row["sizes"] == [12, 24] for row in rows.values())
-    assert all(value > 0 for row in rows.values() for value in row["values"])
+    assert all(rows[cost]["values"][-1] > 0 for cost in ("run: candidates", "run: report", "fit", "peak MB"))
+    stages = [rows[cost]["values"][0] for cost in rows if cost.startswith("run: ") and cost != "run: whole"]
+    assert sum(stages) == pytest.approx(rows["run: whole"]["values"][0])
     assert (tmp_path / "costs.svg").stat().st_size > 0
 
 

@@ -7,7 +7,7 @@ from pairloom.benchmarks.worker_time import worker_time
 
 
 def run_of(intervals, tasks, store=None):
-    return TimedRun(None, tuple(intervals), tuple(tasks), {}, store or {}, 0.0)
+    return TimedRun(None, tuple(intervals), tuple(tasks), {}, store or {}, 0.0, {})
 
 
 def test_gaps_before_the_last_task_are_the_schedulers_and_after_it_the_worker_is_idle():
