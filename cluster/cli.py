@@ -21,6 +21,7 @@ from distributed import Client, performance_report
 from rich.console import Console
 
 import pairloom
+from pairloom.cluster.bench import bench
 from pairloom.cluster.config import ClusterConfig, Config, ConfigError, DataConfig
 from pairloom.cluster.config_file import load_config, with_cluster, with_overrides, with_section
 from pairloom.cluster.connect import check_address, connected, install_hint, scheduler_answers
@@ -80,6 +81,9 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
     return lambda command: functools.reduce(
         lambda wrapped, option: option(wrapped), reversed(options), command
     )
+
+
+main.add_command(bench)
 
 
 class _LocalPath(click.Path):
