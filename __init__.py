@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 from pairloom import graphs
 from pairloom.pipeline.completion.complete import complete_logits
-from pairloom.pipeline.coupling import couple
+from pairloom.pipeline.coupling import couple, couple_code
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 
 __version__ = version("pairloom")
-__all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "graphs"]
+__all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "couple_code", "graphs"]

@@ -86,27 +86,37 @@ def closed_classes(code: ArrayLike) -> list[int]:
     []
     """
     M = check_code(code, owner="code_is_connected")
-    closures = [_closure(M, s) for s in range(len(M))]
-    closed = [inside for inside in closures if not inside.all()]
+    sizes = np.stack([np.count_nonzero(sign == M, axis=0) for sign in (1, -1)])
+    reaches_all = np.zeros(len(M), dtype=bool)
+    closed: list[NDArray[np.bool_]] = []
+    for s in range(len(M)):
+        inside = _closure(M, s, sizes, reaches_all)
+        reaches_all[s] = inside.all()
+        if not reaches_all[s]:
+            closed.append(inside)
     return np.flatnonzero(min(closed, key=np.count_nonzero)).tolist() if closed else []
 
 
-def _closure(M: NDArray[np.int8], s: int) -> NDArray[np.bool_]:
+def _closure(
+    M: NDArray[np.int8], s: int, sizes: NDArray[np.intp], reaches_all: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Return the classes whose probabilities vanish if that of class s does, as a mask.
 
     A machine with a side inside adds its other side. Every closed set contains the closures of its classes, so a code
-    is connected if and only if the closure of each class is all of them.
+    is connected if and only if the closure of each class is all of them. It is if it meets a class that reaches all.
     """
-    inside = np.arange(len(M)) == s
-    positive, negative = M == 1, M == -1
-    while True:
-        outside = ~inside
-        sunk_positive = ~positive[outside].any(axis=0)
-        sunk_negative = ~negative[outside].any(axis=0)
-        grown = inside | (M != 0)[:, sunk_positive | sunk_negative].any(axis=1)
-        if grown.sum() == inside.sum():
-            return inside
-        inside = grown
+    inside: NDArray[np.bool_] = np.arange(len(M)) == s
+    outside = sizes.copy()  # classes of the positive and of the negative side of each machine
+    sunk, fresh = np.zeros(M.shape[1], dtype=bool), np.array([s])
+    while fresh.size:
+        if reaches_all[fresh].any():
+            return np.ones(len(M), dtype=bool)
+        outside -= np.stack([np.count_nonzero(M[fresh] == sign, axis=0) for sign in (1, -1)])
+        sinking = (outside == 0).any(axis=0) & ~sunk
+        sunk |= sinking
+        fresh = np.flatnonzero((M[:, sinking] != 0).any(axis=1) & ~inside)
+        inside[fresh] = True
+    return inside
 
 
 def code_identifies(code: ArrayLike) -> bool:

@@ -4,7 +4,6 @@ Entry (s, q) is +1 if machine q is trained with class s on its positive side, -1
 without it. A machine of a model graph is the special case with one class on either side.
 """
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -136,7 +135,7 @@ def _signs(code: ArrayLike, n: int | None, owner: str) -> NDArray[np.int8]:
 
 def _check_sides(M: NDArray[np.int8], owner: str) -> None:
     for sign, name in ((1, "+1"), (-1, "-1")):
-        if (without := np.flatnonzero(~(sign == M).any(axis=0))).size:
+        if (without := np.flatnonzero(~np.equal(M, sign).any(axis=0))).size:
             raise ValueError(
                 f"{owner}: every column of code must have a class at {name}, got none in column"
                 f" {listed(without)}. A machine needs classes on both sides."
@@ -147,7 +146,7 @@ def _check_columns(M: NDArray[np.int8], owner: str) -> None:
     # Two columns are the same machine if they are equal once the first class of each is on the positive side.
     first = np.take_along_axis(M, (M != 0).argmax(axis=0)[None], axis=0)
     for one, other in _equal(np.ascontiguousarray((M * first).T)):
-        exchanged = " with its sides exchanged" if (M[:, one] != M[:, other]).any() else ""
+        exchanged = "" if np.array_equal(M[:, one], M[:, other]) else " with its sides exchanged"
         raise ValueError(
             f"{owner}: code must not repeat a machine, but column {other} is column {one}{exchanged}."
             " Remove one of them."
@@ -169,4 +168,6 @@ def _check_rows(M: NDArray[np.int8], owner: str) -> None:
 def _equal(rows: NDArray[np.int8]) -> list[tuple[int, int]]:
     """Return pairs of equal rows, the lower number first; none if all rows differ."""
     order = np.lexsort(rows.T[::-1])
-    return [(int(a), int(b)) for a, b in pairwise(order) if np.array_equal(rows[a], rows[b])]
+    ordered = rows[order]
+    places = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
+    return list(zip(order[places].tolist(), order[places + 1].tolist(), strict=True))
