@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from pairloom import graphs
 from pairloom.pipeline.completion.complete import complete_logits
-from pairloom.pipeline.coupling import couple
+from pairloom.pipeline.coupling import couple, couple_code
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 
 if TYPE_CHECKING:
     from pairloom.cluster.background_run import run, submit
 
 __version__ = version("pairloom")
-__all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "graphs", "run", "submit"]
+__all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "couple_code", "graphs", "run", "submit"]
 
 
 def __getattr__(name: str) -> Any:
