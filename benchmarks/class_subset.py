@@ -24,9 +24,9 @@ def with_first_classes(
     path = folder / f"first-{classes}-{limit}.npz"
     np.savez(
         path,
-        X_train=data.X_train[train],
+        X_train=data.X_train.read(train),
         y_train=data.y_train[train],
-        X_test=data.X_test[test],
+        X_test=data.X_test.read(test),
         y_test=y_test[test],
         classes=np.array(data.classes[:classes]),
     )

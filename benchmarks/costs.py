@@ -64,14 +64,15 @@ EXPECTED: dict[str, tuple[float, float, float, float]] = {
     "run: features": (1, 1, 1, 0),
     "run: samples": (0, 0, 1, 1),
     "run: draws": (1, 1, 1, 0),  # reads all rows to draw some
-    "run: whitening": (1, 1, 3, 0),  # a covariance, then its factors
+    "run: statistics": (1, 1, 2, 0),  # the scatter of all rows
+    "run: whitening": (1, 0, 3, 0),  # the factors of a covariance
     "run: candidates": (1, 1, 2, 0),  # of a capped probe; whitens it
     "run: machines": (1, 1, 1, 0),  # a pair costs its rows times its features
-    "run: draw_logits": (1, 0, 1, 0),
+    "run: held_out": (1, 0, 1, 0),
     "run: calibration": (1, 0, 0, 0),  # ranks all classes of a capped number of samples
     "run: model": (1, 0, 1, 0),
     "run: logits": (1, 0, 1, 1),
-    "run: probabilities": (1, 0, 0, 1),
+    "run: probabilities": (1, 0, 1, 1),  # from the machines, where the tensor is virtual
     "run: report": (1, 0, 0, 1),
     "run: whole": (1, 1, 1, 1),
     "fit": (1, 1, 1, 0),

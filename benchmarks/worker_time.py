@@ -21,7 +21,7 @@ from pairloom.cluster.stages import STAGES
 
 TRAINING, APPLYING, COUPLING = (
     ("candidates", "machines"),
-    ("draw_logits", "logits"),
+    ("held_out", "logits"),
     ("growth", "calibration", "probabilities"),
 )
 KINDS = {

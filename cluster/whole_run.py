@@ -19,7 +19,7 @@ from pairloom.cluster.plan import Mismatch, Plan
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.units import log_line
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import OpenFeatures
 
 __all__ = ["BegunRun", "ReadyRun", "begun_run", "ready_run"]
 
@@ -31,7 +31,7 @@ class ReadyRun:
     config: Config
     directory: Path
     fresh: Plan | None
-    data: FeatureSet | None
+    data: OpenFeatures | None
     connect: Connect
     update: bool
 

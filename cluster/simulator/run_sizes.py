@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pairloom.cluster.tiles import default_edges_per_tile, default_samples_per_slab
+from pairloom.cluster.tiles import (
+    default_draws_per_slab,
+    default_edges_per_tile,
+    default_samples_per_prediction,
+)
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.model.choice import n_trials
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ class RunSizes(NamedTuple):
     edges: int
     edges_per_tile: int
     samples_per_slab: int
+    draws_per_slab: int
     machines_per_edge: int
     folds: int
     couplings: int
@@ -57,6 +63,16 @@ class RunSizes(NamedTuple):
     def slabs(self) -> int:
         """Number of slabs of test samples."""
         return -(-self.samples // self.samples_per_slab)
+
+    @property
+    def draw_slabs(self) -> int:
+        """Number of slabs of drawn samples."""
+        return -(-self.draws // self.draws_per_slab)
+
+    @property
+    def class_parts(self) -> int:
+        """Number of parts of the classes whose statistics are found together."""
+        return len(scatter_parts(self.classes, self.features))
 
     @property
     def class_bytes(self) -> float:
@@ -82,6 +98,7 @@ def planned_sizes(plan: Plan) -> RunSizes:
         edges=len(shape.edges),
         edges_per_tile=shape.edges_per_tile,
         samples_per_slab=shape.samples_per_slab,
+        draws_per_slab=shape.draws_per_slab,
         machines_per_edge=shape.machines_per_edge,
         folds=settings.folds,
         couplings=len(shape.couplings),
@@ -102,7 +119,6 @@ def imagined_sizes(
     samples: int | None = None,
     family: str | None = None,
     edges_per_tile: int | None = None,
-    logits_stored: bool | None = None,
 ) -> RunSizes:
     """The sizes that a plan would have with other data: its settings are kept, its tiles and slabs chosen anew.
 
@@ -112,7 +128,8 @@ def imagined_sizes(
     n, r, d = classes or like.classes, rows or like.rows, features or like.features
     quotas = draws_by_class(np.full(n, int(r)), model.calibration_samples, like.folds, like.whitenings > 0)
     edges = _edges(family or plan.graph["family"], n, like)
-    tile = edges_per_tile or default_edges_per_tile(2 * r, d, like.folds, plan.config.growth is not None)
+    growing = plan.config.growth is not None
+    tile = edges_per_tile or default_edges_per_tile(edges, 2 * r, d, like.folds, growing)
     return like._replace(
         classes=n,
         rows=r,
@@ -121,10 +138,11 @@ def imagined_sizes(
         draws=int(quotas.sum()) if like.draws else 0,
         edges=edges,
         edges_per_tile=min(tile, edges),
-        samples_per_slab=default_samples_per_slab(n),
+        samples_per_slab=default_samples_per_prediction(n, d),
+        draws_per_slab=default_draws_per_slab(edges),
         listed=shortlist_size(model.shortlist, n) or n,
         tensor_stored=False,
-        logits_stored=like.logits_stored if logits_stored is None else logits_stored,
+        logits_stored=False,
     )
 
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pairloom.cluster.simulator.run_sizes import RunSizes
+from pairloom.pipeline.run.run_directory import rows_per_file
 
 __all__ = ["STAGE_COSTS", "StageCost", "cost_of_stage", "count_units"]
 
-# The driver stores so many classes per unit.
-_CLASSES_PER_BLOCK = 32
 Amount = Callable[[RunSizes], float]
 # A sample is ranked by all its edges, and its k classes are coupled in some thirty sweeps over k x k logits.
 _SWEEPS = 30
@@ -51,7 +50,7 @@ class StageCost:
         Bytes that one unit needs.
     """
 
-    per: Literal["class block", "slab", "tile", "coupling", "trial", "one"]
+    per: Literal["row block", "class part", "slab", "draw slab", "tile", "coupling", "trial", "one"]
     work: Amount = _constant
     reads: Amount = _nothing
     writes: Amount = _nothing
@@ -74,22 +73,21 @@ def _predicting(s: RunSizes) -> float:
     return s.samples * (_coupling(s) + applied + s.tensor_stored * s.classes**2)
 
 
-def _predicting_reads(s: RunSizes) -> float:
-    if s.logits_stored:
-        return 4.0 * s.edges * s.samples
-    return s.slabs * s.edges * s.machine_bytes
+def _held_out_bytes(s: RunSizes) -> float:
+    """Shortlists and rankings of the drawn samples, or the logits of all edges."""
+    kept = s.listed**2 + s.classes if s.listed < s.classes else s.edges
+    return 4.0 * s.draws * kept
 
 
 def _slab_memory(s: RunSizes) -> float:
+    if not s.logits_stored:
+        return 4.0 * (s.edges * s.features + s.samples_per_slab * (s.classes + s.features))
     return 4.0 * s.samples_per_slab * (2 * s.edges + 3 * s.listed**2)
 
 
 STAGE_COSTS: dict[str, StageCost] = {
     "features": StageCost(
-        "class block",
-        work=_rows,
-        writes=lambda s: s.itemsize * _rows(s),
-        operations=lambda s: _CLASSES_PER_BLOCK,
+        "row block", work=_rows, writes=lambda s: s.itemsize * _rows(s), operations=lambda s: 3.0
     ),
     "samples": StageCost(
         "slab", work=lambda s: s.samples * s.features, writes=lambda s: 4.0 * s.samples * s.features
@@ -97,10 +95,19 @@ STAGE_COSTS: dict[str, StageCost] = {
     "draws": StageCost(
         "one", work=lambda s: s.draws * s.features, writes=lambda s: 4.0 * s.draws * s.features
     ),
-    "whitening": StageCost(
-        "one", work=lambda s: _rows(s) * (8 + s.features * s.whitenings), writes=lambda s: 4.0 * s.features**2
+    "statistics": StageCost(
+        "class part",
+        work=lambda s: _rows(s) * (8 + s.features * bool(s.whitenings)),
+        reads=lambda s: s.itemsize * _rows(s),
+        writes=lambda s: 8.0 * s.class_parts * s.features**2 * bool(s.whitenings),
     ),
-    # The probe has at most 70 classes, or a few more, and at most 128 rows of each.
+    "whitening": StageCost(
+        "one",
+        work=lambda s: s.features + s.whitenings * s.features**2 * (10 * s.features + s.class_parts),
+        reads=lambda s: 8.0 * s.class_parts * s.features**2 * bool(s.whitenings),
+        writes=lambda s: 4.0 * s.whitenings * s.features**2,
+    ),
+    # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
     "candidates": StageCost(
         "trial",
         work=lambda s: min(s.classes, 70) * min(s.rows, 256) * s.features,
@@ -114,26 +121,24 @@ STAGE_COSTS: dict[str, StageCost] = {
         operations=lambda s: 30.0,
         memory=lambda s: s.edges_per_tile * s.machine_bytes + 2 * s.edges_per_tile**0.5 * s.class_bytes,
     ),
-    "draw_logits": StageCost(
-        "tile",
-        work=lambda s: s.edges * s.machines_per_edge * s.draws * s.features,
-        reads=lambda s: s.edges * s.machine_bytes,
-        writes=lambda s: 4.0 * s.edges * s.draws,
+    "held_out": StageCost(
+        "draw slab",
+        work=lambda s: s.draws * s.edges * s.features,
+        reads=lambda s: s.draw_slabs * s.edges * s.machine_bytes,
+        writes=_held_out_bytes,
         shared=lambda s: 4.0 * s.draws * s.features,
-        operations=lambda s: 20.0,
+        operations=lambda s: 3.0 * s.tiles,
+        memory=lambda s: 12.0 * s.edges * s.draws_per_slab,
     ),
     "growth": StageCost(
-        "one",
-        work=lambda s: s.draws * _coupling(s),
-        reads=lambda s: 4.0 * s.edges * s.draws,
-        memory=lambda s: 12.0 * s.edges * s.draws,
+        "one", work=lambda s: s.draws * _coupling(s), reads=_held_out_bytes, memory=_held_out_bytes
     ),
     "calibration": StageCost(
         "coupling",
-        work=lambda s: s.draws * _coupling(s),
-        reads=lambda s: 4.0 * s.couplings * s.edges * s.draws,
-        operations=lambda s: float(s.tiles),
-        memory=lambda s: 12.0 * s.edges * s.draws,
+        work=lambda s: s.draws * s.couplings * _SWEEPS * s.listed**2,
+        reads=lambda s: s.couplings * _held_out_bytes(s),
+        operations=lambda s: 5.0 * s.draw_slabs,
+        memory=lambda s: 4.0 * _held_out_bytes(s),
     ),
     "model": StageCost("one", work=lambda s: float(s.tiles), operations=lambda s: float(s.tiles)),
     "logits": StageCost(
@@ -147,7 +152,9 @@ STAGE_COSTS: dict[str, StageCost] = {
     "probabilities": StageCost(
         "slab",
         work=_predicting,
-        reads=_predicting_reads,
+        reads=lambda s: 4.0 * s.edges * s.samples if s.logits_stored else 4.0 * s.samples * s.features,
+        # Without stored logits a worker reads all machines once, and keeps them as one affine map.
+        shared=lambda s: 0.0 if s.logits_stored else s.edges * s.machine_bytes,
         writes=lambda s: 4.0 * s.samples * (s.couplings * s.classes + s.tensor_stored * s.classes**2),
         operations=lambda s: float(s.tiles),
         memory=_slab_memory,
@@ -170,15 +177,17 @@ def count_units(stage: str, sizes: RunSizes) -> int:
     """Units of a stage of an imagined run that does not grow. A plan knows its own."""
     absent = {
         "draws": not sizes.draws,
-        "draw_logits": not sizes.draws,
+        "held_out": not sizes.draws,
         "growth": True,
         "logits": not sizes.logits_stored,
     }
     if absent.get(stage, False):
         return 0
     return {
-        "class block": -(-sizes.classes // _CLASSES_PER_BLOCK),
+        "row block": -(-int(sizes.classes * sizes.rows) // rows_per_file(sizes.features)),
+        "class part": sizes.class_parts,
         "slab": sizes.slabs,
+        "draw slab": sizes.draw_slabs,
         "tile": sizes.tiles,
         "coupling": sizes.couplings,
         "trial": sizes.trials,

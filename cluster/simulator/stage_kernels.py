@@ -301,8 +301,8 @@ def _shared(n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -
 def _fetched(a: int, n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -> float:
     """Bytes of the pieces that units read and the worker's cache does not hold.
 
-    A piece is taken to be forgotten when the worker has fetched as much as the cache holds since it last used it. An LRU
-    cache also counts what it found since, and so forgets a little sooner.
+    A piece is taken to be forgotten when the worker has fetched as much as the cache holds since it last used it. An
+    LRU cache also counts what it found since, and so forgets a little sooner.
     """
     before = workers.fetched[w]
     if len(inputs.touched) == 0:

@@ -36,7 +36,8 @@ def test_weak_scaling_keeps_the_pairs_per_worker():
 
 def test_the_first_classes_are_a_configuration_of_their_own(tmp_path):
     config = load_config("digits")
-    whole, part = load_data(config), load_data(with_first_classes(config, 3, tmp_path, rows=5))
+    whole = load_data(config).load()
+    part = load_data(with_first_classes(config, 3, tmp_path, rows=5)).load()
     assert part.classes == whole.classes[:3]
     assert np.bincount(part.y_train).tolist() == [5, 5, 5]
     assert len(part.X_test) == (whole.y_test < 3).sum()
