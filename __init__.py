@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from pairloom.cluster.background_run import run, submit
 
 __version__ = version("pairloom")
-__all__ = ["PairwiseSVC", "__version__", "complete_logits", "couple", "couple_code", "graphs", "run", "submit"]
+__all__ = [
+    "PairwiseSVC",
+    "__version__",
+    "complete_logits",
+    "couple",
+    "couple_code",
+    "graphs",
+    "run",
+    "submit",
+]
 
 
 def __getattr__(name: str) -> Any:

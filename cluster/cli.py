@@ -28,6 +28,7 @@ from pairloom.cluster.connect import check_address, connected, install_hint, sch
 from pairloom.cluster.driver import drive, load_data, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
+from pairloom.cluster.forecast import forecast_seconds
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
 from pairloom.cluster.lock import RunLock, request_cancel
@@ -45,7 +46,6 @@ from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
 from pairloom.pipeline.features.feature_set import load_samples
-from pairloom.pipeline.run.planning import seconds_per_pair
 from pairloom.pipeline.run.probability_files import check_target, write_probabilities
 
 __all__ = ["main"]
@@ -182,8 +182,7 @@ def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
-        machines = planned.settings.machines(planned.candidates[0].C)
-        facts = plan_facts(planned, seconds_per_pair(data, planned.shape.edges, machines))
+        facts = plan_facts(planned, forecast_seconds(planned, data))
         if as_json:
             click.echo(json.dumps(facts, indent=1))
         else:

@@ -11,12 +11,14 @@ from dask.utils import format_bytes, format_time
 from rich.console import Console
 from rich.table import Table
 
-from pairloom.cluster.needs import disk_bytes, file_count, worker_bytes
+from pairloom.cluster.forecast import workers_of
+from pairloom.cluster.forecast_file import Ranges
+from pairloom.cluster.needs import disk_bytes, file_count, task_bytes, worker_bytes
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.status import RunStatus
 from pairloom.pipeline.report.report import table_rows
 
-__all__ = ["plan_facts", "print_facts", "print_result", "print_status"]
+__all__ = ["plan_facts", "print_facts", "print_result", "print_status", "short_time", "time_range"]
 
 
 def print_result(directory: Path, as_json: bool) -> None:
@@ -33,13 +35,22 @@ def print_result(directory: Path, as_json: bool) -> None:
     spent = [(stage, seconds) for stage, seconds in metrics["seconds_of_work"].items() if seconds]
     work = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent)
     console.print(f"work per stage, summed over workers: {work}", highlight=False)
+    if "planned_seconds" in metrics:
+        ranges, took = metrics["planned_seconds"], metrics["elapsed_seconds"]
+        planned = tuple(map(sum, zip(*ranges.values(), strict=True)))
+        console.print(
+            f"planned: {time_range(planned)}"
+            + (f", took {short_time(sum(took.values()))} in its stages" if took else ""),
+            highlight=False,
+        )
     console.print(f"report: {directory / 'report' / 'index.html'}", highlight=False, soft_wrap=True)
 
 
-def plan_facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
+def plan_facts(planned: Plan, seconds: Ranges) -> dict[str, Any]:
+    """What `pairloom plan` shows, given the least and most seconds of each stage."""
     shape = planned.shape
     N, E = len(shape.classes), len(shape.edges)
-    workers = planned.config.cluster.workers
+    memory = task_bytes(planned)
     return {
         "classes": N,
         "features": shape.features,
@@ -56,32 +67,61 @@ def plan_facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
         "bytes_per_worker": worker_bytes(planned),
         "disk_bytes": disk_bytes(planned),
         "files": file_count(planned),
-        "seconds_per_pair": pair_seconds,
-        "seconds_of_training": planned.most_pairs * pair_seconds,
-        "workers": workers,
+        "stages": {
+            stage: {"units": planned.units(stage), "seconds": seconds[stage], "bytes": memory.get(stage)}
+            for stage in planned.keys
+            if planned.units(stage)
+        },
+        "seconds": tuple(map(sum, zip(*seconds.values(), strict=True))),
+        "workers": workers_of(planned),
         "synthetic": shape.synthetic,
     }
 
 
 def print_facts(facts: dict[str, Any]) -> None:
-    disk = facts["disk_bytes"]
+    """Print what `plan_facts` found."""
+    disk, growing = facts["disk_bytes"], facts["most_pairs"] > facts["edges"]
     lines = [
         f"{facts['classes']} classes, {facts['features']} features"
         + (" (synthetic)" if facts["synthetic"] else ""),
         f"{facts['training_samples']} training samples, {facts['test_samples']} test samples",
         f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
-        + (f", growing to at most {facts['most_pairs']}" if facts["most_pairs"] > facts["edges"] else ""),
+        + (f", growing to at most {facts['most_pairs']}" if growing else ""),
         f"tiles: {facts['tiles']}, of up to {facts['edges_per_tile']} pairs each",
         f"slabs: {facts['slabs']}, of up to {facts['samples_per_slab']} test samples each",
         f"tensor: {'stored' if facts['tensor'] == 'stored' else 'not stored'}",
         f"memory: at most {format_bytes(facts['bytes_per_worker'])} per worker",
         f"disk: at most {format_bytes(sum(disk.values()))} in about {facts['files']} files "
         f"({', '.join(f'{name} {format_bytes(n)}' for name, n in disk.items())})",
-        f"training: {'at most ' if facts['most_pairs'] > facts['edges'] else ''}"
-        f"{format_time(facts['seconds_of_training'])} on one worker "
-        f"({format_time(facts['seconds_per_pair'])} per pair, measured on this computer)",
+        f"time: {time_range(facts['seconds'])} on {facts['workers']} "
+        f"worker{'s' if facts['workers'] > 1 else ''}, measured on a part of the data"
+        + (", before it grows" if growing else ""),
     ]
     click.echo("\n".join(lines))
+    table = Table("stage", "units", "time", "memory of a task")
+    for stage, found in facts["stages"].items():
+        memory = "in the driver" if found["bytes"] is None else format_bytes(found["bytes"])
+        table.add_row(stage, str(found["units"]), time_range(found["seconds"]), memory)
+    Console().print(table)
+
+
+def time_range(seconds: tuple[float, float]) -> str:
+    """The least and the most seconds, as text."""
+    low, high = map(short_time, seconds)
+    return low if low == high else f"{low} to {high}"
+
+
+def short_time(seconds: float) -> str:
+    """A time in the unit that suits it.
+
+    Examples
+    --------
+    >>> short_time(0.25), short_time(61), short_time(5000), short_time(200_000)
+    ('0.2 s', '61.0 s', '83 min', '56 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
 
 
 def print_status(found: RunStatus) -> None:

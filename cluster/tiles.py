@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH
 
 __all__ = [
+    "crude_training_seconds",
     "default_draws_per_slab",
     "default_edges_per_tile",
     "default_samples_per_prediction",
@@ -59,10 +60,15 @@ def default_edges_per_tile(
     A growing run uses half of that, because a wave has few edges and workers share it tile by tile. Smaller tiles are
     slower: fifty classes on two workers took 7.6 s with tiles of 64 edges, 8.0 s with 32 and 12.0 s with 12.
     """
-    seconds = _SECONDS_PER_FLOAT * rows_per_pair * features * folds
+    seconds = crude_training_seconds(1, rows_per_pair, features, folds)
     usual, most = (_power_of_two(limit / seconds) for limit in (_TILE_SECONDS, _MOST_TILE_SECONDS))
     tile = min(_LARGEST_TILE, max(min(usual, 256), min(most, _power_of_two(edges / _ENOUGH_TILES))))
     return max(1, tile // 2) if growing else tile
+
+
+def crude_training_seconds(edges: int, rows_per_pair: float, features: int, folds: int) -> float:
+    """The time to train so many pairs on one core, to an order of magnitude."""
+    return edges * _SECONDS_PER_FLOAT * rows_per_pair * features * folds
 
 
 def default_samples_per_slab(classes: int) -> int:

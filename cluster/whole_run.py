@@ -13,9 +13,12 @@ from pathlib import Path
 
 from pairloom.cluster.config import Config
 from pairloom.cluster.driver import Connect, Progress, adopt_plan, drive, matching_plan, prepare_run
+from pairloom.cluster.forecast import forecast_seconds, is_worth_a_forecast, workers_of
+from pairloom.cluster.forecast_file import write_forecast
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.lock import REFUSED, RunLock, check_free
 from pairloom.cluster.plan import Mismatch, Plan
+from pairloom.cluster.printing import time_range
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.units import log_line
@@ -95,6 +98,7 @@ def begun_run(ready: ReadyRun, stop: Stop, note: Callable[[str], None]) -> Itera
             note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
             plan = adopt_plan(directory, ready.config, ready.fresh, update=ready.update)
+            _forecast(ready, plan, note)
             yield BegunRun(ready, plan, stop)
             lock.end_as("finished")
         except Mismatch:
@@ -104,3 +108,15 @@ def begun_run(ready: ReadyRun, stop: Stop, note: Callable[[str], None]) -> Itera
             lock.end_as(f"{type(error).__name__}: {error}")
             log_line(directory, f"ended by {error!r}")
             raise
+
+
+def _forecast(ready: ReadyRun, plan: Plan, note: Callable[[str], None]) -> None:
+    """Make the forecast of a run that is long and has not begun."""
+    begun = (ready.directory / "ledger").exists()
+    if begun or ready.data is None or not is_worth_a_forecast(plan):
+        return
+    note("Measuring how long the run will take, on a part of the data.")
+    ranges = forecast_seconds(plan, ready.data)
+    write_forecast(ready.directory, ranges)
+    low, high = (sum(ends) for ends in zip(*ranges.values(), strict=True))
+    note(f"It should take {time_range((low, high))} on {workers_of(plan)} workers.")

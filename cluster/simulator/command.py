@@ -18,6 +18,7 @@ from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
 from pairloom.cluster.exits import FAILED, exits
 from pairloom.cluster.plan import make_plan
+from pairloom.cluster.printing import short_time
 from pairloom.cluster.simulator.forecast import MARGIN
 from pairloom.cluster.simulator.run_sizes import FAMILIES
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster, described_cluster
@@ -122,7 +123,7 @@ def simulate_command(
         settings = load_config(config, overrides)
         data = load_data(settings)
         plan = make_plan(settings, data)
-        times = costs_of_run(costs) if costs else measure_costs(settings, data)
+        times = costs_of_run(costs) if costs else measure_costs(plan, data)
         imagined = {name: value for name, value in options.items() if value is not None}
         work = imagined_workload(plan, seed=seed, **imagined) if imagined else planned_workload(plan)
         forecast = simulate(work, times, cluster, seed=seed)
@@ -135,19 +136,6 @@ def simulate_command(
                 f"{s.edges:,} pairs in {s.tiles:,} tiles of up to {s.edges_per_tile}"
             )
             _print(forecast)
-
-
-def short_time(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    Examples
-    --------
-    >>> short_time(0.25), short_time(61), short_time(5000), short_time(200_000)
-    ('0.2 s', '61.0 s', '83 min', '56 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
 
 
 def _facts(forecast: RunForecast) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class RunSizes(NamedTuple):
     couplings: int
     listed: int
     trials: int
+    probe_pairs: int
     whitenings: int
     tensor_stored: bool
     logits_stored: bool
@@ -104,6 +105,7 @@ def planned_sizes(plan: Plan) -> RunSizes:
         couplings=len(shape.couplings),
         listed=settings.shortlist_of(n) or n,
         trials=n_trials(plan.candidates),
+        probe_pairs=0 if plan.probe is None else plan.probe.graph.number_of_edges(),
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
         logits_stored=bool(plan.keys.get("logits")),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pairloom.cluster.simulator.run_sizes import RunSizes
+from pairloom.pipeline.model.affine_model import applies_listed_pairs
 from pairloom.pipeline.run.run_directory import rows_per_file
 
 __all__ = ["STAGE_COSTS", "StageCost", "cost_of_stage", "count_units"]
@@ -18,6 +19,8 @@ __all__ = ["STAGE_COSTS", "StageCost", "cost_of_stage", "count_units"]
 Amount = Callable[[RunSizes], float]
 # A sample is ranked by all its edges, and its k classes are coupled in some thirty sweeps over k x k logits.
 _SWEEPS = 30
+# A product of matrices does so many times the work of a loop over samples in the same time.
+_BATCHED = 6
 
 
 def _nothing(s: RunSizes) -> float:
@@ -69,8 +72,14 @@ def _coupling(s: RunSizes) -> float:
 
 
 def _predicting(s: RunSizes) -> float:
-    applied = 0.0 if s.logits_stored else s.edges * s.features / 8
-    return s.samples * (_coupling(s) + applied + s.tensor_stored * s.classes**2)
+    """Coupling of the samples; and without stored logits, the ranking, the pairs of the shortlists, the machines."""
+    coupled = s.samples * (_coupling(s) + s.tensor_stored * s.classes**2)
+    if s.logits_stored:
+        return coupled
+    listed = s.listed < s.classes and applies_listed_pairs(s.classes, s.edges, s.listed)
+    pairs = s.listed * s.edges / s.classes if listed else s.edges / _BATCHED
+    ranked = s.classes / _BATCHED
+    return coupled + s.features * (s.samples * (pairs + ranked) + s.edges * s.machines_per_edge)
 
 
 def _held_out_bytes(s: RunSizes) -> float:
@@ -110,7 +119,7 @@ STAGE_COSTS: dict[str, StageCost] = {
     # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
     "candidates": StageCost(
         "trial",
-        work=lambda s: min(s.classes, 70) * min(s.rows, 256) * s.features,
+        work=lambda s: max(1, s.probe_pairs) * min(s.rows, 256) * s.features,
         reads=lambda s: s.trials * min(s.classes, 70) * s.class_bytes,
     ),
     "machines": StageCost(

@@ -6,7 +6,6 @@ import functools
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.cluster.config import Config, DataConfig
-from pairloom.cluster.config_file import with_overrides
+from pairloom.cluster.config_file import with_overrides, with_section
 from pairloom.cluster.driver import load_data
 from pairloom.cluster.ledger import Entry, Ledger
 from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.run_log import begin_times
 from pairloom.cluster.simulator.run_sizes import RunSizes, planned_sizes
 from pairloom.cluster.simulator.stage_costs import cost_of_stage
 from pairloom.cluster.stages import STAGES
@@ -25,7 +25,7 @@ from pairloom.cluster.units import run_unit
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.run_directory import stamp_groups
 
-__all__ = ["StageTimes", "UnitCosts", "begin_times", "costs_of_run", "measure_costs"]
+__all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs"]
 
 # The short run has so many classes, for samples to have shortlists, and so many rows and samples.
 _CLASSES, _ROWS, _SAMPLES = 52, 200, 256
@@ -56,11 +56,17 @@ class UnitCosts(NamedTuple):
         """
         if stage not in self.stages:
             return np.zeros(units)
-        seconds, work = self.stages[stage].seconds, cost_of_stage(stage).work
+        seconds = self.stages[stage].seconds
         cycles = -(-units // len(seconds))
         order = random.permuted(np.tile(np.arange(len(seconds)), (cycles, 1)), axis=1).ravel()[:units]
-        scale = (work(sizes) / of) / (work(self.sizes) / len(seconds))
-        return np.asarray(seconds[order] * scale)
+        return np.asarray(seconds[order] * self.enlargement(stage, of, sizes))
+
+    def enlargement(self, stage: str, units: int, sizes: RunSizes) -> float:
+        """How many times the work of a measured unit a unit of a run of these sizes has, which has so many units."""
+        if stage not in self.stages or not units:
+            return 1.0
+        work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
+        return (work(sizes) / units) / (work(self.sizes) / measured)
 
     def warm_up(self, stage: str) -> float:
         """Extra seconds of a worker's first unit."""
@@ -89,16 +95,6 @@ def costs_of_run(directory: Path) -> UnitCosts:
     return UnitCosts(planned_sizes(plan), times)
 
 
-def begin_times(directory: Path) -> dict[tuple[str, int], float]:
-    """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
-    lines = (line.split() for line in (directory / "log.txt").read_text(encoding="utf-8").splitlines())
-    return {
-        (words[3], int(words[4])): datetime.fromisoformat(words[0]).timestamp()
-        for words in lines
-        if len(words) == 5 and words[2] == "begin"
-    }
-
-
 def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -> StageTimes:
     """Separate the extra time of every worker's first unit, if there are enough others to tell it from."""
     seconds = np.array([entry.seconds for entry in entries])
@@ -116,25 +112,35 @@ def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -
     return StageTimes(seconds, warm_up)
 
 
-def measure_costs(config: Config, data: OpenFeatures) -> UnitCosts:
-    """Times of a short run in this process, on some classes and rows of the data. It takes seconds.
+def measure_costs(plan: Plan, data: OpenFeatures) -> UnitCosts:
+    """Times of a short run in this process, on some classes and rows of the data of a plan. It takes seconds.
 
     The first of two such runs loads kernels; the second is measured.
     """
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.npz"
         _write_part(part, data)
-        short = with_overrides(config, ["run.edges_per_tile=32", "run.samples_per_slab=64"])
-        chosen = DataConfig(features=str(part))
-        short = short.model_copy(update={"growth": None, "data": chosen})
-        features = load_data(short)
-        plan = make_plan(short, features)
-        first, second = (_run_in_turn(Path(folder) / name, plan, features) for name in ("first", "second"))
+        config = _short(plan, DataConfig(features=str(part)))
+        features = load_data(config)
+        short = make_plan(config, features)
+        first, second = (_run_in_turn(Path(folder) / name, short, features) for name in ("first", "second"))
     times = {
         stage: StageTimes(seconds, max(0.0, float(first[stage][0] - seconds[0])))
         for stage, seconds in second.items()
     }
-    return UnitCosts(planned_sizes(plan), times)
+    return UnitCosts(planned_sizes(short), times)
+
+
+def _short(plan: Plan, part: DataConfig) -> Config:
+    """The configuration of the short run: few pairs, small tiles and slabs, and the tensor stored as in the plan."""
+    tensor = "stored" if plan.shape.tensor_stored else "virtual"
+    config = with_overrides(
+        plan.config, ["run.edges_per_tile=32", "run.samples_per_slab=64", f"run.tensor={tensor}"]
+    )
+    sparse = {"family": "hub_neighbours", "hubs": 1, "neighbours": min(4, len(plan.shape.classes) - 1)}
+    config = with_section(config.model_copy(update={"growth": None, "data": part}), "graph", sparse)
+    # Weights and priors are those of all classes, and cost nothing.
+    return with_section(config, "model", {"priors": None, "class_weight": None})
 
 
 def _write_part(path: Path, data: OpenFeatures) -> None:

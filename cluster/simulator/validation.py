@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import Plan
+from pairloom.cluster.run_log import begin_times
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
 from pairloom.cluster.simulator.simulation import simulate
-from pairloom.cluster.simulator.unit_costs import UnitCosts, begin_times, costs_of_run
+from pairloom.cluster.simulator.unit_costs import UnitCosts, costs_of_run
 from pairloom.cluster.simulator.workload import planned_workload
 from pairloom.cluster.stages import stage_named
 

@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -22,20 +22,29 @@ from pairloom.pipeline.run.run_directory import RunShape, open_group
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["judgement", "table_rows", "write_report"]
+__all__ = ["RunTimes", "judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
 
 
-def write_report(
-    directory: Path, shape: RunShape, seconds: Mapping[str, float], waves: Sequence[Wave] = ()
-) -> list[Path]:
+class RunTimes(NamedTuple):
+    """Seconds by stage: of work, summed over workers; that passed; and the least and most that were planned.
+
+    What passed is empty for a run of several drivers, what was planned is None for a run without a forecast.
+    """
+
+    work: Mapping[str, float]
+    elapsed: Mapping[str, float]
+    planned: Mapping[str, tuple[float, float]] | None = None
+
+
+def write_report(directory: Path, shape: RunShape, times: RunTimes, waves: Sequence[Wave] = ()) -> list[Path]:
     """Write ``report/`` from the stored probabilities and return its files.
 
     Parameters
     ----------
-    seconds
-        Time of each stage, for the table.
+    times
+        Times of the stages.
     waves
         The scored waves of a growing run.
     """
@@ -45,7 +54,7 @@ def write_report(
         if shape.labelled and shape.samples
         else None
     )
-    metrics = _metrics(shape, probabilities, labels, seconds)
+    metrics = _metrics(shape, probabilities, labels, times)
     if waves:
         metrics["growth"] = [judgement(wave) for wave in waves]
     folder = directory / "report"
@@ -71,7 +80,7 @@ def _metrics(
     shape: RunShape,
     probabilities: Mapping[str, NDArray[np.float32]],
     labels: NDArray[np.int32] | None,
-    seconds: Mapping[str, float],
+    times: RunTimes,
 ) -> dict[str, Any]:
     N, E = len(shape.classes), len(shape.edges)
     metrics: dict[str, Any] = {
@@ -80,8 +89,11 @@ def _metrics(
         "pairs": E,
         "share_of_pairs": E / (N * (N - 1) / 2),
         "samples": shape.samples,
-        "seconds_of_work": {stage: round(spent, 3) for stage, spent in seconds.items()},
+        "seconds_of_work": {stage: round(spent, 3) for stage, spent in times.work.items()},
+        "elapsed_seconds": {stage: round(spent, 3) for stage, spent in times.elapsed.items()},
     }
+    if times.planned is not None:
+        metrics["planned_seconds"] = times.planned
     if labels is None:
         return metrics
     first = probabilities[shape.couplings[0]]
@@ -159,5 +171,21 @@ def _page(metrics: Mapping[str, Any], pictures: list[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>pairloom report</title>\n'
         "<style>body{font:15px sans-serif;margin:2em}td{padding:0 1em 0 0}img{max-width:100%}</style>\n"
-        f"<h1>{facts}</h1>\n{warning}\n<table>\n{rows}\n</table>\n{images}\n</html>\n"
+        f"<h1>{facts}</h1>\n{warning}\n<table>\n{rows}\n</table>\n{images}\n{_times_table(metrics)}</html>\n"
     )
+
+
+def _times_table(metrics: Mapping[str, Any]) -> str:
+    """The times of the stages, planned beside actual where there was a forecast."""
+    planned, elapsed = metrics.get("planned_seconds", {}), metrics["elapsed_seconds"]
+    rows = [["stage", "planned", "took", "work of all workers"]]
+    for stage, work in metrics["seconds_of_work"].items():
+        if work:
+            low, high = planned.get(stage, (None, None))
+            expected = "" if low is None else f"{low:.1f} to {high:.1f} s"
+            took = f"{elapsed[stage]:.1f} s" if stage in elapsed else ""
+            rows.append([stage, expected, took, f"{work:.1f} s"])
+    cells = "\n".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<h2>Time</h2>\n<table>\n{cells}\n</table>\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,11 +14,8 @@ from pairloom import graphs
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.features.class_distances import distances_between, distances_from
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.machines.linear_machines import train_edges
-from pairloom.pipeline.machines.linear_model import whitened_rows
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
-from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import Shrinkage, centred_at
+from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import (
     Candidate,
     Probe,
@@ -32,9 +28,8 @@ from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_
 from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.run.choosing import train_on
 
-__all__ = ["ModelPlan", "check_size", "plan_model", "seconds_per_pair"]
+__all__ = ["ModelPlan", "check_size", "plan_model"]
 
-_MEASURED_PAIRS = 4
 #: Classes of a graph that is built from all their distances: matrices of half a gigabyte, a few seconds.
 MOST_COMPARED_CLASSES = 8192
 #: Pairs of a plan: networkx takes about a gigabyte for so many.
@@ -123,18 +118,3 @@ def check_size(graph: Mapping[str, Any], n: int) -> None:
             f"graph.family = {family!r} has {pairs:,} pairs for {n:,} classes; a run can have at most"
             f" {MOST_PLANNED_PAIRS:,}. Choose a sparser graph, such as bipartite with fewer hubs."
         )
-
-
-def seconds_per_pair(data: OpenFeatures, edges: NDArray[np.int64], settings: MachineSettings) -> float:
-    """Median time to train a pair on this computer, over pairs spread over the plan, after a warm-up."""
-    chosen = edges[np.linspace(0, len(edges) - 1, min(len(edges), _MEASURED_PAIRS)).astype(int)]
-    moments = normalised_moments(data.moments, "data.features: X_train")
-    classes = {c: data.X_train.read(data.of_class(c)) for c in np.unique(chosen).tolist()}
-    normalised = {c: moments.normalisation(X) for c, X in classes.items()}
-    rows = whitened_rows(normalised, centred_at(moments.mean))
-    seconds = []
-    for edge in [chosen[0], *chosen]:
-        started = time.perf_counter()
-        train_edges(rows, edge[None], settings)
-        seconds.append(time.perf_counter() - started)
-    return float(np.median(seconds[1:]))

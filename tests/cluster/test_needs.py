@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import resource
 
 import pytest
+from click.testing import CliRunner
 from distributed import Client, LocalCluster
 from small_runs import run_here, write_config, write_features
 
+from pairloom.cluster.cli import main
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import prepare_run
+from pairloom.cluster.forecast_file import read_forecast, write_forecast
 from pairloom.cluster.needs import worker_bytes
 
 RUNS = {
@@ -51,3 +55,37 @@ def test_the_stage_that_needs_most_is_named(tmp_path):
     config = load_config(write_config(tmp_path / "run.toml", features), ["run.memory_limit=1MB"])
     with pytest.raises(ValueError, match=r"at least .* MiB, the memory of one task of report, got 1MB"):
         prepare_run(config, tmp_path / "run")
+
+
+def test_a_forecast_stands_beside_the_times_in_the_report(small_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("pairloom.cluster.forecast._LONG_SECONDS", 0.0)  # every run is worth one
+    done = CliRunner().invoke(
+        main,
+        ["run", str(small_config), "--directory", str(tmp_path / "run"), "--set", "cluster.kind=threads"],
+    )
+    assert done.exit_code == 0, done.output
+    metrics = json.loads((tmp_path / "run" / "report" / "metrics.json").read_text())
+    planned, took = metrics["planned_seconds"], metrics["elapsed_seconds"]
+    assert all(low < high for low, high in planned.values())
+    assert took.keys() == {stage for stage, work in metrics["seconds_of_work"].items() if work}
+    assert took.keys() <= planned.keys()
+    low, high = planned["machines"]
+    page = (tmp_path / "run" / "report" / "index.html").read_text()
+    assert f"<td>machines</td><td>{low:.1f} to {high:.1f} s</td><td>{took['machines']:.1f} s</td>" in page
+    assert "planned: " in done.stdout
+
+
+def test_a_short_run_is_not_measured_first(small_run):
+    assert not (small_run / "forecast.json").exists()
+    metrics = json.loads((small_run / "report" / "metrics.json").read_text())
+    assert "planned_seconds" not in metrics
+    assert metrics["elapsed_seconds"]["machines"] > 0
+
+
+def test_a_forecast_that_cannot_be_read_is_none(tmp_path):
+    assert read_forecast(tmp_path) is None
+    for text in ("", "[1, 2]", '{"machines": 3}', '{"machines": ["a", "b"]}'):
+        (tmp_path / "forecast.json").write_text(text)
+        assert read_forecast(tmp_path) is None
+    write_forecast(tmp_path, {"machines": (1.0, 2.0)})
+    assert read_forecast(tmp_path) == {"machines": (1.0, 2.0)}

@@ -166,7 +166,7 @@ def test_the_planner_gets_an_interval_per_stage_that_narrows_with_workers(plan, 
 def test_a_short_run_measures_every_stage(small_config):
     config = load_config(small_config)
     data = load_data(config)
-    found = measure_costs(config, data)
+    found = measure_costs(make_plan(config, data), data)
     assert set(found.stages) == {stage.name for stage in STAGES if make_plan(config, data).units(stage.name)}
     assert all((times.seconds > 0).all() for times in found.stages.values())
 
