@@ -19,8 +19,8 @@ __all__ = ["ClassScatter", "ReadRows", "class_scatter", "rows_per_batch", "scatt
 
 # Numbers in the rows that are multiplied at once: 16 MiB of float32.
 _BATCH_NUMBERS = 2**22
-# A run stores the parts: they take this together, or are a few.
-_STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS = 2**28, 4, 64
+# A run stores the parts: they take this together, or are a few. A part has at least so many classes, if there are.
+_STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS, _FEWEST_CLASSES = 2**28, 4, 64, 4
 
 #: ``read(c, rows)`` are the normalised rows of class c in a slice of its rows, without those that are held out.
 ReadRows = Callable[[int, slice], NDArray[np.floating]]
@@ -40,7 +40,7 @@ class ClassScatter(NamedTuple):
 def scatter_parts(n_classes: int, n_features: int) -> list[slice]:
     """The consecutive classes of each part."""
     parts = min(_MOST_PARTS, max(_FEWEST_PARTS, _STORED_BYTES // (8 * n_features**2)))
-    return pieces(n_classes, -(-n_classes // parts))
+    return pieces(n_classes, max(_FEWEST_CLASSES, -(-n_classes // parts)))
 
 
 def rows_per_batch(n_features: int) -> int:
