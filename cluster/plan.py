@@ -318,7 +318,11 @@ def _bytes_of_features(shape: RunShape) -> int:
     D, stored = shape.features, np.dtype(shape.dtype).itemsize
     rows = stored * D * (sum(shape.rows) + shape.draws)
     samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
-    return rows + samples + 4 * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
+    classes = 4 * (sum(shape.rows) + 2 * len(shape.classes))
+    if shape.whitenings:
+        parts = scatter_parts(len(shape.classes), D)
+        classes += 8 * D * (D * len(parts) + len(shape.classes))
+    return rows + samples + classes + 4 * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
 
 
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
