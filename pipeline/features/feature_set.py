@@ -21,6 +21,7 @@ from pairloom.pipeline.features import imagenet50, imagenet1000
 from pairloom.pipeline.features.moments import Moments, find_moments
 from pairloom.pipeline.features.row_sources import ArrayRows, GeneratedRows, Rows, SelectedRows, in_order
 from pairloom.pipeline.features.source_files import DATA_FOLDER, Arrays, expand_data_folder, open_arrays
+from pairloom.pipeline.pieces import pieces
 
 __all__ = [
     "DATA_FOLDER",
@@ -35,6 +36,8 @@ __all__ = [
 
 _SPLIT = ("X_train", "y_train", "X_test")
 _POOL = ("X", "y")
+# Many labels are looked up piece by piece: each step of it makes a copy.
+_LABELS_AT_ONCE = 2**20
 
 
 class FeatureSet(NamedTuple):
@@ -268,14 +271,14 @@ def _read_training(X: Rows, y: NDArray[np.int64], names: tuple[str, ...], source
     """The fingerprint of the training samples and their moments, or an error if they are not finite."""
     seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_train", source)
 
-    def pieces() -> Iterator[tuple[NDArray[np.floating], NDArray[np.int64]]]:
+    def checked() -> Iterator[tuple[NDArray[np.floating], NDArray[np.int64]]]:
         for part, piece in X.pieces():
             if part.stop > finite.rows_seen:  # not in a second pass
                 finite.look_at(piece)
                 seen.update(piece.data)
             yield piece, y[part]
 
-    moments = find_moments(pieces, X.shape[1], len(names))
+    moments = find_moments(checked, X.shape[1], len(names))
     finite.raise_if_not()
     seen.update(y.data)
     return seen.hexdigest(), moments
@@ -290,7 +293,7 @@ def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], sou
     finite.raise_if_not()
     if y is not None:
         seen.update(y.data)
-    return seen.hexdigest()
+    return str(seen.hexdigest())
 
 
 def _fingerprint_of(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> Any:
@@ -375,24 +378,24 @@ def _encoded(
 ) -> NDArray[np.int64]:
     y = _labels(labels, name, source)
     _check_length(y, rows, name, source)
-    if values.dtype.kind == "U":
-        y = y.astype(str)
-    order = np.argsort(values)
-    try:
-        found = np.searchsorted(values, y, sorter=order)
-    except TypeError as error:  # such as times among numbers
-        raise ValueError(
-            f"{source}: {name} must be labels of the type of y_train, {values.dtype}, got {y.dtype}."
-        ) from error
-    places = np.clip(found, 0, len(values) - 1)
-    codes = order[places]
-    strange = values[codes] != y
-    if strange.any():
+    order, codes, strange = np.argsort(values), np.empty(rows, np.int64), [y[:0]]
+    for part in pieces(rows, _LABELS_AT_ONCE):
+        some = y[part].astype(str) if values.dtype.kind == "U" else y[part]
+        try:
+            found = np.searchsorted(values, some, sorter=order)
+        except TypeError as error:  # such as times among numbers
+            raise ValueError(
+                f"{source}: {name} must be labels of the type of y_train, {values.dtype}, got {y.dtype}."
+            ) from error
+        codes[part] = order[np.clip(found, 0, len(values) - 1)]
+        strange.append(some[values[codes[part]] != some])
+    unknown = np.concatenate(strange)
+    if len(unknown):
         raise ValueError(
             f"{source}: {name} must be labels of the {len(values)} classes, "
-            f"got {_listed(np.unique(y[strange]).tolist())} in {int(strange.sum())} samples."
+            f"got {_listed(np.unique(unknown).tolist())} in {len(unknown)} samples."
         )
-    return codes.astype(np.int64)
+    return codes
 
 
 def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], source: str) -> None:

@@ -114,7 +114,7 @@ class FileRows(Rows):
         values = np.empty((count, self.shape[1]), self._stored)
         for place, first, length in _runs(rows):
             file.seek(self._offset + first * values.strides[0])
-            _fill(memoryview(values[place : place + length]).cast("B"), file)
+            _fill(values[place : place + length].data.cast("B"), file)
         return values
 
 
@@ -241,6 +241,6 @@ def _write_rows(file: IO[bytes], X: NDArray[np.floating], places: NDArray[np.int
     X = X[by_place]
     for start, first, length in _runs(places[by_place]):
         file.seek(first * X.strides[0])
-        wanted = memoryview(X[start : start + length]).cast("B")
+        wanted = X[start : start + length].data.cast("B")
         while wanted:
             wanted = wanted[file.write(wanted) :]

@@ -104,7 +104,7 @@ def within_classes_of(
 
     def read(c: int, rows: slice) -> NDArray[np.floating]:
         own = members[c][rows]
-        return X[own[kept[own]]]
+        return np.asarray(X[own[kept[own]]])
 
     return within_classes(class_scatter(read, part, sizes, D) for part in scatter_parts(len(members), D))
 

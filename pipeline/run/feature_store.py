@@ -19,7 +19,7 @@ from pairloom.pipeline.machines.linear_model import whitened_rows
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_whitened
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.run.run_directory import open_group, rows_per_file
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
@@ -77,11 +77,17 @@ def read_raw_class(run: Run, c: int, rows: slice) -> NDArray[np.floating]:
 
 
 def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Training rows, as they came, by their places in the store."""
+    """Training rows, as they came, by their places in the store.
+
+    They are read file by file: zarr would hold all chunks of a selection at once.
+    """
     stored = open_group(run.directory, "features.zarr")["train"]
-    by_place = np.argsort(rows)
     values = np.empty((len(rows), run.shape.features), run.shape.dtype)
-    values[by_place] = stored.oindex[rows[by_place], :]
+    file_of = rows // rows_per_file(run.shape.features)
+    for file in np.unique(file_of).tolist():
+        own = np.flatnonzero(file_of == file)
+        ascending = own[np.argsort(rows[own])]
+        values[ascending] = stored.oindex[rows[ascending], :]
     if np.isnan(values).any():
         raise ValueError(f"{stored.store_path}: chunks are missing.")
     return values

@@ -56,8 +56,8 @@ __all__ = [
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
-# Training rows lie side by side, so that a crowded class pads no other. A small class is in one chunk or two, of 128
-# KiB of float32 each. A unit of work writes a file of 128 chunks.
+# Training rows lie side by side, so that a crowded class pads no other. A small class is in one chunk or two, of
+# 128 KiB of float32 each. A unit of work writes a file of 128 chunks.
 _NUMBERS_PER_CHUNK, _CHUNKS_PER_FILE = 2**15, 128
 
 #: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Those without a machine of their

@@ -38,8 +38,8 @@ __all__ = [
     "storing_bytes",
 ]
 
-# Blocks that zarr may hold while it reads rows from them.
-_CHUNKS_AT_ONCE = 2
+# Blocks that zarr may hold, compressed and not, while it reads rows from them.
+_BLOCKS_AT_ONCE = 3
 
 
 def store_rows(run: Run, data: OpenFeatures, by_class: Rows, block: slice) -> list[Path]:
@@ -178,9 +178,9 @@ def storing_bytes(shape: RunShape) -> dict[str, int]:
     return {
         "features": driver,
         "samples": driver,
-        "draws": 3 * stored * D * shape.draws + _CHUNKS_AT_ONCE * block,
+        "draws": 3 * stored * D * shape.draws + _BLOCKS_AT_ONCE * block,
         # Rows as they are stored, normalised, and as deviations, twice; their product, and its sum.
-        "statistics": (3 * stored + 8) * batch + _CHUNKS_AT_ONCE * block + 3 * square,
+        "statistics": (3 * stored + 8) * batch + _BLOCKS_AT_ONCE * block + 3 * square,
         # Scatter, its decomposition with LAPACK's workspace, the factor and its products; class means.
         "whitening": 10 * square + 3 * classes if shape.whitenings else 8 * D,
     }
