@@ -410,9 +410,7 @@ def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
         return
     # A configuration must name data. Only its [cluster] section is used here.
     cluster = _with_cluster(Config(data=DataConfig(features="digits")), options).cluster
-    with connected(cluster) as client:
-        if not client.nthreads():
-            print_error("The cluster has no workers yet; waiting.")
+    with connected(cluster, note=print_error) as client:
         yield functools.partial(repeat_on_cluster, client)
 
 

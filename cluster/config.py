@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
+from pairloom.cluster.local_path import looks_like_url
 from pairloom.graphs import family_parameters
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
@@ -68,7 +68,7 @@ class DataConfig(_Section):
     @classmethod
     def _local(cls, source: str | None) -> str | None:
         if source is not None and looks_like_url(source):
-            raise ValueError(f"must be a path, not a URL ({URL_ADVICE.rstrip('.')})")
+            raise ValueError("must be a path, not a URL (mount the storage, or copy the files)")
         return source
 
 

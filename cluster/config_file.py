@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -175,6 +176,7 @@ def _set(tables: dict[str, Any], key: str, value: Any, requirement: str) -> None
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+    return text if isinstance(value, datetime.time) else value  # a wall time: no key takes a time of day

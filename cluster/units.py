@@ -11,6 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from distributed import Reschedule, get_worker
+from distributed.core import Status
+
 import pairloom
 from pairloom.cluster.ledger import Entry, Ledger
 from pairloom.cluster.plan import Plan
@@ -57,7 +60,21 @@ def run_task(task: Task) -> list[Receipt]:
             f"Workers must have the driver's version of pairloom, {task.version}, got {pairloom.__version__} on "
             f"{_here()}. Install the same version on both."
         )
-    return [_run_wanted(task, unit, key) for unit, key in task.units.items()]
+    receipts = []
+    for unit, key in task.units.items():
+        _hand_over_if_leaving()
+        receipts.append(_run_wanted(task, unit, key))
+    return receipts
+
+
+def _hand_over_if_leaving() -> None:
+    """Give a task back if its worker is leaving: Dask does not interrupt it, while another worker begins it again."""
+    try:
+        status = get_worker().status
+    except ValueError:  # this is no worker
+        return
+    if status in (Status.closing_gracefully, Status.closing, Status.closed):
+        raise Reschedule
 
 
 def _run_wanted(task: Task, unit: int, key: str) -> Receipt:

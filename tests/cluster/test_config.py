@@ -144,6 +144,8 @@ def test_overrides_are_toml_or_plain_strings():
         7,
     )
     assert with_overrides(config, ["model.random_state=8"]).model.random_state == 8
+    jobs = load_config("digits", ["cluster.kind=slurm", "cluster.slurm.walltime=00:10:00"]).cluster.slurm
+    assert jobs.walltime == "00:10:00"
 
 
 @pytest.mark.parametrize("override", ["seed=3", "model.random_state", "=3", "run.=3"])
