@@ -18,7 +18,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import dask
@@ -83,11 +83,11 @@ COLUMNS = (
     Column("speedup", lambda row: f"{row.speedup:.2f}"),
     Column("efficiency", lambda row: f"{row.efficiency:.3f}"),
     Column("in training", lambda row: f"{row.training_efficiency:.3f}"),
-    *map(
-        _share_cell, ("training", "applying", "coupling", "store", "transfer", "scheduler", "idle", "driver")
-    ),
+    Column("overhead", lambda row: f"{100 * row.overhead:.1f}%"),
+    Column("with start", lambda row: f"{100 * row.overhead_with_start:.1f}%"),
     Column("CPU", lambda row: f"{100 * row.cpu:.0f}%", 4),
 )
+SHARE_COLUMNS = (*COLUMNS[:2], *(_share_cell(field.name) for field in fields(WorkerTime)))
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def scale(
         for row in _rows(config, numbers, weak and len(numbers) > 1, warm_ups, Path(folder)):
             rows.append(row)
             record.add(row)
+    record.show(SHARE_COLUMNS, rows, "shares of the worker-seconds")
     record.note("The same bytes on every number of workers.")
     record.note(
         "CPU: CPU seconds of the workers over their seconds in tasks. Far below 100%, others had the cores."
