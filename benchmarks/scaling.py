@@ -28,7 +28,7 @@ from pairloom.benchmarks.class_subset import with_first_classes
 from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
 from pairloom.benchmarks.record import Column, Record
 from pairloom.benchmarks.timed_run import TimedRun, digest, timed_run
-from pairloom.benchmarks.worker_time import WorkerTime, worker_time
+from pairloom.benchmarks.worker_time import WorkerTime, store_seconds, worker_time
 from pairloom.cluster.config import ClusterConfig, Config
 from pairloom.cluster.config_file import with_section
 from pairloom.cluster.connect import connected
@@ -66,6 +66,7 @@ class Row:
     shares: dict[str, float]
     stages: dict[str, float]
     work: dict[str, float]
+    store: dict[str, float]
 
 
 def _share_cell(name: str) -> Column:
@@ -112,6 +113,9 @@ def scale(
             rows.append(row)
             record.add(row)
     record.show(SHARE_COLUMNS, rows, "shares of the worker-seconds")
+    for row in rows:
+        longest = [f"{name} {seconds:.2f} s" for name, seconds in list(row.store.items())[:5]]
+        record.note(f"store, {row.mode} {row.workers}: {', '.join(longest) or 'not sampled'}")
     record.note("The same bytes on every number of workers.")
     record.note(
         "CPU: CPU seconds of the workers over their seconds in tasks. Far below 100%, others had the cores."
@@ -178,6 +182,7 @@ def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -
         spent.shares(),
         stages,
         run.work,
+        store_seconds(run),
     )
 
 
