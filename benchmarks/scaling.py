@@ -66,6 +66,7 @@ class Row:
     shares: dict[str, float]
     stages: dict[str, float]
     work: dict[str, float]
+    stage_cpu: dict[str, float]
     store: dict[str, float]
 
 
@@ -93,12 +94,13 @@ SHARE_COLUMNS = (*COLUMNS[:2], *(_share_cell(field.name) for field in fields(Wor
 
 @dataclass(frozen=True)
 class StageRow:
-    """Wall clock and work of one stage in all runs of one mode, by the number of workers."""
+    """Wall clock, work and CPU seconds of one stage in all runs of one mode, by the number of workers."""
 
     mode: str
     stage: str
     seconds: dict[str, float]
     work: dict[str, float]
+    cpu: dict[str, float]
 
 
 def scale(
@@ -182,6 +184,7 @@ def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -
         spent.shares(),
         stages,
         run.work,
+        run.stage_cpu,
         store_seconds(run),
     )
 
@@ -229,20 +232,23 @@ def _add_stages(record: Record, rows: Sequence[Row]) -> None:
     def work(number: str) -> Column:
         return Column(f"{number}: work s", lambda stage: f"{stage.work[number]:.3f}", 10)
 
+    def cpu(number: str) -> Column:
+        return Column(f"{number}: CPU s", lambda stage: f"{stage.cpu[number]:.3f}", 9)
+
     mode = rows[0].mode
     columns = (
         Column("stage", lambda stage: stage.stage, 14, left=True),
         *map(seconds, numbers),
         *map(work, numbers),
+        *map(cpu, numbers),
     )
-    title = (
-        f"{mode}: seconds of the wall clock, and of work summed over workers (ledger), by number of workers"
-    )
+    title = f"{mode}, by number of workers: wall clock, work of all units (ledger), CPU of driver and workers"
     record.begin("stages", columns, title)
     for stage in dict.fromkeys(name for row in rows for name in row.stages):
         wall = {number: row.stages.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
         done = {number: row.work.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
-        record.add(StageRow(mode, stage, wall, done))
+        used = {number: row.stage_cpu.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
+        record.add(StageRow(mode, stage, wall, done, used))
 
 
 @contextlib.contextmanager
