@@ -12,7 +12,6 @@ W workers that a run of T seconds had gave it W T worker-seconds. A worker is ei
 - driver: the driver does a stage itself, or plans.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -81,11 +80,11 @@ def _in_tasks(run: TimedRun) -> Iterator[tuple[str, float]]:
 
 def store_seconds(run: TimedRun) -> dict[str, float]:
     """Worker-seconds in every function of the store, the longest first."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = {}
     for stage, _, begin, end, transfer in run.tasks:
         for name, share in run.store_parts.get(stage, {}).items():
-            found[name] += share * (end - begin - transfer)
-    return dict(found.most_common())
+            found[name] = found.get(name, 0.0) + share * (end - begin - transfer)
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _between_tasks(
