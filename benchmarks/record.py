@@ -77,6 +77,12 @@ class Record:
         self._echo(text if text is not None else self._line(column.cell(row) for column in self._columns))
         self.rows.append({"table": self._table, **asdict(row)})
 
+    def show(self, columns: Iterable[Column], rows: Iterable[Any], title: str) -> None:
+        """Print other columns of rows that are kept already."""
+        self.begin(self._table, columns, title)
+        for row in rows:
+            self._echo(self._line(column.cell(row) for column in self._columns))
+
     def note(self, line: str) -> None:
         """Print and keep a sentence."""
         self._echo(line)

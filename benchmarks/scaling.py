@@ -18,7 +18,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import dask
@@ -28,7 +28,7 @@ from pairloom.benchmarks.class_subset import with_first_classes
 from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
 from pairloom.benchmarks.record import Column, Record
 from pairloom.benchmarks.timed_run import TimedRun, digest, timed_run
-from pairloom.benchmarks.worker_time import WorkerTime, worker_time
+from pairloom.benchmarks.worker_time import WorkerTime, store_seconds, worker_time
 from pairloom.cluster.config import ClusterConfig, Config
 from pairloom.cluster.config_file import with_section
 from pairloom.cluster.connect import connected
@@ -66,6 +66,8 @@ class Row:
     shares: dict[str, float]
     stages: dict[str, float]
     work: dict[str, float]
+    stage_cpu: dict[str, float]
+    store: dict[str, float]
 
 
 def _share_cell(name: str) -> Column:
@@ -83,21 +85,22 @@ COLUMNS = (
     Column("speedup", lambda row: f"{row.speedup:.2f}"),
     Column("efficiency", lambda row: f"{row.efficiency:.3f}"),
     Column("in training", lambda row: f"{row.training_efficiency:.3f}"),
-    *map(
-        _share_cell, ("training", "applying", "coupling", "store", "transfer", "scheduler", "idle", "driver")
-    ),
+    Column("overhead", lambda row: f"{100 * row.overhead:.1f}%"),
+    Column("with start", lambda row: f"{100 * row.overhead_with_start:.1f}%"),
     Column("CPU", lambda row: f"{100 * row.cpu:.0f}%", 4),
 )
+SHARE_COLUMNS = (*COLUMNS[:2], *(_share_cell(field.name) for field in fields(WorkerTime)))
 
 
 @dataclass(frozen=True)
 class StageRow:
-    """Wall clock and work of one stage in all runs of one mode, by the number of workers."""
+    """Wall clock, work and CPU seconds of one stage in all runs of one mode, by the number of workers."""
 
     mode: str
     stage: str
     seconds: dict[str, float]
     work: dict[str, float]
+    cpu: dict[str, float]
 
 
 def scale(
@@ -111,6 +114,10 @@ def scale(
         for row in _rows(config, numbers, weak and len(numbers) > 1, warm_ups, Path(folder)):
             rows.append(row)
             record.add(row)
+    record.show(SHARE_COLUMNS, rows, "shares of the worker-seconds")
+    for row in rows:
+        longest = [f"{name} {seconds:.2f} s" for name, seconds in list(row.store.items())[:5]]
+        record.note(f"store, {row.mode} {row.workers}: {', '.join(longest) or 'not sampled'}")
     record.note("The same bytes on every number of workers.")
     record.note(
         "CPU: CPU seconds of the workers over their seconds in tasks. Far below 100%, others had the cores."
@@ -177,6 +184,8 @@ def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -
         spent.shares(),
         stages,
         run.work,
+        run.stage_cpu,
+        store_seconds(run),
     )
 
 
@@ -223,20 +232,23 @@ def _add_stages(record: Record, rows: Sequence[Row]) -> None:
     def work(number: str) -> Column:
         return Column(f"{number}: work s", lambda stage: f"{stage.work[number]:.3f}", 10)
 
+    def cpu(number: str) -> Column:
+        return Column(f"{number}: CPU s", lambda stage: f"{stage.cpu[number]:.3f}", 9)
+
     mode = rows[0].mode
     columns = (
         Column("stage", lambda stage: stage.stage, 14, left=True),
         *map(seconds, numbers),
         *map(work, numbers),
+        *map(cpu, numbers),
     )
-    title = (
-        f"{mode}: seconds of the wall clock, and of work summed over workers (ledger), by number of workers"
-    )
+    title = f"{mode}, by number of workers: wall clock, work of all units (ledger), CPU of driver and workers"
     record.begin("stages", columns, title)
     for stage in dict.fromkeys(name for row in rows for name in row.stages):
         wall = {number: row.stages.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
         done = {number: row.work.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
-        record.add(StageRow(mode, stage, wall, done))
+        used = {number: row.stage_cpu.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
+        record.add(StageRow(mode, stage, wall, done, used))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ the driver and of all workers are read at the beginning of every stage, which ot
 import contextlib
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -76,8 +77,8 @@ class TimedRun(NamedTuple):
         The stages and the tasks, in the order of time.
     work
         Seconds of all units per stage, from the ledger.
-    store_share
-        Share of the tasks' time per stage that is spent in the store, from the profiler.
+    store_parts
+        Share of the tasks' time per stage that is spent in every function of the store, from the profiler.
     cpu
         CPU seconds of all workers together.
     stage_cpu
@@ -88,7 +89,7 @@ class TimedRun(NamedTuple):
     intervals: tuple[Interval, ...]
     tasks: tuple[TaskSpan, ...]
     work: dict[str, float]
-    store_share: dict[str, float]
+    store_parts: dict[str, dict[str, float]]
     cpu: float
     stage_cpu: dict[str, float]
 
@@ -96,6 +97,10 @@ class TimedRun(NamedTuple):
     def seconds(self) -> float:
         """Wall clock from the reading of the data to the end of the last stage."""
         return self.intervals[-1].end - self.intervals[0].begin
+
+    def store_share(self, stage: str) -> float:
+        """Share of the tasks' time of a stage that is spent in the store."""
+        return sum(self.store_parts.get(stage, {}).values())
 
     def stage_seconds(self) -> dict[str, float]:
         """Wall clock per stage."""
@@ -146,7 +151,7 @@ def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
         intervals,
         tuple(sorted(tasks, key=lambda task: task.begin)),
         ledger_seconds(directory, plan),
-        {stage: store_share(tree) for stage, tree in profiled.items()},
+        {stage: store_parts(tree) for stage, tree in profiled.items()},
         _cpu_seconds(client) - cpu,
         stage_cpu,
     )
@@ -171,21 +176,25 @@ def digest(directory: Path, groups: tuple[str, ...] = GROUPS) -> str:
     return total.hexdigest()
 
 
-def store_share(tree: Mapping[str, Any]) -> float:
-    """Share of the samples of a profile whose stack has a frame in the store."""
-    samples = list(_samples(tree, in_store=False))
-    total = sum(count for count, _ in samples)
-    return sum(count for count, in_store in samples if in_store) / total if total else 0.0
+def store_parts(tree: Mapping[str, Any]) -> dict[str, float]:
+    """Share of the samples of a profile in every function through which the store was entered."""
+    samples = list(_samples(tree, entered=""))
+    total, parts = sum(count for count, _ in samples), Counter[str]()
+    for count, entered in samples:
+        if entered and count:
+            parts[entered] += count
+    return {name: count / total for name, count in parts.most_common()}
 
 
-def _samples(node: Mapping[str, Any], in_store: bool) -> Iterator[tuple[int, bool]]:
-    """Number of samples that end at every node of a profile, and whether they are in the store."""
-    file = node["description"]["filename"] if node.get("description") else ""
-    in_store = in_store or file.startswith(STORE)
+def _samples(node: Mapping[str, Any], entered: str) -> Iterator[tuple[int, str]]:
+    """Number of samples that end at every node of a profile, and the store's outermost function on their stack."""
+    frame = node.get("description") or {"filename": "", "name": ""}
+    if not entered and frame["filename"].startswith(STORE):
+        entered = f"{Path(frame['filename']).name}: {frame['name']}"
     children = node["children"].values()
-    yield node["count"] - sum(child["count"] for child in children), in_store
+    yield node["count"] - sum(child["count"] for child in children), entered
     for child in children:
-        yield from _samples(child, in_store)
+        yield from _samples(child, entered)
 
 
 def _task_span(task: Mapping[str, Any]) -> TaskSpan:

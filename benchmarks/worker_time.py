@@ -12,7 +12,7 @@ W workers that a run of T seconds had gave it W T worker-seconds. A worker is ei
 - driver: the driver does a stage itself, or plans.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
@@ -64,18 +64,27 @@ def worker_time(run: TimedRun, workers: int) -> WorkerTime:
     """The worker-seconds of a run."""
     found = dict.fromkeys((field.name for field in fields(WorkerTime)), 0.0)
     for heading, seconds in (
-        *_in_tasks(run.tasks, run.store_share),
+        *_in_tasks(run),
         *_between_tasks(run.intervals, run.tasks, workers),
     ):
         found[heading] += seconds
     return WorkerTime(**found)
 
 
-def _in_tasks(tasks: Iterable[TaskSpan], store_share: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    for stage, _, begin, end, transfer in tasks:
+def _in_tasks(run: TimedRun) -> Iterator[tuple[str, float]]:
+    for stage, _, begin, end, transfer in run.tasks:
         computing = end - begin - transfer
-        store = store_share.get(stage, 0.0) * computing
+        store = run.store_share(stage) * computing
         yield from ((KINDS[stage], computing - store), ("store", store), ("transfer", transfer))
+
+
+def store_seconds(run: TimedRun) -> dict[str, float]:
+    """Worker-seconds in every function of the store, the longest first."""
+    found: dict[str, float] = {}
+    for stage, _, begin, end, transfer in run.tasks:
+        for name, share in run.store_parts.get(stage, {}).items():
+            found[name] = found.get(name, 0.0) + share * (end - begin - transfer)
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _between_tasks(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pairloom.benchmarks.timed_run import STORE, Interval, TaskSpan, TimedRun, store_share
-from pairloom.benchmarks.worker_time import worker_time
+from pairloom.benchmarks.timed_run import STORE, Interval, TaskSpan, TimedRun, store_parts
+from pairloom.benchmarks.worker_time import store_seconds, worker_time
 
 
 def run_of(intervals, tasks, store=None):
@@ -32,7 +32,9 @@ def test_tasks_in_turn_leave_the_other_workers_idle():
 
 def test_store_and_transfer_are_taken_from_the_time_of_the_task():
     tasks = [TaskSpan("logits", "a", 0, 5, 1)]
-    found = worker_time(run_of([Interval("logits", 0, 5)], tasks, {"logits": 0.25}), workers=1)
+    run = run_of([Interval("logits", 0, 5)], tasks, {"logits": {"ledger.py: record": 0.05, "read": 0.2}})
+    assert store_seconds(run) == {"read": pytest.approx(0.8), "ledger.py: record": pytest.approx(0.2)}
+    found = worker_time(run, workers=1)
     assert (found.applying, found.store, found.transfer, found.overhead) == (3, 1, 1, pytest.approx(0.4))
 
 
@@ -47,9 +49,9 @@ def test_all_workers_wait_for_the_driver_and_a_growing_run_repeats_its_stages():
 def test_a_sample_is_in_the_store_if_any_frame_of_its_stack_is():
     def node(file, count, *children):
         named = {str(k): child for k, child in enumerate(children)}
-        return {"description": {"filename": file}, "count": count, "children": named}
+        return {"description": {"filename": file, "name": "f"}, "count": count, "children": named}
 
     zarr_call = node("training.py", 4, node(f"{STORE[0]}/array.py", 3, node("asyncio.py", 2)))
     tree = {"count": 10, "children": {"task": node("units.py", 10, zarr_call)}}
-    assert store_share(tree) == pytest.approx(0.3)
-    assert store_share({"count": 0, "children": {}}) == 0
+    assert store_parts(tree) == {"array.py: f": pytest.approx(0.3)}
+    assert store_parts({"count": 0, "children": {}}) == {}
