@@ -3,7 +3,8 @@
 A code is *connected* if for every set Z of classes, neither empty nor all, there is a machine with one side inside Z
 and the other not. Its likelihood then tends to zero wherever some probabilities do: if those of Z vanish, that machine
 would have to be certain, and no finite logit is. So the maximum is inside the simplex, whatever the machines say. This
-is Assumption 1 of [HLW] for machines that are never certain. For machines on pairs, the graph is connected.
+takes the place of Assumption 1 of [HLW], for machines that are never certain. For machines on pairs, it says that the
+graph is connected. It does not make the maximum unique: see docs/maths.md, 9.
 
 It is also necessary. If no machine has exactly one side inside Z, the likelihood does not tend to zero where the
 probabilities of Z vanish together, and for some answers of the machines no other p is as likely.

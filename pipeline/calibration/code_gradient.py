@@ -27,11 +27,14 @@ from pairloom.pipeline.coupling.couple_code import (
     check_machine_weights,
     resolved_barrier,
 )
+from pairloom.pipeline.pieces import pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Classes: TypeAlias = NDArray[np.integer]
 #: The derivatives are those of the equations at their solution, which has to be precise.
 TOLERANCE = 1e-12
+#: Samples whose (N, m) matrices are in memory at once.
+SLAB = 64
 
 
 def gradient_of_code_log_probability(
@@ -84,7 +87,9 @@ def gradient_of_code_log_probability(
     n_q = np.broadcast_to(check_machine_weights(weights, method, L.shape), L.shape).T
     mu = resolved_barrier(barrier, method, matrix)
     share = np.full(len(p), 1 / len(p)) if sample_weight is None else sample_weight / np.sum(sample_weight)
-    G = CODE_GRADIENTS[method](L.T, p, y, matrix, n_q, mu)
+    G = np.empty(L.T.shape)
+    for samples in pieces(len(p), SLAB):
+        G[samples] = CODE_GRADIENTS[method](L.T[samples], p[samples], y[samples], matrix, n_q[samples], mu)
     return float(share @ np.log(p[np.arange(len(p)), y])), G.T * share
 
 

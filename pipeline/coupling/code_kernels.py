@@ -52,7 +52,7 @@ def side_sums(code, p, positive, negative):
 
 @kernel()
 def loss_of(r, weights, barrier, p, positive, negative):
-    """[HLW eq. 4, 6] -sum_q n_q (r_q log(q+ / q) + r'_q log(q- / q)) - mu sum_s log(p_s / sum p).
+    """[HLW eq. 4, 7] -sum_q n_q (r_q log(q+ / q) + r'_q log(q- / q)) - mu sum_s log(p_s / sum p).
 
     r[q, 1] is the probability of the negative side: 1 - r[q, 0] would be rounded.
     """
