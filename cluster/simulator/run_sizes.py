@@ -102,6 +102,7 @@ def imagined_sizes(
     samples: int | None = None,
     family: str | None = None,
     edges_per_tile: int | None = None,
+    samples_per_slab: int | None = None,
     logits_stored: bool | None = None,
 ) -> RunSizes:
     """The sizes that a plan would have with other data: its settings are kept, its tiles and slabs chosen anew.
@@ -121,7 +122,7 @@ def imagined_sizes(
         draws=int(quotas.sum()) if like.draws else 0,
         edges=edges,
         edges_per_tile=min(tile, edges),
-        samples_per_slab=default_samples_per_slab(n),
+        samples_per_slab=samples_per_slab or default_samples_per_slab(n),
         listed=shortlist_size(model.shortlist, n) or n,
         tensor_stored=False,
         logits_stored=like.logits_stored if logits_stored is None else logits_stored,
