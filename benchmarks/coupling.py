@@ -1,35 +1,39 @@
-"""Speed of coupling, as ratios to its peers in one run: ``python -m pairloom.benchmarks.coupling [--quick]``.
+"""Speed of coupling, as ratios to its peers in one run.
 
-Two threads, float32 logits, kernels compiled before, the best time of several interleaved repetitions. Every ratio is
-printed with both times, its target, and whether the target is met. It is an error if the results disagree.
+Two threads, float32 logits, kernels compiled before, the best time of several interleaved repetitions. Logits are
+u_i - u_j plus antisymmetric noise, both normal; against LIBSVM, those of LIBSVM itself on six features. It is an error
+if the results disagree.
 """
 
-import argparse
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from pairloom import couple, graphs
+from pairloom import couple
+from pairloom.benchmarks.ratio import Ratio, summary
+from pairloom.benchmarks.ratio import columns as ratio_columns
+from pairloom.benchmarks.record import Record
 from pairloom.pipeline.accelerate import simd_kernel
-from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.slab import couple_slab
 
 THREADS = 2
 #: The logits are u_i - u_j plus antisymmetric noise: normal, with these standard deviations.
 SPREAD, NOISE = 3.0, 1.0
 #: Largest difference allowed between the probabilities and the reference.
 AGREEMENT = 1e-4
+
+
+class Disagreement(ValueError):
+    """Two ways to the same probabilities differ."""
 
 
 class Sizes(NamedTuple):
@@ -42,27 +46,12 @@ class Sizes(NamedTuple):
 
 
 FULL = Sizes((200, 2000), ((50, 2500), (200, 500)), (1000, 5, 2000), 7)
-QUICK = Sizes((40, 200), ((15, 60), (20, 40)), (60, 3, 100), 2)
+SMALL = Sizes((40, 200), ((15, 60), (20, 40)), (60, 3, 100), 2)
 #: Target speedups over numpy.linalg.solve, in the order of the sizes.
 FASTER_THAN_SOLVE = (8, 15)
 
 #: Linear systems, one per sample, and their common right-hand side.
 Systems = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-class Row(NamedTuple):
-    """One line of the table. The target is a lower or an upper bound on `figure`, as `relation` says."""
-
-    what: str
-    ours: str
-    theirs: str
-    figure: float
-    relation: Literal[">=", "<="]
-    target: float
-
-    @property
-    def met(self) -> bool:
-        return self.figure >= self.target if self.relation == ">=" else self.figure <= self.target
 
 
 def noisy_logits(n_classes: int, n_samples: int, seed: int = 0) -> NDArray[np.float32]:
@@ -102,7 +91,7 @@ def _sum(values: NDArray[np.float32]) -> np.float32:
 plain_sum: Callable[[NDArray[np.float32]], np.float32] = simd_kernel()(_sum)
 
 
-def bandwidth(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]:
+def bandwidth(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Ratio]:
     """`normal` against the sum of the same array with the same number of threads."""
     logits = noisy_logits(n_classes, n_samples)
     parts = np.array_split(logits.ravel(), THREADS)
@@ -115,10 +104,11 @@ def bandwidth(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]
             repetitions,
         )
     rate = {name: logits.nbytes / seconds / 1e9 for name, seconds in times.items()}
-    yield Row(
+    yield Ratio(
         f"normal, share of a parallel sum's bandwidth, N={n_classes} R={n_samples}",
-        f"{milliseconds(times['normal'])}, {rate['normal']:.1f} GB/s",
-        f"{milliseconds(times['sum'])}, {rate['sum']:.1f} GB/s",
+        rate["normal"],
+        rate["sum"],
+        "GB/s",
         times["sum"] / times["normal"],
         ">=",
         0.7,
@@ -157,7 +147,7 @@ def build_and_solve(
     return np.linalg.solve(systems, right)
 
 
-def against_solve(n_classes: int, n_samples: int, target: float, repetitions: int) -> Iterator[Row]:
+def against_solve(n_classes: int, n_samples: int, target: float, repetitions: int) -> Iterator[Ratio]:
     """From logits to p, against numpy: building and solving the linear systems, and solving them only."""
     logits = noisy_logits(n_classes, n_samples)
     for method, systems_of in SYSTEMS.items():
@@ -171,10 +161,11 @@ def against_solve(n_classes: int, n_samples: int, target: float, repetitions: in
         check_agreement(f"{method}, N={n_classes}", functions["ours"](), solved, AGREEMENT)
         times = best_times(functions, repetitions)
         for theirs in ("build and solve", "solve"):
-            yield Row(
+            yield Ratio(
                 f"{method}, times faster than numpy's {theirs}, N={n_classes} R={n_samples}",
-                milliseconds(times["ours"]),
-                milliseconds(times[theirs]),
+                times["ours"],
+                times[theirs],
+                "s",
                 times[theirs] / times["ours"],
                 ">=",
                 target,
@@ -202,7 +193,7 @@ def logits_of(svc: SVC, X: NDArray[np.float64]) -> NDArray[np.float32]:
     return logits
 
 
-def against_libsvm(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]:
+def against_libsvm(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Ratio]:
     """Coupling the logits of LIBSVM. LIBSVM's time is the difference between predict_proba and predict."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # scikit-learn is about to remove `probability`
@@ -217,63 +208,44 @@ def against_libsvm(n_classes: int, n_samples: int, repetitions: int) -> Iterator
         times = best_times(functions, min(repetitions, 3))
     theirs = times["predict_proba"] - times["predict"]
     for method in SYSTEMS:
-        yield Row(
+        yield Ratio(
             f"{method}, times faster than LIBSVM's coupling, N={n_classes} R={n_samples}",
-            milliseconds(times[method]),
-            milliseconds(theirs),
+            times[method],
+            theirs,
+            "s",
             theirs / times[method],
             ">=",
             4,
         )
 
 
-def cost_of_bradley_terry(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Row]:
+def cost_of_bradley_terry(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Ratio]:
     """Time of `bradley_terry` against `wlw2` on the same logits."""
     logits = noisy_logits(n_classes, n_samples)
     functions = {m: partial(couple, logits, m, n_jobs=THREADS) for m in ("bradley_terry", "wlw2")}
     times = best_times(functions, repetitions)
-    yield Row(
+    yield Ratio(
         f"bradley_terry, times the cost of wlw2, N={n_classes} R={n_samples}",
-        milliseconds(times["bradley_terry"]),
-        milliseconds(times["wlw2"]),
+        times["bradley_terry"],
+        times["wlw2"],
+        "s",
         times["bradley_terry"] / times["wlw2"],
         "<=",
         4,
     )
 
 
-def peak_bytes() -> int:
-    """Peak memory of this process, in bytes."""
-    status = Path("/proc/self/status")
-    if status.exists():  # ru_maxrss would include the memory of the parent at the fork
-        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(peak.split()[1]) * 1024
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def complete_and_couple_bipartite(n_classes: int, hubs: int, n_samples: int) -> None:
-    """Print the time and the peak memory of `normal` over K(hubs, n_classes - hubs). To be run in its own process."""
-    completion = plan_completion(graphs.bipartite(n_classes, hubs))
-    rng = np.random.default_rng(0)
-    edge_logits = SPREAD * rng.standard_normal((len(completion.edges), n_samples), np.float32)
-    began = time.perf_counter()
-    p = couple_slab(edge_logits, completion, ["normal"])["normal"]
-    seconds = time.perf_counter() - began
-    assert abs(p.sum(axis=1) - 1).max() < 1e-5
-    print(seconds, peak_bytes())
-
-
-def memory(n_classes: int, hubs: int, n_samples: int) -> Iterator[Row]:
-    """Peak memory of `normal` over a bipartite graph, in a process of its own."""
-    command = [sys.executable, "-m", __spec__.name, "--bipartite", *map(str, (n_classes, hubs, n_samples))]
+def memory(n_classes: int, hubs: int, n_samples: int) -> Iterator[Ratio]:
+    """Peak memory of `normal` over a bipartite graph, in a process of its own, beside the size of the tensor."""
+    sizes = map(str, (n_classes, hubs, n_samples))
+    command = [sys.executable, "-m", "pairloom.benchmarks.bipartite_memory", *sizes]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds, peak = map(float, done.stdout.split())
-    yield Row(
-        f"normal over K({hubs}, {n_classes - hubs}), GB at the peak of a process, R={n_samples}",
-        f"{milliseconds(seconds)}, {peak / 1e9:.2f} GB",
-        f"tensor {4 * n_classes**2 * n_samples / 1e9:.2f} GB",
+    _, peak = map(float, done.stdout.split())
+    yield Ratio(
+        f"normal over K({hubs}, {n_classes - hubs}), peak of a process beside the tensor, R={n_samples}",
+        peak / 1e9,
+        4 * n_classes**2 * n_samples / 1e9,
+        "GB",
         peak / 1e9,
         "<=",
         2,
@@ -283,17 +255,13 @@ def memory(n_classes: int, hubs: int, n_samples: int) -> Iterator[Row]:
 def check_agreement(
     what: str, ours: NDArray[np.floating], theirs: NDArray[np.floating], within: float
 ) -> None:
-    """End the benchmark if two arrays of probabilities differ by more than `within`."""
+    """Raise if two arrays of probabilities differ by more than `within`."""
     apart = float(abs(ours - theirs).max())
     if not apart <= within:
-        raise SystemExit(f"{what}: probabilities differ by {apart:.1e}, more than {within:.0e}.")
+        raise Disagreement(f"{what}: probabilities differ by {apart:.1e}, more than {within:.0e}.")
 
 
-def milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.1f} ms"
-
-
-def rows(sizes: Sizes) -> Iterator[Row]:
+def rows(sizes: Sizes) -> Iterator[Ratio]:
     """All lines of the table."""
     yield from memory(*sizes.memory)
     yield from bandwidth(*sizes.bandwidth, sizes.repetitions)
@@ -304,31 +272,18 @@ def rows(sizes: Sizes) -> Iterator[Row]:
     yield from cost_of_bradley_terry(*sizes.systems[0], sizes.repetitions)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m pairloom.benchmarks.coupling", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to check that the benchmark runs")
-    parser.add_argument("--bipartite", nargs=3, type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.bipartite:
-        complete_and_couple_bipartite(*options.bipartite)
-        return
-    print(
-        f"Logits u_i - u_j + antisymmetric noise, u ~ N(0, {SPREAD:g}), noise ~ N(0, {NOISE:g}), float32;"
-        f" against LIBSVM, its own logits on 6 features. {THREADS} threads, best of several repetitions."
-        f" Probabilities must agree with the solutions of the systems within {AGREEMENT:g}."
+def compare(record: Record, small: bool) -> list[Ratio]:
+    """The table of all ratios."""
+    record.note(
+        f"Logits u_i - u_j + antisymmetric noise, u ~ N(0, {SPREAD:g}), noise ~ N(0, {NOISE:g}), float32; "
+        f"{THREADS} threads, best of several repetitions; probabilities agree with the solved systems within "
+        f"{AGREEMENT:g}."
     )
-    print(f"{'':72} {'ours':>22} {'theirs':>22} {'figure':>8} {'target':>8}")
-    missed = 0
+    record.begin("coupling", ratio_columns(width=76))
+    found = []
     with threadpool_limits(THREADS):
-        for row in rows(QUICK if options.quick else FULL):
-            missed += not row.met
-            print(
-                f"{row.what:72} {row.ours:>22} {row.theirs:>22} {row.figure:8.2f} {row.relation} {row.target:<5g}"
-                f" {'OK' if row.met else 'missed'}",
-                flush=True,
-            )
-    print("All targets met." if not missed else f"{missed} targets missed.")
-
-
-if __name__ == "__main__":
-    main()
+        for row in rows(SMALL if small else FULL):
+            record.add(row)
+            found.append(row)
+    record.note(summary(found))
+    return found

@@ -9,6 +9,18 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+#: Sets that are features with a split of their own, by their short names.
+FEATURES = {
+    "clinc150": "clinc150-minilm",
+    "icd10cm": "icd10cm-minilm",
+    "tinyimagenet50": "tinyimagenet50-efficientnet",
+    "imagenette": "imagenette-efficientnet",
+}
+#: Sets that are one pool of rows. Half of them, at most MOST_TRAINING, are drawn for training.
+TABLES = ("usps", "letter", "satimage", "segment", "mnist", "dna", "waveform")
+MOST_TRAINING = 5000
+SETS = (*FEATURES, *TABLES, "digits")
+
 
 class DataNotFound(Exception):
     """A data file is missing. The message says where it was searched for."""
@@ -46,3 +58,27 @@ def training_rows(name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Training rows as float32, and their classes as numbers."""
     with np.load(path_of(f"{name}.npz")) as data:
         return data["X_train"].astype(np.float32), data["y_train"]
+
+
+def load(name: str) -> Split:
+    """A set by its short name, with its classes numbered from 0."""
+    table = name in TABLES
+    split = load_table(name) if table else split_of(FEATURES.get(name, name))
+    classes, y = np.unique(split.y, return_inverse=True)
+    return split._replace(y=y, y_new=np.searchsorted(classes, split.y_new))
+
+
+def load_table(name: str) -> Split:
+    """Draw the training part of a table, and scale all columns to [-1, 1] by it."""
+    with np.load(path_of(f"{name}.npz")) as data:
+        X, y = data["X"].astype(np.float32), data["y"]
+    n = min(len(y) // 2, MOST_TRAINING)
+    X, X_new, y, y_new = train_test_split(X, y, train_size=n, random_state=0, stratify=y)
+    low, high = X.min(axis=0), X.max(axis=0)
+    span = np.where(high > low, high - low, 1)
+    return Split(2 * (X - low) / span - 1, 2 * (X_new - low) / span - 1, y, y_new)
+
+
+def write_split(split: Split, path: Path) -> None:
+    """Write a set as the features of a run."""
+    np.savez(path, X_train=split.X, y_train=split.y, X_test=split.X_new, y_test=split.y_new)

@@ -1,15 +1,13 @@
 """PairwiseSVC with few rows of each class, beside LogisticRegression(C=1) on the same standardised columns.
 
-    python -m pairloom.benchmarks.few_rows [--draws 20] [--rows 5 10 20]
-
 Few samples must not give certainty. For every set and number of rows the table has the mean log loss over the draws of
 both, their ratio, and how many predictions were errors with a probability above 0.999. Rows that are not drawn are the
 test samples, at most 400 of them. Columns are standardised by the training rows.
 """
 
-import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.linear_model import LogisticRegression
 
 from pairloom import PairwiseSVC
+from pairloom.benchmarks.record import Column, Record
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
 
 SETS: dict[str, Callable[..., Any]] = {
@@ -70,34 +69,51 @@ def compare(samples: Draw, number: int) -> Outcome:
     return Outcome(mean_log_loss(ours, y_new), mean_log_loss(theirs, y_new), int(certain.sum()), len(y_new))
 
 
-def main() -> None:
-    """Print the table and the targets."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--rows", type=int, nargs="+", default=[5, 10, 20])
-    asked = parser.parse_args()
-    ratios, certain, predictions = [], 0, 0
-    print(
-        f"{'set':14} {'rows':>4} {'ours':>7} {'LogisticRegression':>19} {'ratio':>6} {'certain errors':>16}"
-    )
-    for name, load in SETS.items():
-        X, y = load(return_X_y=True)
-        for rows in asked.rows:
-            found = [compare(draw(X, y, rows, number), number) for number in range(asked.draws)]
-            ours, theirs, errors, tested = (np.array(values) for values in zip(*found, strict=True))
-            ratios.append(ours.mean() / theirs.mean())
-            certain, predictions = certain + errors.sum(), predictions + tested.sum()
-            print(
-                f"{name:14} {rows:4} {ours.mean():7.3f} {theirs.mean():19.3f} {ratios[-1]:6.2f}"
-                f" {errors.sum():7} of {tested.sum():5}",
-                flush=True,
-            )
-    print(f"ahead on {sum(r < 1 for r in ratios)} of {len(ratios)} (target {AHEAD} of 12)")
-    print(f"worst ratio {max(ratios):.2f} (target at most {WORST})")
-    print(f"certain errors {certain / predictions:.2%} (target below {CERTAIN_ERRORS:.1%})")
+@dataclass(frozen=True)
+class Row:
+    """Means over the draws of one set with one number of rows of each class."""
+
+    data: str
+    rows: int
+    ours: float
+    theirs: float
+    ratio: float
+    certain_errors: int
+    predictions: int
 
 
-if __name__ == "__main__":
-    main()
+COLUMNS = (
+    Column("set", lambda row: row.data, 14, left=True),
+    Column("rows", lambda row: str(row.rows)),
+    Column("ours", lambda row: f"{row.ours:.3f}", 7),
+    Column("LogisticRegression", lambda row: f"{row.theirs:.3f}"),
+    Column("ratio", lambda row: f"{row.ratio:.2f}", 6),
+    Column("certain errors", lambda row: f"{row.certain_errors} of {row.predictions}", 14),
+)
+
+
+def row_of(name: str, rows: int, draws: int) -> Row:
+    """Compare on the draws of one set."""
+    X, y = SETS[name](return_X_y=True)
+    found = [compare(draw(X, y, rows, number), number) for number in range(draws)]
+    ours, theirs, errors, tested = (np.array(values) for values in zip(*found, strict=True))
+    ratio = float(ours.mean() / theirs.mean())
+    return Row(
+        name, rows, float(ours.mean()), float(theirs.mean()), ratio, int(errors.sum()), int(tested.sum())
+    )
+
+
+def compare_sets(record: Record, rows: Iterable[int], draws: int) -> list[Row]:
+    """The table of log losses, and the targets."""
+    record.begin("few rows", COLUMNS, f"mean log loss of {draws} draws")
+    numbers, found = tuple(rows), []
+    for name in SETS:
+        for number in numbers:
+            found.append(row_of(name, number, draws))
+            record.add(found[-1])
+    ahead, worst = sum(row.ratio < 1 for row in found), max(row.ratio for row in found)
+    certain = sum(row.certain_errors for row in found) / sum(row.predictions for row in found)
+    record.note(f"ahead on {ahead} of {len(found)} (target {AHEAD} of 12)")
+    record.note(f"worst ratio {worst:.2f} (target at most {WORST})")
+    record.note(f"certain errors {certain:.2%} (target below {CERTAIN_ERRORS:.1%})")
+    return found

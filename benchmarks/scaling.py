@@ -1,136 +1,261 @@
-"""How a run scales with its workers: the same run on one worker, on two, and so on.
+"""How a run scales with its workers: strong scaling, the same run on more workers, and weak scaling, more classes too.
 
-    python -m pairloom.benchmarks.scaling [--config imagenet50-synthetic] [--workers 1 2 4] [--set SECTION.KEY=VALUE]
-    python -m pairloom.benchmarks.scaling --quick
+Workers are processes on this machine with one thread each. They are started, and warmed up by two runs of a few rows of
+the same classes, before the clock starts; "start s" is the time that starting them took. The clocks, and the headings
+of the shares, are described in `timed_run.py` and `worker_time.py`.
 
-Workers are processes on this machine with one thread each. They are started, and warmed up by small runs, before the
-clock starts. Seconds are those of the stages that run on the cluster. "speedup" is against the first number of workers,
-and "efficiency" is the speedup divided by the ratio of the numbers of workers. All runs must write the same bytes,
-otherwise the benchmark ends with an error.
+Strong: every number of workers does the same run. The efficiency is T(first) first / (T(w) w).
+
+Weak: w of W workers do a run of the first classes of the data, so many that the pairs per worker stay about the same:
+a share w / W of the classes, or its square root where the graph is complete. Test samples are those of these classes.
+The pairs of both are printed, and the efficiency is corrected by them: it is the pairs per second and worker, relative
+to the first.
+
+All strong runs must write the same bytes, otherwise the benchmark ends with an error.
 """
 
-import argparse
-import functools
-import hashlib
-import os
+import contextlib
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
+import dask
 from distributed import Client
 
+from pairloom.benchmarks.class_subset import with_first_classes
+from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
+from pairloom.benchmarks.record import Column, Record
+from pairloom.benchmarks.timed_run import TimedRun, digest, timed_run
+from pairloom.benchmarks.worker_time import WorkerTime, worker_time
 from pairloom.cluster.config import ClusterConfig, Config
-from pairloom.cluster.config_file import load_config
+from pairloom.cluster.config_file import with_section
 from pairloom.cluster.connect import connected
-from pairloom.cluster.driver import adopt_plan, drive, prepare_run
-from pairloom.cluster.progress import Quiet
-from pairloom.cluster.schedule import Stop
-from pairloom.pipeline.experiments.perform import computer
+from pairloom.cluster.driver import load_data
 
-#: The stages that run on the cluster, in the order of a run; the driver does the others itself.
-STAGES = ("machines", "draw_logits", "growth", "calibration", "logits", "probabilities")
-GROUPS = ("machines.zarr", "logits.zarr", "probabilities.zarr")
-
-
-class Stopwatch(Quiet):
-    """Measures the seconds from the start of each stage to the start of the next."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._stage: str | None = None
-        self._since = 0.0
-
-    def begin(self, stage: str, done: int, total: int) -> None:
-        """Start a stage and end the one before. A run that grows starts some stages more than once."""
-        now = time.perf_counter()
-        if self._stage is not None:
-            self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
-        self._stage, self._since = stage, now
+#: Targets: efficiency of training, and the share that is neither training, nor applying, nor coupling.
+EFFICIENCY, OVERHEAD = 0.9, 0.1
+#: The warm-up: so many classes and rows of each, and test samples. More classes than a shortlist needs to be used.
+WARM_CLASSES, WARM_ROWS, WARM_TESTS = 60, 16, 200
+#: Dask keeps the last thousand tasks unless it is told otherwise.
+MOST_TASKS = 1_000_000
 
 
-def run(config: Config, directory: Path, client: Client) -> dict[str, float]:
-    """Do a whole run on a cluster and return the seconds of its stages."""
-    fresh, data = prepare_run(config, directory)
-    directory.mkdir()
-    plan, watch = adopt_plan(directory, config, fresh), Stopwatch()
-    drive(directory, plan, data, functools.partial(_Given, client), Stop(), watch)
-    return {stage: watch.seconds.get(stage, 0.0) for stage in STAGES}
+class BytesDiffer(ValueError):
+    """The same run on other workers has written other bytes."""
 
 
-class _Given:
-    """A connection to a client that is connected already and stays so."""
+@dataclass(frozen=True)
+class Row:
+    """One run. Seconds of the wall clock; shares are of the worker-seconds."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def __enter__(self) -> Client:
-        return self._client
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-def digest(directory: Path) -> str:
-    """Digest of all files that the cluster has written."""
-    total = hashlib.sha256()
-    for group in GROUPS:
-        for path in sorted((directory / group).rglob("*")):
-            if path.is_file():
-                total.update(path.relative_to(directory).as_posix().encode() + path.read_bytes())
-    return total.hexdigest()
+    mode: str
+    workers: int
+    classes: int
+    pairs: int
+    start_s: float
+    seconds: float
+    training_s: float
+    speedup: float
+    efficiency: float
+    training_efficiency: float
+    overhead: float
+    overhead_with_start: float
+    cpu: float
+    shares: dict[str, float]
+    stages: dict[str, float]
+    work: dict[str, float]
 
 
-def measure(config: Config, workers: int, folder: Path) -> tuple[dict[str, float], str]:
-    """Seconds of the stages on a number of workers, and the digest of the result."""
-    with connected(ClusterConfig(workers=workers)) as client:
-        # Every worker compiles or loads the kernels once, which is not to be measured.
-        for turn in range(2):
-            small = load_config("digits", [f"model.random_state={turn}"])
-            run(small, folder / f"warm-{workers}-{turn}", client)
-        directory = folder / f"run-{workers}"
-        return run(config, directory, client), digest(directory)
+def _share_cell(name: str) -> Column:
+    return Column(name, lambda row: f"{100 * row.shares[name]:.1f}%", 7)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--config", default="imagenet50-synthetic", help="a configuration's name or file")
-    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument(
-        "--workers",
-        type=int,
-        nargs="+",
-        default=[1, os.cpu_count() or 1],
-        help="numbers of workers (default: 1 and one per core)",
+COLUMNS = (
+    Column("", lambda row: row.mode, 6, left=True),
+    Column("workers", lambda row: str(row.workers)),
+    Column("classes", lambda row: str(row.classes)),
+    Column("pairs", lambda row: str(row.pairs), 6),
+    Column("start s", lambda row: f"{row.start_s:.1f}"),
+    Column("run s", lambda row: f"{row.seconds:.2f}", 7),
+    Column("training s", lambda row: f"{row.training_s:.2f}"),
+    Column("speedup", lambda row: f"{row.speedup:.2f}"),
+    Column("efficiency", lambda row: f"{row.efficiency:.3f}"),
+    Column("in training", lambda row: f"{row.training_efficiency:.3f}"),
+    *map(
+        _share_cell, ("training", "applying", "coupling", "store", "transfer", "scheduler", "idle", "driver")
+    ),
+    Column("CPU", lambda row: f"{100 * row.cpu:.0f}%", 4),
+)
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """Wall clock and work of one stage in all runs of one mode, by the number of workers."""
+
+    mode: str
+    stage: str
+    seconds: dict[str, float]
+    work: dict[str, float]
+
+
+def scale(
+    record: Record, config: Config, workers: Sequence[int], *, weak: bool = True, warm_ups: int = 2
+) -> list[Row]:
+    """The tables of both kinds of scaling."""
+    numbers = sorted(set(workers))
+    record.begin("runs", COLUMNS, f"{config.run.name}: {config.graph.family}")
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder, _long_task_stream():
+        for row in _rows(config, numbers, weak and len(numbers) > 1, warm_ups, Path(folder)):
+            rows.append(row)
+            record.add(row)
+    record.note("The same bytes on every number of workers.")
+    record.note(
+        "CPU: CPU seconds of the workers over their seconds in tasks. Far below 100%, others had the cores."
     )
-    parser.add_argument("--quick", action="store_true", help="digits in place of ImageNet-50")
-    chosen = parser.parse_args(arguments)
-    config = load_config("digits" if chosen.quick else chosen.config, chosen.overrides)
-    print(computer())
-    print(f"{config.run.name}: {config.graph.family}\n")
-    print(
-        f"{'workers':>7s}  " + "".join(f"{stage:>14s}" for stage in STAGES) + "   total  speedup  efficiency"
-    )
-    first: tuple[int, float] | None = None
-    digests: set[str] = set()
-    with tempfile.TemporaryDirectory() as folder:
-        for workers in dict.fromkeys(chosen.workers):
-            seconds, found = measure(config, workers, Path(folder))
-            digests.add(found)
-            total = sum(seconds.values())
-            first = first or (workers, total)
-            speedup = first[1] / total
-            cells = "".join(f"{seconds[stage]:14.2f}" for stage in STAGES)
-            print(
-                f"{workers:7d}  {cells} {total:7.2f} {speedup:8.2f} {speedup * first[0] / workers:11.2f}",
-                flush=True,
-            )
+    for mode in dict.fromkeys(row.mode for row in rows):
+        _add_stages(record, [row for row in rows if row.mode == mode])
+    found = list(verdicts(rows))
+    add_ratios(record, "targets", found, "targets", ours="first", theirs="second")
+    record.note(summary(found))
+    return rows
+
+
+def _rows(config: Config, numbers: Sequence[int], weak: bool, warm_ups: int, folder: Path) -> Iterator[Row]:
+    """Every number of workers in turn, with both kinds of scaling."""
+    strong, weaker, digests = list[Row](), list[Row](), set[str]()
+    for w in numbers:
+        with _warm_cluster(config, w, warm_ups, folder) as (client, start):
+            run = timed_run(client, config, folder / f"strong-{w}")
+            strong.append(_row("strong", w, start, run, strong[:1]))
+            yield strong[-1]
+            if weak and w < numbers[-1]:
+                part = with_first_classes(config, weak_classes(config, w, numbers[-1]), folder)
+                run = timed_run(client, part, folder / f"weak-{w}")
+            if weak:  # with all workers it is the run of all classes
+                weaker.append(_row("weak", w, start, run, weaker[:1]))
+                yield weaker[-1]
+        digests.add(digest(folder / f"strong-{w}"))
     if len(digests) > 1:
-        raise SystemExit("runs on different numbers of workers differ")
-    print("\nthe same bytes on every number of workers")
+        raise BytesDiffer(f"{config.run.name}: runs on {list(numbers)} workers have written different bytes.")
 
 
-if __name__ == "__main__":
-    main()
+def weak_classes(config: Config, w: int, most: int) -> int:
+    """The number of classes for w of ``most`` workers; the pairs of a complete graph grow with its square."""
+    power = 0.5 if config.graph.family == "complete" else 1.0
+    n = len(load_data(config).classes)
+    return max(2, round(n * (w / most) ** power))
+
+
+def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -> Row:
+    stages, spent = run.stage_seconds(), worker_time(run, w)
+    training = stages["machines"]
+    shape = run.plan.shape
+    pairs, seconds = len(shape.edges), run.seconds
+    # Relative to the first: pairs per second and worker, of the run and of its training.
+    base = first[0] if first else None
+    more = pairs / base.pairs if base else 1.0
+    speedup = more * base.seconds / seconds if base else 1.0
+    trained = more * base.training_s / training if base else 1.0
+    added = base.workers / w if base else 1.0
+    return Row(
+        mode,
+        w,
+        len(shape.classes),
+        pairs,
+        start,
+        seconds,
+        training,
+        speedup,
+        speedup * added,
+        trained * added,
+        spent.overhead,
+        with_start(spent, start, w),
+        run.cpu / max(sum(task.end - task.begin for task in run.tasks), 1e-9),
+        spent.shares(),
+        stages,
+        run.work,
+    )
+
+
+def with_start(spent: WorkerTime, start: float, workers: int) -> float:
+    """The share of overhead if the start of the workers counts too."""
+    total = spent.total + workers * start
+    return (spent.overhead * spent.total + workers * start) / total
+
+
+def verdicts(rows: Sequence[Row]) -> Iterator[Ratio]:
+    """The targets that the runs can be held to."""
+    for mode in ("strong", "weak"):
+        some = [row for row in rows if row.mode == mode]
+        if len(some) > 1:
+            first, last = some[0], some[-1]
+            yield Ratio(
+                f"{mode}: efficiency of training on {last.workers} workers",
+                first.training_s,
+                last.training_s,
+                "s",
+                last.training_efficiency,
+                ">=",
+                EFFICIENCY,
+            )
+    for row in rows:
+        if row.mode == "strong":
+            yield Ratio(
+                f"strong: share of overhead on {row.workers} workers (overhead, run)",
+                row.seconds * row.overhead,
+                row.seconds,
+                "s",
+                row.overhead,
+                "<=",
+                OVERHEAD,
+            )
+
+
+def _add_stages(record: Record, rows: Sequence[Row]) -> None:
+    numbers = [str(row.workers) for row in rows]
+
+    def seconds(number: str) -> Column:
+        return Column(f"{number}: s", lambda stage: f"{stage.seconds[number]:.3f}", 9)
+
+    def work(number: str) -> Column:
+        return Column(f"{number}: work s", lambda stage: f"{stage.work[number]:.3f}", 10)
+
+    mode = rows[0].mode
+    columns = (
+        Column("stage", lambda stage: stage.stage, 14, left=True),
+        *map(seconds, numbers),
+        *map(work, numbers),
+    )
+    title = (
+        f"{mode}: seconds of the wall clock, and of work summed over workers (ledger), by number of workers"
+    )
+    record.begin("stages", columns, title)
+    for stage in dict.fromkeys(name for row in rows for name in row.stages):
+        wall = {number: row.stages.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
+        done = {number: row.work.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
+        record.add(StageRow(mode, stage, wall, done))
+
+
+@contextlib.contextmanager
+def _warm_cluster(
+    config: Config, workers: int, warm_ups: int, folder: Path
+) -> Iterator[tuple[Client, float]]:
+    """A cluster whose workers have loaded every kernel that a run needs, and the seconds that starting it took."""
+    began = time.perf_counter()
+    with connected(ClusterConfig(workers=workers)) as client:
+        client.wait_for_workers(workers)
+        start = time.perf_counter() - began
+        classes = min(WARM_CLASSES, len(load_data(config).classes))
+        small = with_first_classes(config, classes, folder, WARM_ROWS, WARM_TESTS)
+        for turn in range(warm_ups):
+            warm = Path(tempfile.mkdtemp(dir=folder))
+            timed_run(client, with_section(small, "model", {"random_state": turn}), warm / "run")
+        yield client, start
+
+
+def _long_task_stream() -> contextlib.AbstractContextManager[object]:
+    """Have Dask keep all tasks of a run, not the last thousand."""
+    return dask.config.set({"distributed.scheduler.dashboard.tasks.task-stream-length": MOST_TASKS})

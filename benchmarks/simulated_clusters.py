@@ -1,15 +1,16 @@
 """How runs would scale on clusters that are simulated: the table, the figure and the what-ifs of docs/scaling.md.
 
-    python -m pairloom.benchmarks.simulated_clusters                    # simulate (about ten minutes), then write
+    python -m pairloom.benchmarks.simulated_clusters                    # simulate (some minutes), then write
     python -m pairloom.benchmarks.simulated_clusters --quick            # a few small cases, written nowhere
     python -m pairloom.benchmarks.simulated_clusters --from-runs A B    # first take the times of units from runs
 
-Times of units are in ``docs/scaling/costs.json``: those of two finished runs of all defaults and all pairs, on Gaussian
-classes with 512 features: 100 classes of 200 rows, and 60 classes of 1000 rows.
+Times of units are in ``docs/scaling/costs.json``: those of finished runs of all defaults and all pairs, on Gaussian
+classes with 512 features. A case takes those of the run whose rows per class are nearest, scaled to its own.
 """
 
 import argparse
 import json
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -41,21 +42,18 @@ CASES = [
     for rows in (200, 1000)
     for family in ("hub_neighbours", "complete")
 ]
-TILES = (4, 16, 64, 256, 1024)
+TILES = (16, 64, 256, 1024, 4096)
+PARTS = ("cases", "tiles", "what_ifs")
 SAMPLES, FEATURES = 50_000, 512
 #: Tasks that need more memory than a worker has are simulated all the same, and reported.
 CLUSTER: dict[str, Any] = {"memory": "16GiB"}
-#: Machines are applied to slabs of samples as they are coupled.
-UNSTORED: dict[str, Any] = {"logits_stored": False, "samples_per_slab": 512}
-#: Improvements, as changes of the cluster or of the run.
-WHAT_IFS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "as it is": ({}, {}),
-    "the driver collects results in batches (0.5 ms per task)": ({"handle_seconds": 5e-4}, {}),
-    "a store with a latency of 0.1 ms": ({"latency": 1e-4}, {}),
-    "a store with 50 GB/s": ({"store": 50.0}, {}),
-    "edge logits are not stored, slabs of 512 samples": ({}, UNSTORED),
-    "that, and results in batches": ({"handle_seconds": 5e-4}, UNSTORED),
-    "all of these": ({"handle_seconds": 5e-4, "latency": 1e-4, "store": 50.0}, UNSTORED),
+#: Improvements, as changes of the cluster.
+WHAT_IFS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "the driver collects results in batches (0.5 ms per task)": {"handle_seconds": 5e-4},
+    "a store with a latency of 0.1 ms": {"latency": 1e-4},
+    "a store with 50 GB/s": {"store": 50.0},
+    "all of these": {"handle_seconds": 5e-4, "latency": 1e-4, "store": 50.0},
 }
 COLOURS = {
     "cores": "#4c9f70",
@@ -139,32 +137,47 @@ def outcome(work: Workload, costs: UnitCosts, **keys: Any) -> dict[str, Any]:
     }
 
 
-def study(costs: dict[int, UnitCosts], quick: bool) -> dict[str, Any]:
-    """All simulations of the page."""
-    plan = settings_plan()
-    cases, workers = (CASES[:2], (2, 64)) if quick else (CASES, WORKERS)
+class Study:
+    """The simulations of the page, in three parts."""
 
-    def imagined(n: int, rows: int, family: str, **changes: Any) -> Workload:
+    def __init__(self, costs: dict[int, UnitCosts], quick: bool) -> None:
+        self._plan, self._costs, self._quick = settings_plan(), costs, quick
+
+    def _imagined(self, n: int, rows: int, family: str, **changes: Any) -> Workload:
         return imagined_workload(
-            plan, classes=n, rows=rows, features=FEATURES, samples=SAMPLES, family=family, **changes
+            self._plan, classes=n, rows=rows, features=FEATURES, samples=SAMPLES, family=family, **changes
         )
 
-    found: dict[str, Any] = {"cases": {}, "tiles": {}, "what_ifs": {}}
-    for n, rows, family in [cases[0]] if quick else [CASES[1], CASES[4]]:
-        for name, (keys, changes) in WHAT_IFS.items():
-            work = imagined(n, rows, family, **changes)
-            found["what_ifs"][f"{n} {rows} {family}|{name}"] = outcome(
-                work, costs[rows], workers=1024, **keys
-            )
-    for tile in TILES[2:3] if quick else TILES:
-        work = imagined(1000, 200, "complete", edges_per_tile=tile)
-        for count in workers[-1:] if quick else (16, 256, 1024, 4096):
-            found["tiles"][f"{tile}|{count}"] = outcome(work, costs[200], workers=count)
-    for n, rows, family in cases:
-        work = imagined(n, rows, family)
-        for count in workers:
-            found["cases"][f"{n} {rows} {family}|{count}"] = outcome(work, costs[rows], workers=count)
-    return found
+    def _nearest(self, rows: int) -> UnitCosts:
+        return self._costs[min(self._costs, key=lambda measured: abs(math.log(measured / rows)))]
+
+    def cases(self) -> dict[str, Any]:
+        """Every case on every number of workers."""
+        found = {}
+        for n, rows, family in CASES[:2] if self._quick else CASES:
+            work = self._imagined(n, rows, family)
+            for count in (2, 64) if self._quick else WORKERS:
+                found[f"{n} {rows} {family}|{count}"] = outcome(work, self._nearest(rows), workers=count)
+        return found
+
+    def tiles(self) -> dict[str, Any]:
+        """All pairs of 1000 classes in tiles of several sizes."""
+        found = {}
+        for tile in TILES[2:3] if self._quick else TILES:
+            work = self._imagined(1000, 200, "complete", edges_per_tile=tile)
+            for count in (64,) if self._quick else (16, 256, 1024, 4096):
+                found[f"{tile}|{count}"] = outcome(work, self._nearest(200), workers=count)
+        return found
+
+    def what_ifs(self) -> dict[str, Any]:
+        """Improvements, one by one and together."""
+        found = {}
+        for name, keys in WHAT_IFS.items():
+            for n, rows, family in CASES[:1] if self._quick else [CASES[3], CASES[6], CASES[5]]:
+                work = self._imagined(n, rows, family)
+                key = f"{name}|{n} {rows} {family}"
+                found[key] = outcome(work, self._nearest(rows), workers=1024, **keys)
+        return found
 
 
 def table(results: dict[str, Any], key: str) -> list[str]:
@@ -214,28 +227,27 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=Path("docs/scaling"), help="default: docs/scaling")
     parser.add_argument(
-        "--from-runs", type=Path, nargs=2, metavar="DIR", help="runs with 200 and 1000 rows per class"
+        "--from-runs", type=Path, nargs="+", metavar="DIR", help="finished runs to take times from"
     )
     parser.add_argument("--quick", action="store_true", help="a few small cases, written nowhere")
     parser.add_argument(
-        "--draw-only", action="store_true", help="write the table and the figure from results.json"
+        "--parts", nargs="*", default=PARTS, choices=PARTS, help="default: all; others are kept as they were"
     )
     chosen = parser.parse_args(arguments)
     if chosen.from_runs:
-        write_costs(
-            chosen.folder / "costs.json",
-            {rows: costs_of_run(run) for rows, run in zip((200, 1000), chosen.from_runs, strict=True)},
-        )
+        found = map(costs_of_run, chosen.from_runs)
+        write_costs(chosen.folder / "costs.json", {round(costs.sizes.rows): costs for costs in found})
     stored = chosen.folder / "results.json"
-    if chosen.draw_only:
-        results = json.loads(stored.read_text())
-    else:
-        results = study(read_costs(chosen.folder / "costs.json"), chosen.quick)
+    results = json.loads(stored.read_text()) if stored.exists() and not chosen.quick else {}
+    study = Study(read_costs(chosen.folder / "costs.json"), chosen.quick)
+    for part in chosen.parts:
+        results[part] = getattr(study, part)()
     for key in results:
         print("\n".join(["", key, *table(results, key)]))
     if not chosen.quick:
         stored.write_text(json.dumps(results, indent=1) + "\n")
-        draw(results, chosen.folder / "limits.svg")
+        if "cases" in results:
+            draw(results, chosen.folder / "limits.svg")
 
 
 if __name__ == "__main__":

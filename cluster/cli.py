@@ -17,27 +17,29 @@ from pathlib import Path
 from typing import Any
 
 import click
-from distributed import Client, fire_and_forget, performance_report
+from distributed import Client, performance_report
 from rich.console import Console
 
 import pairloom
-from pairloom.cluster.config import Config, ConfigError, DataConfig
-from pairloom.cluster.config_file import load_config, with_overrides, with_section
-from pairloom.cluster.connect import Unreachable, check_address, connected, install_hint, scheduler_answers
-from pairloom.cluster.driver import adopt_plan, drive, load_data, prepare_run, unfinished_units
+from pairloom.cluster.bench import bench
+from pairloom.cluster.config import ClusterConfig, Config, ConfigError, DataConfig
+from pairloom.cluster.config_file import load_config, with_cluster, with_overrides, with_section
+from pairloom.cluster.connect import check_address, connected, install_hint, scheduler_answers
+from pairloom.cluster.driver import drive, load_data, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.lock import REFUSED, SUBMITTED, RunLock, request_cancel
-from pairloom.cluster.plan import Mismatch, Plan, make_plan
+from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
+from pairloom.cluster.lock import RunLock, request_cancel
+from pairloom.cluster.plan import Plan, make_plan
 from pairloom.cluster.printing import plan_facts, print_facts, print_result, print_status
 from pairloom.cluster.progress import progress_for
-from pairloom.cluster.remote import drive_on_worker
+from pairloom.cluster.remote import submit_driver
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.simulator.command import simulate_command
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import RunStatus, run_status
-from pairloom.cluster.units import log_line
+from pairloom.cluster.whole_run import begun_run, ready_run
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
@@ -81,8 +83,20 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-_path = click.Path(path_type=Path)
-_run_directory = click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+main.add_command(bench)
+
+
+class _LocalPath(click.Path):
+    """A path that does not look like a URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if looks_like_url(value):
+            self.fail(f"must be a path, not a URL, got {str(value)!r}. {URL_ADVICE}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_path = _LocalPath(path_type=Path)
+_run_directory = click.argument("directory", type=_LocalPath(path_type=Path, exists=True, file_okay=False))
 _overrides = click.option(
     "--set",
     "overrides",
@@ -195,16 +209,11 @@ def submit(
             raise ConfigError(
                 "submit needs a running cluster: pass --scheduler ADDRESS or --scheduler-file FILE."
             )
+        check_address(settings.cluster)
         where = (directory or Path("runs") / settings.run.name).absolute()
-        fresh, _ = prepare_run(settings, where)
-        with connected(settings.cluster) as client:
-            where.mkdir(parents=True, exist_ok=True)
-            with RunLock(where) as lock:
-                adopt_plan(where, settings, fresh, update=update)
-                lock.end_as(SUBMITTED)
-            fire_and_forget(
-                client.submit(drive_on_worker, str(where), key=f"pairloom-driver-{time.time_ns()}")
-            )
+        connect = functools.partial(connected, settings.cluster, note=print_error)
+        with ready_run(settings, where, connect, at_once=True, update=update) as ready:
+            submit_driver(ready)
         click.echo(f"Submitted. Follow it with: pairloom attach {where}")
 
 
@@ -274,6 +283,7 @@ def cancel(directory: Path, wait: bool) -> None:
 @_run_directory
 @click.option(
     "--features",
+    type=_LocalPath(),
     metavar="PATH",
     required=True,
     help="Samples X: .npz file, zarr group or folder of .npy files.",
@@ -306,7 +316,8 @@ def report(directory: Path, as_json: bool) -> None:
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
-                drive(directory, stored, None, _no_cluster, Stop(), progress, STAGE_NAMES[-1:])
+                here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
+                drive(directory, stored, None, here, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")
         print_result(directory, as_json)
 
@@ -314,7 +325,12 @@ def report(directory: Path, as_json: bool) -> None:
 @main.command()
 @click.argument("name", type=click.Choice([*EXPERIMENTS, "all", "results"]), metavar="NAME")
 @click.option(
-    "--data", "sets", metavar="SET", multiple=True, help="Name of a set, or a feature file. May be repeated."
+    "--data",
+    "sets",
+    type=_LocalPath(),
+    metavar="SET",
+    multiple=True,
+    help="Name of a set, or a feature file. May be repeated.",
 )
 @click.option(
     "--out", type=_path, default=Path("runs/experiments"), help="Output folder. Default: runs/experiments."
@@ -347,8 +363,8 @@ def experiment(
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, disagreements or boundaries; `all` for all of them; or `results`,
-    which collects their output on one page.
+    star-centres, growth, centres, bipartite, disagreements, boundaries or encodings-simulated; `all` for all of
+    them; or `results`, which collects their output on one page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.
@@ -401,33 +417,22 @@ def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
         yield functools.partial(repeat_on_cluster, client)
 
 
-def _no_cluster() -> contextlib.AbstractContextManager[Client]:
-    raise Unreachable("The report needs no cluster.")
-
-
 def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:
     """Take the lock, do the missing work, print the result."""
     if options["performance_report"] and not _has_bokeh():
         raise ConfigError(f"--performance-report needs bokeh. {_INSTALL_BOKEH}")
     check_address(settings.cluster)
-    fresh, data = prepare_run(settings, directory)
-    directory.mkdir(parents=True, exist_ok=True)
     stop = Stop()
-    with resumable(directory), RunLock(directory, stop.request) as lock, progress_for(stderr) as progress:
-        if lock.taken_over:
-            progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
-        try:
-            planned = adopt_plan(directory, settings, fresh, update=update)
-            connect = functools.partial(_connect, settings, options["performance_report"], progress.note)
-            drive(directory, planned, data, connect, stop, progress)
-            lock.end_as("finished")
-        except Mismatch:
-            lock.end_as(REFUSED)
-            raise
-        except BaseException as error:
-            lock.end_as(f"{type(error).__name__}: {error}")
-            log_line(directory, f"ended by {error!r}")
-            raise
+    connect = functools.partial(_connect, settings, options["performance_report"], stop)
+    at_once = settings.cluster.is_elsewhere
+    with (
+        ended_by_signals("Run the same command again to continue."),
+        ready_run(settings, directory, connect, at_once=at_once, update=update) as ready,
+        resumable(directory),
+        progress_for(stderr) as progress,
+        begun_run(ready, stop, progress.note) as begun,
+    ):
+        begun.finish(progress)
     print_result(directory, options["as_json"])
 
 
@@ -436,11 +441,13 @@ def _has_bokeh() -> bool:
 
 
 @contextlib.contextmanager
-def _connect(settings: Config, report_file: Path | None, note: Callable[[str], None]) -> Iterator[Client]:
-    with connected(settings.cluster) as client, contextlib.ExitStack() as stack:
+def _connect(settings: Config, report_file: Path | None, stop: Stop) -> Iterator[Client]:
+    connection = connected(settings.cluster, note=print_error, on_failure=stop.request)
+    with connection as client, contextlib.ExitStack() as stack:
         if report_file is not None:
+            stack.enter_context(client.as_current())
             stack.enter_context(performance_report(str(report_file)))
-        note(
+        print_error(
             f"Dask dashboard: {client.dashboard_link}"
             if _has_bokeh()
             else f"No Dask dashboard: bokeh is missing. {_INSTALL_BOKEH}"
@@ -453,9 +460,8 @@ def _with_cluster(settings: Config, options: dict[str, Any]) -> Config:
     names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
     given = {name: options[name] for name in names if options[name] is not None}
     given |= {"insecure": True} if options["insecure"] else {}
-    elsewhere = {"scheduler": None, "scheduler_file": None, "slurm": None}
     if options["local"]:
-        given = {"kind": "processes", **elsewhere, **given}
-    elif given.keys() & {"scheduler", "scheduler_file"}:
-        given = {"kind": "scheduler", **elsewhere, **given}
+        return with_cluster(settings, {"kind": "processes", **given})
+    if given.keys() & {"scheduler", "scheduler_file"}:
+        return with_cluster(settings, {"kind": "scheduler", **given})
     return with_section(settings, "cluster", given)

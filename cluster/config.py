@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
 from pairloom.graphs import family_parameters
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
@@ -17,6 +18,7 @@ from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = [
+    "JOB_QUEUES",
     "PATTERNS",
     "ClusterConfig",
     "Config",
@@ -24,9 +26,9 @@ __all__ = [
     "DataConfig",
     "GraphConfig",
     "GrowthConfig",
+    "JobQueueConfig",
     "ModelConfig",
     "RunConfig",
-    "SlurmConfig",
     "differing_keys",
 ]
 
@@ -61,6 +63,13 @@ class DataConfig(_Section):
     test_fraction: float = Field(
         0.25, gt=0, lt=1, description="share of test samples, if the data are one pool X, y"
     )
+
+    @field_validator("features", "test")
+    @classmethod
+    def _local(cls, source: str | None) -> str | None:
+        if source is not None and looks_like_url(source):
+            raise ValueError(f"must be a path, not a URL ({URL_ADVICE.rstrip('.')})")
+        return source
 
 
 Family = Literal[
@@ -223,34 +232,36 @@ class GrowthConfig(_Section):
 GROWING_FAMILIES = ("star", "star_of_least_distance", "bipartite", "hub_neighbours", "complete", "grown")
 
 
-class SlurmConfig(_Section):
-    """SLURM jobs. Keys are arguments of ``dask_jobqueue.SLURMCluster``, except `jobs`, the number of jobs."""
+#: Batch systems that dask-jobqueue submits to. Each has a section of its own, ``[cluster.slurm]`` and so on.
+JOB_QUEUES = ("slurm", "pbs", "lsf", "sge")
+
+
+class JobQueueConfig(_Section):
+    """Jobs of a batch system. Keys are arguments of its class in dask-jobqueue, except `jobs`, the number of jobs.
+
+    Those that are not declared here are compared with the signature of the class.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
 
     queue: str | None = None
     account: str | None = None
-    cores: int = Field(1, ge=1)
-    processes: int = Field(1, ge=1)
-    memory: str = Field("4GiB", pattern=_SIZE)
-    walltime: str = Field("01:00:00", pattern=_WALLTIME)
-    jobs: int = Field(1, ge=1)
+    cores: int = Field(1, ge=1, description="cores per job")
+    processes: int = Field(1, ge=1, description="workers per job")
+    memory: str = Field("4GiB", pattern=_SIZE, description="memory per job")
+    walltime: str = Field("01:00:00", pattern=_WALLTIME, description="workers leave shortly before it ends")
+    jobs: int = Field(1, ge=1, description="number of jobs; lost ones are asked for again")
     interface: str | None = None
     job_extra_directives: list[str] = []
     job_script_prologue: list[str] = []
-
-    @model_validator(mode="after")
-    def _a_core_for_every_process(self) -> Self:
-        if self.processes > self.cores:
-            raise ValueError(
-                f"cluster.slurm.processes must be at most cluster.slurm.cores ({self.cores}), "
-                f"got {self.processes}"
-            )
-        return self
+    worker_extra_args: list[str] = []
 
 
 class ClusterConfig(_Section):
     """Where the tasks run. No result depends on these keys."""
 
-    kind: Literal["processes", "threads", "scheduler", "slurm"] = "processes"
+    kind: Literal["processes", "threads", "scheduler", "slurm", "pbs", "lsf", "sge"] = "processes"
     workers: int | None = Field(None, ge=1, description="number of local workers; default: one per CPU")
     scheduler: str | None = Field(None, pattern=_ADDRESS)
     scheduler_file: str | None = None
@@ -258,8 +269,25 @@ class ClusterConfig(_Section):
     tls_cert: str | None = None
     tls_key: str | None = None
     insecure: bool = Field(False, description="allow a scheduler off loopback without TLS")
+    worker_timeout: float = Field(
+        120.0, gt=0, le=MOST, description="seconds to wait for the first worker of a scheduler"
+    )
     retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run fails")
-    slurm: SlurmConfig | None = None
+    slurm: JobQueueConfig | None = None
+    pbs: JobQueueConfig | None = None
+    lsf: JobQueueConfig | None = None
+    sge: JobQueueConfig | None = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the workers are others than processes or threads that the driver starts on its computer."""
+        return self.kind not in ("processes", "threads")
+
+    @property
+    def job_queue(self) -> JobQueueConfig | None:
+        """The section of the batch system, if one runs the workers."""
+        section: JobQueueConfig | None = getattr(self, self.kind) if self.kind in JOB_QUEUES else None
+        return section
 
     @model_validator(mode="after")
     def _one_way_to_the_cluster(self) -> Self:
@@ -270,13 +298,24 @@ class ClusterConfig(_Section):
                 'cluster.kind must be "scheduler" if and only if cluster.scheduler or cluster.scheduler_file '
                 f"is set, got {self.kind!r}"
             )
-        if (self.kind == "slurm") != (self.slurm is not None):
-            raise ValueError(
-                'cluster.kind must be "slurm" if and only if there is a section [cluster.slurm], '
-                f"got {self.kind!r}"
-            )
+        for queue in JOB_QUEUES:
+            if (self.kind == queue) != (getattr(self, queue) is not None):
+                raise ValueError(
+                    f'cluster.kind must be "{queue}" if and only if there is a section [cluster.{queue}], '
+                    f"got {self.kind!r}"
+                )
         if len({bool(part) for part in (self.tls_ca_file, self.tls_cert, self.tls_key)}) > 1:
             raise ValueError("cluster.tls_ca_file, tls_cert and tls_key must be set together")
+        return self
+
+    @model_validator(mode="after")
+    def _a_core_for_every_process(self) -> Self:
+        jobs = self.job_queue
+        if jobs is not None and jobs.processes > jobs.cores:
+            raise ValueError(
+                f"cluster.{self.kind}.processes must be at most cluster.{self.kind}.cores ({jobs.cores}), "
+                f"got {jobs.processes}"
+            )
         return self
 
 

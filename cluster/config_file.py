@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -10,11 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pairloom.cluster.config import Config, ConfigError
+from pairloom.cluster.config import JOB_QUEUES, Config, ConfigError
 from pairloom.cluster.config_problems import problems_of
+from pairloom.cluster.job_queue import unknown_arguments
+from pairloom.cluster.local_path import check_local
 from pairloom.graphs.labels import did_you_mean
 
-__all__ = ["load_config", "named_configs", "with_overrides", "with_section"]
+__all__ = ["configured", "load_config", "named_configs", "with_cluster", "with_overrides", "with_section"]
 
 
 def named_configs() -> dict[str, Path]:
@@ -39,13 +42,56 @@ def load_config(source: str | Path, overrides: Iterable[str] = ()) -> Config:
         If anything is invalid. The message has one line per problem: the key, what it must be, what it was.
     """
     path = _config_file(source)
+    return _validated(_tables_of(path), overrides, str(path))
+
+
+def configured(
+    source: str | Path | Mapping[str, Any] | Config, overrides: Mapping[str, Any] | None = None
+) -> Config:
+    """A validated configuration from Python.
+
+    Parameters
+    ----------
+    source : str, Path, mapping or Config
+        Name of a configuration that ships with the package, path of a TOML file, or its tables.
+    overrides : mapping, default=None
+        Values by dotted key, such as ``{"graph.hubs": 5}``.
+
+    Raises
+    ------
+    ConfigError
+        If anything is invalid.
+
+    Examples
+    --------
+    >>> configured({"data": {"features": "digits"}}, {"graph.hubs": 5}).graph.hubs
+    5
+    """
+    if isinstance(source, Config):
+        tables, name = source.model_dump(mode="json"), "config"
+    elif isinstance(source, Mapping):
+        tables, name = copy.deepcopy(dict(source)), "config"
+    elif isinstance(source, str | Path):
+        path = _config_file(source)
+        tables, name = _tables_of(path), str(path)
+    else:
+        raise ConfigError(
+            f"config must be a name, a path, a mapping or a Config, got {type(source).__name__}."
+        )
+    for key, value in (overrides or {}).items():
+        _set(tables, str(key), copy.deepcopy(value), f"overrides must have keys SECTION.KEY, got {key!r}")
+    return _validated(tables, (), name)
+
+
+def _tables_of(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file. Its run has the name of the file, unless it has one."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or an endless number
         raise ConfigError(f"{path}: not TOML: {error}.") from error
     if isinstance(tables.setdefault("run", {}), dict):  # else the validation says what it must be
         tables["run"].setdefault("name", path.stem)
-    return _validated(tables, overrides, str(path))
+    return tables
 
 
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
@@ -60,18 +106,47 @@ def with_section(config: Config, section: str, values: Mapping[str, Any]) -> Con
     return _validated(tables, (), f"[{section}]")
 
 
+def with_cluster(config: Config, values: Mapping[str, Any]) -> Config:
+    """A copy of a configuration on another cluster, which ``values`` name."""
+    others = dict.fromkeys(("scheduler", "scheduler_file", *JOB_QUEUES))
+    return with_section(config, "cluster", {**others, **values})
+
+
 def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) -> Config:
     for override in overrides:
-        _set(tables, override)
+        key, equals, text = override.partition("=")
+        requirement = f"--set must be SECTION.KEY=VALUE, got {override!r}"
+        _set(tables, key if equals else "", _toml_value(text.strip()), requirement)
+    unknown = _unknown_job_arguments(tables)
     try:
-        return Config.model_validate(tables)
+        config = Config.model_validate(tables)
     except ValidationError as error:
         details = [dict(detail) for detail in error.errors()]
-        problems = "\n".join(f"  {line}" for line in problems_of(details, tables))
-        raise ConfigError(f"{source}:\n{problems}") from error
+        raise _invalid(source, [*problems_of(details, tables), *unknown]) from error
+    if unknown:
+        raise _invalid(source, unknown)
+    return config
+
+
+def _invalid(source: str, problems: list[str]) -> ConfigError:
+    listed = "\n".join(f"  {line}" for line in problems)
+    return ConfigError(f"{source}:\n{listed}")
+
+
+def _unknown_job_arguments(tables: dict[str, Any]) -> list[str]:
+    """Problems with the sections of batch systems. Workers read the stored configuration without this check."""
+    cluster = tables.get("cluster")
+    sections = {kind: cluster.get(kind) for kind in JOB_QUEUES} if isinstance(cluster, dict) else {}
+    return [
+        line
+        for kind, section in sections.items()
+        if isinstance(section, dict)
+        for line in unknown_arguments(kind, section)
+    ]
 
 
 def _config_file(source: str | Path) -> Path:
+    check_local("CONFIG", source)
     path, known = Path(source), named_configs()
     if path.is_file():
         return path
@@ -83,21 +158,19 @@ def _config_file(source: str | Path) -> Path:
     )
 
 
-def _set(tables: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
+def _set(tables: dict[str, Any], key: str, value: Any, requirement: str) -> None:
+    """Set a dotted key. ``requirement`` is the message if it is none."""
     section, dot, name = key.strip().rpartition(".")
-    if not (equals and dot and section and name):
-        raise ConfigError(f"--set must be SECTION.KEY=VALUE, got {override!r}.")
+    if not (dot and section and name):
+        raise ConfigError(f"{requirement}.")
     table = tables
     for part in section.split("."):
         if table.get(part) is None:  # a missing section is stored as null
             table[part] = {}
         table = table[part]
         if not isinstance(table, dict):
-            raise ConfigError(
-                f"--set must be SECTION.KEY=VALUE, got {override!r}: {part} is a key, not a section."
-            )
-    table[name] = _toml_value(text.strip())
+            raise ConfigError(f"{requirement}: {part} is a key, not a section.")
+    table[name] = value
 
 
 def _toml_value(text: str) -> Any:

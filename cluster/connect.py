@@ -1,4 +1,4 @@
-"""Connect to a Dask cluster: one started here, an address, a scheduler file, or SLURM jobs."""
+"""Connect to a Dask cluster: one started here, an address, a scheduler file, or jobs of a batch system."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -21,17 +24,19 @@ from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 
 import pairloom
-from pairloom.cluster.config import ClusterConfig, ConfigError, SlurmConfig
+from pairloom.cluster.config import ClusterConfig, ConfigError, JobQueueConfig
+from pairloom.cluster.job_queue import JobsFailed, job_cluster, kept_up
 from pairloom.cluster.units import VersionMismatch
 
 __all__ = [
     "Insecure",
     "Unreachable",
     "check_address",
-    "check_worker_versions",
+    "check_dask_versions",
+    "check_workers",
     "connected",
+    "install_hint",
     "scheduler_answers",
-    "slurm_arguments",
 ]
 
 CONNECT_SECONDS = 15
@@ -55,16 +60,40 @@ def install_hint(extra: str) -> str:
 
 
 @contextlib.contextmanager
-def connected(config: ClusterConfig) -> Iterator[Client]:
-    """Connect a client to the configured cluster. A cluster started for it is closed with it."""
+def connected(
+    config: ClusterConfig,
+    *,
+    note: Callable[[str], None] = lambda line: None,
+    on_failure: Callable[[str], None] = lambda reason: None,
+) -> Iterator[Client]:
+    """Connect a client to the configured cluster. A cluster started for it is closed with it.
+
+    Parameters
+    ----------
+    note
+        Called with messages for the user.
+    on_failure
+        Called from another thread, with a reason, when a batch system no longer brings workers.
+
+    Raises
+    ------
+    Unreachable
+        If there is no scheduler, or if it has no worker in time. Jobs of a batch system may wait for long, so nobody
+        waits for them here.
+    VersionMismatch
+        If the versions of driver, scheduler and workers do not go together.
+    """
     with _quiet_client(), contextlib.ExitStack() as stack:
         if config.kind == "scheduler":
             client = stack.enter_context(_client_of_scheduler(config))
         else:
             with _signals_held_back():
                 cluster = stack.enter_context(_started_cluster(config))
-            client = stack.enter_context(Client(cluster))
-        check_worker_versions(client)
+            if config.job_queue is not None:
+                stack.enter_context(kept_up(cluster, config.kind, config.job_queue.jobs, on_failure))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        if config.job_queue is None:
+            check_workers(client, config.worker_timeout, note)
         yield client
 
 
@@ -81,14 +110,26 @@ def _quiet_client() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def check_worker_versions(client: Client) -> None:
-    """Raise if a worker has another version of pairloom, or none.
+def check_workers(client: Client, timeout: float, note: Callable[[str], None] = lambda line: None) -> None:
+    """Wait for a worker, and compare its versions and those of all others with the versions here.
 
-    Tasks check again, for workers that join later or could not answer.
+    Tasks compare the version of pairloom again, for workers that join later or could not answer.
+
+    Raises
+    ------
+    Unreachable
+        If there is no worker within ``timeout`` seconds.
+    VersionMismatch
+        If the scheduler or a worker has another version of Python or Dask, or a worker another one of pairloom.
     """
     try:
+        _wait_for_worker(client, timeout, note)
+        versions: Any = client.get_versions()
+        check_dask_versions(versions)
         answers = client.run(_version, on_error="return")
-    except OSError as error:
+    except (OSError, RuntimeError, CancelledError) as error:
+        if isinstance(error, VersionMismatch | Unreachable):
+            raise
         raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
     for worker, answer in answers.items():
         if answer != pairloom.__version__ and not isinstance(answer, OSError):
@@ -98,13 +139,56 @@ def check_worker_versions(client: Client) -> None:
             )
 
 
+def _wait_for_worker(client: Client, timeout: float, note: Callable[[str], None]) -> None:
+    """Wait until there is a worker. A waiting task makes an adaptive cluster, which may be empty, start one."""
+    if client.nthreads():
+        return
+    note(f"The cluster has no workers yet; waiting {timeout:g} s for the first.")
+    waiting = client.submit(_version, pure=False)
+    deadline = time.monotonic() + timeout
+    try:
+        while not client.nthreads():
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"The cluster has no workers, and none came within {timeout:g} s. "
+                    "Start some, or raise cluster.worker_timeout."
+                )
+            time.sleep(0.1)
+    finally:
+        waiting.release()
+
+
+def check_dask_versions(found: Mapping[str, Any]) -> None:
+    """Raise unless scheduler and workers have the Python (3.11) and Dask (2026.1) of this client.
+
+    Parameters
+    ----------
+    found
+        The answer of ``Client.get_versions``. Of each version the first two numbers count: that is how far messages
+        between processes are the same.
+    """
+    here = found["client"]["packages"]
+    for where, there in {"the scheduler": found["scheduler"], **found["workers"]}.items():
+        for package in ("python", "dask", "distributed"):
+            version = there["packages"].get(package)
+            if _release(version) != _release(here[package]):
+                raise VersionMismatch(
+                    f"Scheduler and workers must have the driver's version of {package}, "
+                    f"{_release(here[package])}, got {version} on {where}. Install the same version on both."
+                )
+
+
+def _release(version: str | None) -> str:
+    return ".".join(str(version).split(".")[:2])
+
+
 def _version() -> str:
     return pairloom.__version__
 
 
 def _started_cluster(config: ClusterConfig) -> Any:
-    if config.slurm is not None:
-        return _slurm_cluster(config.slurm)
+    if config.job_queue is not None:
+        return _job_cluster(config.kind, config.job_queue)
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
         return LocalCluster(
@@ -123,6 +207,15 @@ def _started_cluster(config: ClusterConfig) -> Any:
             f"A worker process did not start, or died while it started ({error.__cause__ or error}). "
             "If memory is short, pass a smaller number of --workers."
         ) from error
+
+
+def _job_cluster(kind: str, jobs: JobQueueConfig) -> Any:
+    try:
+        return job_cluster(kind, jobs)
+    except ImportError as error:
+        raise Unreachable(f'cluster.kind = "{kind}" needs dask-jobqueue. {install_hint("slurm")}') from error
+    except JobsFailed as error:
+        raise Unreachable(str(error)) from error
 
 
 @contextlib.contextmanager
@@ -185,6 +278,7 @@ def check_address(config: ClusterConfig) -> None:
     address = _scheduler_address(config)
     if address.startswith("tls://") and config.tls_ca_file is None:
         raise ConfigError(f"The scheduler {address} uses TLS. Pass --tls-ca-file, --tls-cert and --tls-key.")
+    _check_certificates(config)
     if not (config.insecure or config.tls_ca_file or _on_loopback(address)):
         raise Insecure(
             f"The scheduler {address} is not on loopback and does not use TLS, so anyone who can reach it can run "
@@ -192,11 +286,29 @@ def check_address(config: ClusterConfig) -> None:
         )
 
 
+def _check_certificates(config: ClusterConfig) -> None:
+    if config.tls_ca_file is None or config.tls_cert is None:
+        return
+    try:
+        context = ssl.create_default_context(cafile=config.tls_ca_file)
+    except OSError as error:
+        raise ConfigError(
+            f"cluster.tls_ca_file must be a certificate file (PEM), got {config.tls_ca_file!r}: {error}."
+        ) from error
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except OSError as error:
+        raise ConfigError(
+            f"cluster.tls_cert and cluster.tls_key must be a certificate and its key (PEM), "
+            f"got {config.tls_cert!r} and {config.tls_key!r}: {error}."
+        ) from error
+
+
 def _client_of_scheduler(config: ClusterConfig) -> Client:
     check_address(config)
     address = _scheduler_address(config)
     try:
-        return Client(address, security=_security(config), timeout=CONNECT_SECONDS)
+        return Client(address, security=_security(config), timeout=CONNECT_SECONDS, set_as_default=False)
     except OSError as error:
         raise Unreachable(
             f"No Dask scheduler answers at {address}: {error}. Start it, or pass --local to run here."
@@ -236,21 +348,3 @@ def _on_loopback(address: str) -> bool:
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
-
-
-def slurm_arguments(slurm: SlurmConfig) -> dict[str, Any]:
-    """The arguments of ``dask_jobqueue.SLURMCluster`` for a section ``[cluster.slurm]``."""
-    arguments = slurm.model_dump(exclude={"jobs"}, exclude_none=True)
-    # A relative run directory must have the same path on the workers: they start in the driver's folder.
-    arguments["job_extra_directives"] = [f"--chdir={Path.cwd()}", *arguments["job_extra_directives"]]
-    return arguments
-
-
-def _slurm_cluster(slurm: SlurmConfig) -> Any:
-    try:
-        from dask_jobqueue import SLURMCluster
-    except ImportError as error:
-        raise Unreachable(f'cluster.kind = "slurm" needs dask-jobqueue. {install_hint("slurm")}') from error
-    cluster = SLURMCluster(**slurm_arguments(slurm))
-    cluster.scale(jobs=slurm.jobs)
-    return cluster

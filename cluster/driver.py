@@ -1,7 +1,7 @@
 """The driver of a run: starts or resumes the run of a configuration in a directory, and finishes it.
 
 Starting and resuming are the same. The driver reads the ledger, compares its entries with the files, and does the
-missing work: in this process if the work is small or needs the data in memory, otherwise on the cluster.
+missing work: in this process if the work is small or reads the source of the data, otherwise on the cluster.
 """
 
 from __future__ import annotations
@@ -24,13 +24,22 @@ from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import StageTasks, Stop
 from pairloom.cluster.stages import STAGE_NAMES, STAGES, stage_named
 from pairloom.cluster.units import Receipt, log_line, run_unit
-from pairloom.pipeline.features.feature_set import FeatureSet, load_features
+from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.growth.waves import grow_in_waves
 from pairloom.pipeline.run.calibrating import remove_waves
 from pairloom.pipeline.run.run_directory import stamp_groups
 
-__all__ = ["Progress", "adopt_plan", "drive", "load_data", "prepare_run", "unfinished_units"]
+__all__ = [
+    "Connect",
+    "Progress",
+    "adopt_plan",
+    "drive",
+    "load_data",
+    "matching_plan",
+    "prepare_run",
+    "unfinished_units",
+]
 
 Connect = Callable[[], AbstractContextManager[Client]]
 
@@ -48,16 +57,16 @@ class Progress(Protocol):
         """Show a message to the user."""
 
 
-def load_data(config: Config) -> FeatureSet:
-    """The features that a configuration names."""
+def load_data(config: Config) -> OpenFeatures:
+    """The features that a configuration names, checked and open."""
     data = config.data
-    return load_features(
+    return open_features(
         data.features, test=data.test, test_fraction=data.test_fraction, seed=config.model.random_state
     )
 
 
-def prepare_run(config: Config, directory: Path) -> tuple[Plan | None, FeatureSet | None]:
-    """Load the data and plan the run. Errors in either are raised before anything is written.
+def prepare_run(config: Config, directory: Path) -> tuple[Plan | None, OpenFeatures | None]:
+    """Open the data and plan the run. Errors in either are raised before anything is written.
 
     Both are None if the source of the data is gone but the run directory has an undamaged copy.
     """
@@ -90,9 +99,14 @@ def _plan_in(directory: Path) -> Plan | None:
 
 
 def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
-    """Write a new plan into the directory, or check that its own plan matches the configuration.
+    """Write the plan of `matching_plan` into the directory. The caller holds the lock."""
+    plan = matching_plan(directory, config, fresh, update=update)
+    plan.write(directory)
+    return plan
 
-    The caller holds the lock.
+
+def matching_plan(directory: Path, config: Config, fresh: Plan | None, *, update: bool = False) -> Plan:
+    """The plan to follow: a new one, or that of the directory if it matches the configuration. Writes nothing.
 
     Parameters
     ----------
@@ -115,9 +129,7 @@ def adopt_plan(directory: Path, config: Config, fresh: Plan | None, *, update: b
         hint = _effect_of_update(regrown(directory, fresh) if fresh else None, old)
         raise Mismatch(f"{directory} holds a run with other settings:\n{listed}\n{hint}")
     # An unchanged run keeps its own edges: computed on another host they could differ by a rounding error.
-    plan = regrown(directory, fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
-    plan.write(directory)
-    return plan
+    return regrown(directory, fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
 
 
 def _effect_of_update(fresh: Plan | None, old: Plan) -> str:
@@ -147,7 +159,7 @@ def unfinished_units(
 def drive(
     directory: Path,
     plan: Plan,
-    data: FeatureSet | None,
+    data: OpenFeatures | None,
     connect: Connect,
     stop: Stop,
     progress: Progress,
@@ -215,7 +227,7 @@ class _Session:
     def __init__(
         self,
         directory: Path,
-        data: FeatureSet | None,
+        data: OpenFeatures | None,
         client: Callable[[], Client],
         stop: Stop,
         progress: Progress,
@@ -274,14 +286,18 @@ class _Session:
 
 
 def _run_here(
-    directory: Path, plan: Plan, name: str, units: list[int], data: FeatureSet | None
+    directory: Path, plan: Plan, name: str, units: list[int], data: OpenFeatures | None
 ) -> Iterator[Receipt]:
     stage = stage_named(name)
     if data is None and stage.needs_data:
         data = load_data(plan.config)
-    for unit in units:
-        work = functools.partial(stage.work, directory, plan, unit, data)
-        yield run_unit(directory, name, unit, plan.keys[name][unit], work)
+    try:
+        for unit in units:
+            work = functools.partial(stage.work, directory, plan, unit, data)
+            yield run_unit(directory, name, unit, plan.keys[name][unit], work)
+    finally:
+        if data is not None:
+            data.close()
 
 
 def _sweep(directory: Path) -> None:

@@ -12,19 +12,21 @@ from rich.console import Console
 
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import Insecure, Unreachable
+from pairloom.cluster.local_path import NotLocal
 from pairloom.cluster.lock import Locked
 from pairloom.cluster.ownership import NotARun
 from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
 
-__all__ = ["RESUMABLE", "ended_by_signals", "exits", "print_error", "resumable", "stderr"]
+__all__ = ["RESUMABLE", "ended_by_signals", "error_named", "exits", "print_error", "resumable", "stderr"]
 
 # Exit codes, for scripts.
 FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
 
 _EXIT_CODES: dict[type[BaseException], int] = {
     ConfigError: WRONG,
+    NotLocal: WRONG,
     Locked: REFUSED,
     NotARun: REFUSED,
     Mismatch: REFUSED,
@@ -92,6 +94,13 @@ def exits() -> Iterator[None]:
 
 def _exit_code(error: BaseException) -> int:
     return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+
+
+def error_named(outcome: str) -> Exception:
+    """The error that ended a driver elsewhere, from the outcome in its record, such as "UnitFailed: ..."."""
+    name, _, message = outcome.partition(": ")
+    kinds = {kind.__name__: kind for kind in _EXIT_CODES if issubclass(kind, Exception)}
+    return kinds[name](message) if name in kinds else RuntimeError(f"The driver of the run ended: {outcome}")
 
 
 def print_error(message: str) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "Driver",
     "Locked",
     "RunLock",
+    "check_free",
     "last_at_work",
     "newest_driver",
     "request_cancel",
@@ -150,6 +151,13 @@ class RunLock:
                 write_atomically(self._path, _encoded(self._driver))
             if self._released.wait(HEARTBEAT_SECONDS):
                 return
+
+
+def check_free(directory: Path) -> None:
+    """Raise `Locked` if a driver is at work on a directory. Writes nothing; only `RunLock` keeps others away."""
+    driver, alive = newest_driver(directory)
+    if alive:
+        raise Locked(_refusal(directory, driver))
 
 
 def newest_number(folder: Path) -> int:

@@ -18,17 +18,22 @@ from numpy.typing import NDArray
 import pairloom
 from pairloom import graphs
 from pairloom.cluster.config import Config, ModelConfig, differing_keys
+from pairloom.cluster.needs import task_bytes
 from pairloom.cluster.stages import unit_keys
 from pairloom.cluster.tiles import (
+    default_draws_per_slab,
     default_edges_per_tile,
+    default_samples_per_prediction,
     default_samples_per_slab,
     order_by_blocks,
 )
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
+from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.coupling.priors import check_priors
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.wave import usual_wave
-from pairloom.pipeline.machines.folds import PARTS, fold_scheme, folds_of, usable_folds
+from pairloom.pipeline.machines.class_scatter import scatter_parts
+from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
@@ -37,13 +42,13 @@ from pairloom.pipeline.model.stored_form import plain
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.planning import ModelPlan, plan_model
 from pairloom.pipeline.run.run import Run, StoreKeys
-from pairloom.pipeline.run.run_directory import CLASSES_PER_BLOCK, RunShape
+from pairloom.pipeline.run.run_directory import RunShape, rows_per_file
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 
 __all__ = ["FORMAT", "DamagedPlan", "Mismatch", "Plan", "make_plan"]
 
-FORMAT = 4
+FORMAT = 5
 
 # By default, a larger tensor is not stored: nobody expects it to fill the disk.
 _STORED_TENSOR_LIMIT = 2 * 2**30
@@ -148,6 +153,16 @@ class Plan:
         return pieces(self.shape.samples, self.shape.samples_per_slab)
 
     @property
+    def draw_slabs(self) -> list[slice]:
+        """Slices of the drawn samples."""
+        return pieces(self.shape.draws, self.shape.draws_per_slab)
+
+    @property
+    def shortlist(self) -> int | None:
+        """How many classes of a sample are coupled; None means all."""
+        return self.settings.shortlist_of(len(self.shape.classes))
+
+    @property
     def most_pairs(self) -> int:
         """The maximum number of edges, after growth."""
         growth, E = self.config.growth, len(self.shape.edges)
@@ -176,9 +191,14 @@ class Plan:
         return replace(self, shape=self.shape._replace(edges=grown), waves=(*before, len(grown)))
 
     @property
-    def class_blocks(self) -> list[slice]:
-        """Slices of the class axis, each stored by one unit of work."""
-        return pieces(len(self.shape.classes), CLASSES_PER_BLOCK)
+    def row_blocks(self) -> list[slice]:
+        """Slices of the training rows, sorted by class, each stored by one unit of work."""
+        return pieces(sum(self.shape.rows), rows_per_file(self.shape.features))
+
+    @property
+    def class_parts(self) -> list[slice]:
+        """Slices of the class axis, whose statistics are found by one unit of work each."""
+        return scatter_parts(len(self.shape.classes), self.shape.features)
 
     def units(self, stage: str) -> int:
         """Number of units of work of a stage."""
@@ -191,42 +211,20 @@ class Plan:
 
     @property
     def store_keys(self) -> StoreKeys:
-        """Keys of the content of the feature store. The key of the drawn samples is empty if there are none."""
-        return StoreKeys(*(self.keys[stage][0] if self.keys[stage] else "" for stage in StoreKeys._fields))
+        """Keys of what workers keep in memory. The key of the drawn samples is empty if there are none."""
+        return StoreKeys(*(digest_of(self.keys[stage]) for stage in StoreKeys._fields))
 
     def tensor_bytes(self) -> int:
         """Size of the completed (class, class, sample) tensor, in bytes."""
         return 4 * len(self.shape.classes) ** 2 * self.shape.samples
 
-    def worker_bytes(self) -> int:
-        """Peak memory of one task: the classes of a tile, or a slab and its working copies."""
-        shape = self.shape
-        N, D = len(shape.classes), shape.features
-        touched = max((len(np.unique(shape.edges[tile])) for tile in self.tiles), default=0)
-        training = (
-            4 * D * (touched * max(shape.rows) + 2 * shape.edges_per_tile * shape.machines_per_edge + D)
-        )
-        coupling = 4 * shape.samples_per_slab * (3 * N**2 + 2 * self.most_pairs)
-        calibration = 4 * shape.draws * 3 * self.most_pairs
-        return max(training, coupling, calibration)
-
-    def disk_bytes(self) -> dict[str, int]:
-        """Upper bounds of the disk usage, before compression."""
-        shape = self.shape
-        E, N, R, D = self.most_pairs, len(shape.classes), shape.samples, shape.features
-        return {
-            "features.zarr": _bytes_of_features(shape),
-            "machines.zarr": E * (shape.machines_per_edge * (4 * D + 40 + 16 * PARTS) + 16),
-            "logits.zarr": 4 * E * (R + shape.draws) + (self.tensor_bytes() if shape.tensor_stored else 0),
-            "probabilities.zarr": 4 * R * N * len(shape.couplings),
-        }
-
     def check_memory(self) -> None:
         """Raise if a task needs more memory than a worker has."""
-        needed, limit = self.worker_bytes(), parse_bytes(self.config.run.memory_limit)
+        by_stage, limit = task_bytes(self), parse_bytes(self.config.run.memory_limit)
+        stage, needed = max(by_stage.items(), key=lambda item: item[1])
         if needed > limit:
             raise ValueError(
-                f"run.memory_limit must be at least {format_bytes(needed)}, the memory of one task, "
+                f"run.memory_limit must be at least {format_bytes(needed)}, the memory of one task of {stage}, "
                 f"got {self.config.run.memory_limit}. Raise it, or lower run.edges_per_tile or run.samples_per_slab."
             )
 
@@ -308,13 +306,6 @@ def _pairs(edges: Sequence[Sequence[int]]) -> NDArray[np.int64]:
     return np.array(edges, dtype=np.int64).reshape(-1, 2)
 
 
-def _bytes_of_features(shape: RunShape) -> int:
-    D, stored = shape.features, np.dtype(shape.dtype).itemsize
-    rows = stored * D * (sum(shape.rows) + shape.draws)
-    samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
-    return rows + samples + 4 * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
-
-
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
     """Everything that decides the result of a run, as a nested dictionary."""
     settings = config.result_settings()
@@ -322,7 +313,7 @@ def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping
     return settings | {"pairloom version": versions["pairloom"]}
 
 
-def make_plan(config: Config, data: FeatureSet) -> Plan:
+def make_plan(config: Config, data: OpenFeatures) -> Plan:
     """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
     folds = usable_folds(model.folds, rows, "model")
@@ -380,15 +371,19 @@ def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...])
 
 
 def _shape(
-    config: Config, data: FeatureSet, rows: NDArray[np.int64], folds: int, found: ModelPlan
+    config: Config, data: OpenFeatures, rows: NDArray[np.int64], folds: int, found: ModelPlan
 ) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
     edges = graphs.edge_array(found.graph)
     growing = config.growth is not None
-    tile = config.run.edges_per_tile or default_edges_per_tile(2 * float(rows.mean()), D, folds, growing)
+    tile = config.run.edges_per_tile or default_edges_per_tile(
+        len(edges), 2 * float(rows.mean()), D, folds, growing
+    )
     # The chunk size stays fixed while the graph grows.
     tile = min(tile, len(edges))
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
+    stored = _stores_tensor(config, 4 * N**2 * len(data.X_test))
+    slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
     return RunShape(
         classes=data.classes,
         rows=tuple(rows.tolist()),
@@ -401,11 +396,13 @@ def _shape(
         machines_per_edge=fold_scheme(folds, model.fit_on).n_machines,
         shrinkages=shrinkages,
         draws=_draws(config, rows, folds, all(map(is_whitened, shrinkages))),
+        listed=_listed(config, N),
         edges_per_tile=tile,
-        samples_per_slab=config.run.samples_per_slab or default_samples_per_slab(N),
+        samples_per_slab=config.run.samples_per_slab or slab,
+        draws_per_slab=default_draws_per_slab(len(edges)),
         couplings=config.couplings,
         edges_calibrated=model.coupled_calibration == "edges",
-        tensor_stored=_stores_tensor(config, 4 * N**2 * len(data.X_test)),
+        tensor_stored=stored,
         synthetic=data.synthetic,
     )
 
@@ -415,6 +412,13 @@ def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) 
     if config.model.coupled_calibration == "none" and config.growth is None:
         return 0
     return int(draws_by_class(rows, config.model.calibration_samples, folds, whitened).sum())
+
+
+def _listed(config: Config, n_classes: int) -> int:
+    """How many classes of a drawn sample are kept; 0 if logits of all edges are, as something is learned from them."""
+    by_edges = config.model.coupled_calibration == "edges"
+    by_dprime = config.growth is not None and config.growth.cost == "dprime"
+    return 0 if by_edges or by_dprime else shortlist_size(config.model.shortlist, n_classes) or 0
 
 
 def _check_budget(plan: Plan) -> None:

@@ -11,6 +11,7 @@ from dask.utils import format_bytes, format_time
 from rich.console import Console
 from rich.table import Table
 
+from pairloom.cluster.needs import disk_bytes, file_count, worker_bytes
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.status import RunStatus
 from pairloom.pipeline.report.report import table_rows
@@ -52,8 +53,9 @@ def plan_facts(planned: Plan, pair_seconds: float) -> dict[str, Any]:
         "samples_per_slab": shape.samples_per_slab,
         "slabs": planned.units("probabilities"),
         "tensor": "stored" if shape.tensor_stored else "virtual",
-        "bytes_per_worker": planned.worker_bytes(),
-        "disk_bytes": planned.disk_bytes(),
+        "bytes_per_worker": worker_bytes(planned),
+        "disk_bytes": disk_bytes(planned),
+        "files": file_count(planned),
         "seconds_per_pair": pair_seconds,
         "seconds_of_training": planned.most_pairs * pair_seconds,
         "workers": workers,
@@ -72,8 +74,8 @@ def print_facts(facts: dict[str, Any]) -> None:
         f"tiles: {facts['tiles']}, of up to {facts['edges_per_tile']} pairs each",
         f"slabs: {facts['slabs']}, of up to {facts['samples_per_slab']} test samples each",
         f"tensor: {'stored' if facts['tensor'] == 'stored' else 'not stored'}",
-        f"memory: at most {format_bytes(facts['bytes_per_worker'])} per task",
-        f"disk: at most {format_bytes(sum(disk.values()))} "
+        f"memory: at most {format_bytes(facts['bytes_per_worker'])} per worker",
+        f"disk: at most {format_bytes(sum(disk.values()))} in about {facts['files']} files "
         f"({', '.join(f'{name} {format_bytes(n)}' for name, n in disk.items())})",
         f"training: {'at most ' if facts['most_pairs'] > facts['edges'] else ''}"
         f"{format_time(facts['seconds_of_training'])} on one worker "

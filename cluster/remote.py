@@ -6,17 +6,31 @@ import contextlib
 import time
 from pathlib import Path
 
-from distributed import worker_client
+from distributed import fire_and_forget, worker_client
 
-from pairloom.cluster.connect import check_worker_versions
+from pairloom.cluster.connect import check_workers
 from pairloom.cluster.driver import adopt_plan, drive, prepare_run
-from pairloom.cluster.lock import STALE_SECONDS, Locked, RunLock
+from pairloom.cluster.lock import STALE_SECONDS, SUBMITTED, Locked, RunLock
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.units import log_line
+from pairloom.cluster.whole_run import ReadyRun
 
-__all__ = ["drive_on_worker"]
+__all__ = ["drive_on_worker", "submit_driver"]
+
+
+def submit_driver(ready: ReadyRun) -> None:
+    """Write the plan of a run, and send its driver to a worker of the cluster."""
+    directory = ready.directory
+    with ready.connect() as client:
+        directory.mkdir(parents=True, exist_ok=True)
+        with RunLock(directory) as lock:
+            adopt_plan(directory, ready.config, ready.fresh, update=ready.update)
+            lock.end_as(SUBMITTED)
+        # Every submission has its own key: for a known key, Dask would return the outcome of the driver before.
+        driver = client.submit(drive_on_worker, str(directory), key=f"pairloom-driver-{time.time_ns()}")
+        fire_and_forget(driver)
 
 
 def drive_on_worker(directory: str) -> str:
@@ -29,8 +43,8 @@ def drive_on_worker(directory: str) -> str:
     with worker_client() as client, contextlib.ExitStack() as stack:
         lock = _lock_in_time(where, stop, stack)
         try:
-            check_worker_versions(client)
             config = Plan.read(where).config
+            check_workers(client, config.cluster.worker_timeout)
             fresh, data = prepare_run(config, where)
             plan = adopt_plan(where, config, fresh)
             drive(where, plan, data, lambda: contextlib.nullcontext(client), stop, Quiet())

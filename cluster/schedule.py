@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 
 from distributed import Client, Future, KilledWorker, as_completed
+from distributed.client import ClosedClientError
 from distributed.comm.core import CommClosedError
 
 import pairloom
@@ -117,7 +118,8 @@ class StageTasks:
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._client, self._retries, self._stop, self._note = client, retries, stop, note
-        self._task = Task(str(directory), stage, {}, pairloom.__version__)
+        # The working directory of a worker may be another one.
+        self._task = Task(str(directory.absolute()), stage, {}, pairloom.__version__)
         self._keys, self._pending = units, deque(units)
         self._losses: Counter[int] = Counter()
         self._pace = _Pace()
@@ -127,14 +129,15 @@ class StageTasks:
         try:
             with self._stop.waking(self._cancel):
                 yield from self._receipts()
-        except (CommClosedError, CancelledError, TimeoutError) as error:
+        except (CommClosedError, ClosedClientError, CancelledError, TimeoutError) as error:
             self._stop.raise_if_requested()
             raise ClusterLost(f"Lost the connection to the Dask scheduler: {error!r}.") from error
         finally:
             self._cancel()
 
     def _receipts(self) -> Iterator[Receipt]:
-        finished = as_completed()
+        # Without a loop it would take that of the default client, which may be another one.
+        finished = as_completed(loop=self._client.loop)
         self._launch(finished)
         for future in finished:
             batch = self._under_way.pop(future)
@@ -191,6 +194,7 @@ class StageTasks:
         return f"{self._task.stage}: {units} {problem}."
 
     def _cancel(self) -> None:
-        # The scheduler may be gone.
-        with contextlib.suppress(CommClosedError, CancelledError, TimeoutError, RuntimeError):
+        # The scheduler may be gone, or the client closed.
+        gone = (CommClosedError, ClosedClientError, CancelledError, TimeoutError, RuntimeError)
+        with contextlib.suppress(*gone):
             self._client.cancel(list(self._under_way), force=True)

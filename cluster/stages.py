@@ -15,15 +15,23 @@ from typing import TYPE_CHECKING, Literal
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
 from pairloom.graphs import edge_array
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.model.choice import n_trials
 from pairloom.pipeline.report.report import write_report
 from pairloom.pipeline.run.calibrating import calibrate_coupling, judge_model
 from pairloom.pipeline.run.choosing import judge_candidates
 from pairloom.pipeline.run.coupling import couple_samples
+from pairloom.pipeline.run.holding_out import hold_out_slab
+from pairloom.pipeline.run.predicting import predict_samples
 from pairloom.pipeline.run.run_model import write_run_model
-from pairloom.pipeline.run.storing import store_classes, store_draws, store_samples, store_whitenings
-from pairloom.pipeline.run.training import apply_tile, apply_tile_to_draws, train_tile
+from pairloom.pipeline.run.storing import (
+    store_draws,
+    store_rows,
+    store_samples,
+    store_statistics,
+    store_whitenings,
+)
+from pairloom.pipeline.run.training import apply_tile, train_tile
 from pairloom.pipeline.storage.digests import digest_of
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ class Stage:
     name
         Name of the stage, and of its folder in the ledger.
     where
-        "driver": in the driver, which has the data in memory, or because the work is small. "cluster": as tasks.
+        "driver": in the driver, which has opened the data, or because the work is small. "cluster": as tasks.
         "in turn": as tasks, one after the other.
     keys
         ``keys(plan, earlier)`` returns the keys of its units, given those of earlier stages.
@@ -58,7 +66,7 @@ class Stage:
     name: str
     where: Literal["driver", "cluster", "in turn"]
     keys: Callable[[Plan, Keys], tuple[str, ...]]
-    work: Callable[[Path, Plan, int, FeatureSet | None], list[Path]]
+    work: Callable[[Path, Plan, int, OpenFeatures | None], list[Path]]
     needs_data: bool = False
 
 
@@ -75,16 +83,17 @@ def stage_named(name: str) -> Stage:
     return next(stage for stage in STAGES if stage.name == name)
 
 
-# Features: the training rows by class.
+# Features: the training rows, sorted by class.
 
 
 def _features_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     key = digest_of([plan.format, plan.versions["pairloom"], plan.fingerprints["train"]])
-    return (key,) * len(plan.class_blocks)
+    return (key,) * len(plan.row_blocks)
 
 
-def _store_features(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return store_classes(plan.run(directory), _present(data), plan.class_blocks[unit])
+def _store_features(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    data = _present(data)
+    return store_rows(plan.run(directory), data, data.by_class(directory), plan.row_blocks[unit])
 
 
 # Samples: the test samples.
@@ -95,7 +104,7 @@ def _samples_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return (key,) * len(plan.slabs)
 
 
-def _store_samples(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _store_samples(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     return store_samples(plan.run(directory), _present(data), plan.slabs[unit])
 
 
@@ -108,21 +117,32 @@ def _draws_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return (digest_of([earlier["features"][0], *drawn]),) * bool(plan.shape.draws)
 
 
-def _store_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return store_draws(plan.run(directory), _present(data))
+def _store_draws(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    return store_draws(plan.run(directory))
 
 
-# Whitening: the centre, and all candidate whitenings. The covariance is computed without the drawn samples.
+# Statistics: checksums of the classes and, for whitening, their means and scatter without the drawn samples.
+
+
+def _statistics_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    model = plan.config.model
+    held_out = [model.calibration_samples, model.folds, model.random_state] if plan.shape.whitenings else None
+    return (digest_of([earlier["features"][0], held_out]),) * len(plan.class_parts)
+
+
+def _store_statistics(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    return store_statistics(plan.run(directory), unit)
+
+
+# Whitening: all candidate whitenings.
 
 
 def _whitening_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    model, shrinkages = plan.config.model, list(plan.shape.shrinkages)
-    held_out = [model.calibration_samples, model.folds, model.random_state] if plan.shape.whitenings else None
-    return (digest_of([earlier["features"][0], shrinkages, held_out]),)
+    return (digest_of([earlier["statistics"][0], list(plan.shape.shrinkages)]),)
 
 
-def _store_whitenings(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return store_whitenings(plan.run(directory), _present(data))
+def _store_whitenings(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    return store_whitenings(plan.run(directory))
 
 
 # Candidates: C, whitening and calibration, trained and scored on the probe. No units if there is no choice. Later
@@ -140,7 +160,7 @@ def _candidates_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return tuple(digest_of([*common, number]) for number in range(n_trials(plan.candidates)))
 
 
-def _judge_candidates(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _judge_candidates(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     return judge_candidates(plan.run(directory), unit)
 
 
@@ -164,19 +184,22 @@ def _machines_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return tuple(digest_of([machine, plan.shape.edges[tile].tolist()]) for tile in plan.tiles)
 
 
-def _train(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _train(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     return train_tile(plan.run(directory), plan.tiles[unit])
 
 
-# Draw logits: tiles of edges applied to the drawn samples.
+# Held out: slabs of the drawn samples, scored by all edges. A wave of growth has them scored again: applying machines
+# costs little beside training them.
 
 
-def _draw_logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    return tuple(digest_of([key, earlier["draws"]]) for key in earlier["machines"] if plan.shape.draws)
+def _held_out_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    facts = [plan.config.model.shortlist, plan.shape.listed, plan.shape.draws_per_slab]
+    key = digest_of([earlier["machines"], earlier["draws"], *facts])
+    return (key,) * len(plan.draw_slabs)
 
 
-def _apply_to_draws(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return apply_tile_to_draws(plan.run(directory), plan.tiles[unit])
+def _hold_out(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    return hold_out_slab(plan.run(directory), plan.draw_slabs[unit])
 
 
 # Growth: one unit per wave, which scores the model. It depends on the waves before it and on its own edges.
@@ -195,7 +218,7 @@ def _growth_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return tuple(keys[1:])
 
 
-def _judge_wave(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _judge_wave(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     assert plan.config.growth is not None
     return judge_model(
         plan.run(directory),
@@ -212,11 +235,11 @@ def _judge_wave(directory: Path, plan: Plan, unit: int, data: FeatureSet | None)
 
 def _calibration_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model, shape = plan.config.model, plan.shape
-    common = [earlier["draw_logits"], model.coupled_calibration, model.calibration_samples, model.shortlist]
+    common = [earlier["held_out"], model.coupled_calibration, model.calibration_samples, model.shortlist]
     return tuple(digest_of([*common, coupling, shape.edges_calibrated]) for coupling in shape.couplings)
 
 
-def _calibrate(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _calibrate(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     return calibrate_coupling(plan.run(directory), unit)
 
 
@@ -228,37 +251,42 @@ def _model_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return (digest_of([earlier["machines"], earlier["calibration"], facts]),)
 
 
-def _describe(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     ledger, files = Ledger(directory), dict[str, str]()
-    for stage in ("features", "whitening", "machines", "calibration"):
+    for stage in ("features", "statistics", "whitening", "machines", "calibration"):
         for entry in ledger.claimed(stage, plan.keys[stage]):
             files |= entry.files
-    needed = {path: digest for path, digest in files.items() if not path.startswith("features.zarr/train/")}
+    unread = tuple(f"features.zarr/{name}/" for name in ("train", "train_class", "kept_mean", "scatter"))
+    needed = {path: digest for path, digest in files.items() if not path.startswith(unread)}
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 
 
-# Logits: tiles of edges applied to the test samples.
+# Logits: tiles of edges applied to the test samples. No units if the tensor is virtual.
 
 
 def _logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    if not plan.shape.tensor_stored:
+        return ()
     return tuple(digest_of([key, earlier["samples"]]) for key in earlier["machines"])
 
 
-def _apply(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _apply(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     return apply_tile(plan.run(directory), plan.tiles[unit], plan.slabs)
 
 
-# Probabilities: slabs of test samples, completed and coupled.
+# Probabilities: slabs of test samples, from their logits where the tensor is stored, else from the machines.
 
 
 def _probabilities_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model = plan.config.model
+    inputs = earlier["logits"] or [earlier["machines"], earlier["samples"]]
     facts = [plan.shape.couplings, plan.shape.tensor_stored, model.priors, model.shortlist]
-    return (digest_of([earlier["logits"], earlier["calibration"], *facts]),) * len(plan.slabs)
+    return (digest_of([inputs, earlier["calibration"], *facts]),) * len(plan.slabs)
 
 
-def _couple(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
-    return couple_samples(plan.run(directory), plan.slabs[unit])
+def _couple(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    work = couple_samples if plan.shape.tensor_stored else predict_samples
+    return work(plan.run(directory), plan.slabs[unit])
 
 
 # Report.
@@ -269,7 +297,7 @@ def _report_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     return (digest_of([earlier["probabilities"], earlier["calibration"], waves]),)
 
 
-def _report(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> list[Path]:
+def _report(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     ledger = Ledger(directory)
     seconds = {
         name: sum(entry.seconds for entry in ledger.claimed(name, plan.keys[name]))
@@ -279,7 +307,7 @@ def _report(directory: Path, plan: Plan, unit: int, data: FeatureSet | None) -> 
     return write_report(directory, plan.shape, seconds, judged_waves(directory, plan))
 
 
-def _present(data: FeatureSet | None) -> FeatureSet:
+def _present(data: OpenFeatures | None) -> OpenFeatures:
     assert data is not None
     return data
 
@@ -287,16 +315,17 @@ def _present(data: FeatureSet | None) -> FeatureSet:
 STAGES: tuple[Stage, ...] = (
     Stage("features", "driver", _features_keys, _store_features, needs_data=True),
     Stage("samples", "driver", _samples_keys, _store_samples, needs_data=True),
-    Stage("draws", "driver", _draws_keys, _store_draws, needs_data=True),
-    Stage("whitening", "driver", _whitening_keys, _store_whitenings, needs_data=True),
+    Stage("draws", "cluster", _draws_keys, _store_draws),
+    Stage("statistics", "cluster", _statistics_keys, _store_statistics),
+    Stage("whitening", "cluster", _whitening_keys, _store_whitenings),
     Stage("candidates", "in turn", _candidates_keys, _judge_candidates),
     Stage("machines", "cluster", _machines_keys, _train),
-    Stage("draw_logits", "cluster", _draw_logits_keys, _apply_to_draws),
+    Stage("held_out", "cluster", _held_out_keys, _hold_out),
     Stage("growth", "in turn", _growth_keys, _judge_wave),
     Stage("calibration", "cluster", _calibration_keys, _calibrate),
-    Stage("model", "driver", _model_keys, _describe),
+    Stage("model", "cluster", _model_keys, _describe),
     Stage("logits", "cluster", _logits_keys, _apply),
     Stage("probabilities", "cluster", _probabilities_keys, _couple),
-    Stage("report", "driver", _report_keys, _report),
+    Stage("report", "cluster", _report_keys, _report),
 )
 STAGE_NAMES = tuple(stage.name for stage in STAGES)

@@ -12,15 +12,27 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["default_edges_per_tile", "default_samples_per_slab", "order_by_blocks"]
+from pairloom.pipeline.model.affine_model import PREDICTION_BATCH
+
+__all__ = [
+    "default_draws_per_slab",
+    "default_edges_per_tile",
+    "default_samples_per_prediction",
+    "default_samples_per_slab",
+    "order_by_blocks",
+]
 
 # A pair with 400 rows, 512 features and 4 folds took 6 ms on one core. A tile is about half a second of work by this
-# estimate. The number of tiles per task is chosen from measured times (see schedule.py).
+# estimate, or more where that would make too many tiles, each with files of its own. The number of tiles per task is
+# chosen from measured times (see schedule.py).
 _SECONDS_PER_FLOAT = 6e-3 / (400 * 512 * 4)
-_TILE_SECONDS = 0.5
-_LARGEST_TILE = 256
+_TILE_SECONDS, _MOST_TILE_SECONDS = 0.5, 4.0
+_ENOUGH_TILES = 128
+_LARGEST_TILE = 1024
 _SLAB_BYTES = 16 * 2**20
 _SMALLEST_SLAB, _LARGEST_SLAB = 16, 512
+_LARGEST_PREDICTED_SLAB = 4 * PREDICTION_BATCH
+_DRAWS_BYTES = 512 * 2**20
 
 
 def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np.int64]:
@@ -39,14 +51,17 @@ def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np
     return edges[np.lexsort((j, i, j // b, i // b))]
 
 
-def default_edges_per_tile(rows_per_pair: float, features: int, folds: int, growing: bool = False) -> int:
-    """The number of edges that train in about half a second: a power of two, at most 256.
+def default_edges_per_tile(
+    edges: int, rows_per_pair: float, features: int, folds: int, growing: bool = False
+) -> int:
+    """The number of edges that train in about half a second, or up to four where edges are many: a power of two.
 
     A growing run uses half of that, because a wave has few edges and workers share it tile by tile. Smaller tiles are
     slower: fifty classes on two workers took 7.6 s with tiles of 64 edges, 8.0 s with 32 and 12.0 s with 12.
     """
     seconds = _SECONDS_PER_FLOAT * rows_per_pair * features * folds
-    tile = min(_LARGEST_TILE, _power_of_two(_TILE_SECONDS / seconds))
+    usual, most = (_power_of_two(limit / seconds) for limit in (_TILE_SECONDS, _MOST_TILE_SECONDS))
+    tile = min(_LARGEST_TILE, max(min(usual, 256), min(most, _power_of_two(edges / _ENOUGH_TILES))))
     return max(1, tile // 2) if growing else tile
 
 
@@ -57,6 +72,20 @@ def default_samples_per_slab(classes: int) -> int:
     """
     samples = _power_of_two(_SLAB_BYTES / (4 * classes**2))
     return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, samples))
+
+
+def default_samples_per_prediction(classes: int, features: int) -> int:
+    """The number of samples of a slab that needs no tensor: about 16 MiB of features and probabilities.
+
+    It is a whole number of batches of a prediction, one to four.
+    """
+    samples = _power_of_two(_SLAB_BYTES / (4 * (classes + features)))
+    return min(_LARGEST_PREDICTED_SLAB, max(PREDICTION_BATCH, samples))
+
+
+def default_draws_per_slab(edges: int) -> int:
+    """The number of drawn samples whose logits by all edges take half a gigabyte with a copy: from 16 to 512."""
+    return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, _power_of_two(_DRAWS_BYTES / (8 * edges))))
 
 
 def _power_of_two(number: float) -> int:

@@ -3,6 +3,8 @@
 A model graph has the classes 0..n-1 as nodes and the trained pairs as edges. Builders return a networkx.Graph
 whose ``graph.graph`` records how it was built; `build` calls a builder by the name of its family.
 
+A code matrix says which sets of classes to train against each other: machines on sets instead of pairs.
+
 References
 ----------
 .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
@@ -10,13 +12,18 @@ References
 """
 
 from .bipartite import bipartite
+from .code_connection import closed_classes, code_identifies, code_is_connected
+from .code_graph import code_from_graph, code_graph
+from .code_matrix import check_code, code_of_pairs
+from .codes import one_vs_one, one_vs_rest
 from .complete import complete
-from .coverage import Coverage, coverage
+from .coverage import Coverage, coverage, has_distant_pairs
 from .families import FAMILIES, build, family_parameters, needs_distances
 from .growth_order import grow, grown
 from .hub_neighbours import hub_neighbours
 from .model_graph import check_model_graph, edge_array, edge_order, model_graph, relabel_to_indices
 from .pair_matrix import check_distances
+from .random_codes import dense_code, sparse_code
 from .requested_graph import requested_graph
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
@@ -25,23 +32,35 @@ __all__ = [
     "Coverage",
     "bipartite",
     "build",
+    "check_code",
     "check_distances",
     "check_model_graph",
+    "closed_classes",
+    "code_from_graph",
+    "code_graph",
+    "code_identifies",
+    "code_is_connected",
+    "code_of_pairs",
     "complete",
     "coverage",
+    "dense_code",
     "edge_array",
     "edge_order",
     "family_parameters",
     "five_vertex_trees",
     "grow",
     "grown",
+    "has_distant_pairs",
     "hub_neighbours",
     "model_graph",
     "needs_distances",
+    "one_vs_one",
+    "one_vs_rest",
     "path",
     "relabel_to_indices",
     "requested_graph",
     "spanning_tree",
+    "sparse_code",
     "star",
     "star_of_least_distance",
     "tree",

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from .model_graph import check_model_graph, edge_array
 
-__all__ = ["Coverage", "coverage"]
+__all__ = ["Coverage", "coverage", "has_distant_pairs"]
 
 
 # Comparing arrays field by field has no single truth value, so equality stays identity.
@@ -97,14 +97,40 @@ def coverage(graph: nx.Graph) -> Coverage:
     """
     check_model_graph(graph)
     trained = edge_array(graph)
-    # At 1000 classes the dense product takes 0.02 s for any graph, a sparse one up to 2 s. Single precision is
-    # enough: sums of ones below 2**24 are exact.
     A = np.zeros((len(graph), len(graph)), dtype=np.float32)
     A[trained[:, 0], trained[:, 1]] = A[trained[:, 1], trained[:, 0]] = 1
-    missing = np.triu(A == 0, 1)
-    common = A @ A > 0
+    missing, common = np.triu(A == 0, 1), _common_neighbours(A)
     near, far = np.argwhere(missing & common), np.argwhere(missing & ~common)
     return Coverage(trained, near, far, _diameter(A) if len(far) else 1 + bool(len(near)))
+
+
+def has_distant_pairs(trained: NDArray[np.bool_]) -> bool:
+    """Return whether a graph has pairs at distance three or more, which are completed by potentials.
+
+    Parameters
+    ----------
+    trained : (N, N) bool array
+        Adjacency matrix.
+
+    Examples
+    --------
+    >>> from pairloom.graphs import path
+    >>> import networkx as nx
+    >>> [has_distant_pairs(nx.to_numpy_array(path(n), dtype=bool)) for n in (3, 4)]
+    [False, True]
+    """
+    reached = trained | _common_neighbours(trained.astype(np.float32))
+    np.fill_diagonal(reached, True)
+    return not reached.all()
+
+
+def _common_neighbours(A: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which pairs have a common neighbour, from the adjacency matrix.
+
+    At 1000 classes the dense product takes 0.02 s for any graph, a sparse one up to 2 s. Single precision is enough:
+    sums of ones below 2**24 are exact.
+    """
+    return np.asarray(A @ A > 0)
 
 
 def _diameter(A: NDArray[np.float32]) -> int:

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pairloom.cluster.tiles import default_edges_per_tile, default_samples_per_slab
+from pairloom.cluster.tiles import (
+    default_draws_per_slab,
+    default_edges_per_tile,
+    default_samples_per_prediction,
+)
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.model.choice import n_trials
@@ -26,8 +30,7 @@ class RunSizes(NamedTuple):
     """Sizes of a run, with the names of `RunShape` where it has them.
 
     ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
-    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``logits_stored`` tells whether tiles are applied
-    to the test samples in a stage of their own, which stores the logits of all edges.
+    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers.
     """
 
     classes: int
@@ -39,6 +42,7 @@ class RunSizes(NamedTuple):
     edges: int
     edges_per_tile: int
     samples_per_slab: int
+    draws_per_slab: int
     machines_per_edge: int
     folds: int
     couplings: int
@@ -46,7 +50,6 @@ class RunSizes(NamedTuple):
     trials: int
     whitenings: int
     tensor_stored: bool
-    logits_stored: bool
 
     @property
     def tiles(self) -> int:
@@ -57,6 +60,11 @@ class RunSizes(NamedTuple):
     def slabs(self) -> int:
         """Number of slabs of test samples."""
         return -(-self.samples // self.samples_per_slab)
+
+    @property
+    def draw_slabs(self) -> int:
+        """Number of slabs of drawn samples."""
+        return -(-self.draws // self.draws_per_slab)
 
     @property
     def class_bytes(self) -> float:
@@ -82,6 +90,7 @@ def planned_sizes(plan: Plan) -> RunSizes:
         edges=len(shape.edges),
         edges_per_tile=shape.edges_per_tile,
         samples_per_slab=shape.samples_per_slab,
+        draws_per_slab=shape.draws_per_slab,
         machines_per_edge=shape.machines_per_edge,
         folds=settings.folds,
         couplings=len(shape.couplings),
@@ -89,7 +98,6 @@ def planned_sizes(plan: Plan) -> RunSizes:
         trials=n_trials(plan.candidates),
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
-        logits_stored=bool(plan.keys.get("logits")),
     )
 
 
@@ -103,7 +111,6 @@ def imagined_sizes(
     family: str | None = None,
     edges_per_tile: int | None = None,
     samples_per_slab: int | None = None,
-    logits_stored: bool | None = None,
 ) -> RunSizes:
     """The sizes that a plan would have with other data: its settings are kept, its tiles and slabs chosen anew.
 
@@ -113,7 +120,9 @@ def imagined_sizes(
     n, r, d = classes or like.classes, rows or like.rows, features or like.features
     quotas = draws_by_class(np.full(n, int(r)), model.calibration_samples, like.folds, like.whitenings > 0)
     edges = _edges(family or plan.graph["family"], n, like)
-    tile = edges_per_tile or default_edges_per_tile(2 * r, d, like.folds, plan.config.growth is not None)
+    tile = edges_per_tile or default_edges_per_tile(
+        edges, 2 * r, d, like.folds, plan.config.growth is not None
+    )
     return like._replace(
         classes=n,
         rows=r,
@@ -122,10 +131,10 @@ def imagined_sizes(
         draws=int(quotas.sum()) if like.draws else 0,
         edges=edges,
         edges_per_tile=min(tile, edges),
-        samples_per_slab=samples_per_slab or default_samples_per_slab(n),
+        samples_per_slab=samples_per_slab or default_samples_per_prediction(n, d),
+        draws_per_slab=default_draws_per_slab(edges),
         listed=shortlist_size(model.shortlist, n) or n,
         tensor_stored=False,
-        logits_stored=like.logits_stored if logits_stored is None else logits_stored,
     )
 
 

@@ -77,13 +77,14 @@ class Inputs(NamedTuple):
 
     Each unit moves ``moved`` bytes in ``operations`` of the store. ``shared`` bytes are read once per worker, if its
     cache can hold them. Unit u reads ``touched[first[u] : first[u + 1]]``, pieces of ``piece`` bytes each, unless they
-    are in the cache. The first task of a worker takes ``warm_up`` seconds longer.
+    are in the cache. The first task of a worker reads ``once`` bytes more and takes ``warm_up`` seconds longer.
     """
 
     seconds: NDArray[np.float64]
     moved: float
     operations: float
     shared: float
+    once: float
     warm_up: float
     first: NDArray[np.int64]
     touched: NDArray[np.int32]
@@ -292,9 +293,10 @@ def _start(
 @kernel
 def _shared(n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -> float:
     """Bytes of the input that all units share: read once per worker, or by every unit if the cache is too small."""
+    once = 0.0 if workers.warm[w] else inputs.once
     if inputs.shared > fabric.cache:
-        return n * inputs.shared
-    return 0.0 if workers.warm[w] else inputs.shared
+        return once + n * inputs.shared
+    return once if workers.warm[w] else once + inputs.shared
 
 
 @kernel

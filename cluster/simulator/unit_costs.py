@@ -22,7 +22,7 @@ from pairloom.cluster.simulator.run_sizes import RunSizes, planned_sizes
 from pairloom.cluster.simulator.stage_costs import cost_of_stage
 from pairloom.cluster.stages import STAGES
 from pairloom.cluster.units import run_unit
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.run_directory import stamp_groups
 
 __all__ = ["StageTimes", "UnitCosts", "begin_times", "costs_of_run", "measure_costs"]
@@ -62,9 +62,12 @@ class UnitCosts(NamedTuple):
         scale = (work(sizes) / of) / (work(self.sizes) / len(seconds))
         return np.asarray(seconds[order] * scale)
 
-    def warm_up(self, stage: str) -> float:
-        """Extra seconds of a worker's first unit."""
-        return self.stages[stage].warm_up if stage in self.stages else 0.0
+    def warm_up(self, stage: str, sizes: RunSizes) -> float:
+        """Extra seconds of a worker's first unit, in a run of these sizes."""
+        if stage not in self.stages:
+            return 0.0
+        work = cost_of_stage(stage).once_work
+        return self.stages[stage].warm_up * work(sizes) / work(self.sizes)
 
 
 def costs_of_run(directory: Path) -> UnitCosts:
@@ -116,7 +119,7 @@ def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -
     return StageTimes(seconds, warm_up)
 
 
-def measure_costs(config: Config, data: FeatureSet) -> UnitCosts:
+def measure_costs(config: Config, data: OpenFeatures) -> UnitCosts:
     """Times of a short run in this process, on some classes and rows of the data. It takes seconds.
 
     The first of two such runs loads kernels; the second is measured.
@@ -137,21 +140,21 @@ def measure_costs(config: Config, data: FeatureSet) -> UnitCosts:
     return UnitCosts(planned_sizes(plan), times)
 
 
-def _write_part(path: Path, data: FeatureSet) -> None:
+def _write_part(path: Path, data: OpenFeatures) -> None:
     """Write the first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
     n = min(len(data.classes), _CLASSES)
     rows = np.concatenate([np.flatnonzero(data.y_train == c)[:_ROWS] for c in range(n)])
     samples = np.arange(len(data.X_test))[:: max(1, len(data.X_test) // _SAMPLES)][:_SAMPLES]
     np.savez(
         path,
-        X_train=data.X_train[rows],
+        X_train=data.X_train.read(rows),
         y_train=data.y_train[rows],
-        X_test=data.X_test[samples],
+        X_test=data.X_test.read(samples),
         classes=np.array(data.classes[:n]),
     )
 
 
-def _run_in_turn(directory: Path, plan: Plan, data: FeatureSet) -> dict[str, NDArray[np.float64]]:
+def _run_in_turn(directory: Path, plan: Plan, data: OpenFeatures) -> dict[str, NDArray[np.float64]]:
     """Seconds of all units of a plan, done one after the other."""
     directory.mkdir()
     plan.write(directory)

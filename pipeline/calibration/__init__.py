@@ -4,8 +4,9 @@ Which samples, their out-of-fold logits, the log loss, one scale for the model w
 and shift.
 """
 
-from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, HeldOut, calibrate_coupled
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
+from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.log_loss import log_losses, mean_log_loss
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale

@@ -9,47 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
+from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.completion.uncoupled import uncoupled
-from pairloom.pipeline.machines.settings import Calibration
 
 __all__ = [
     "COUPLED_LEVELS",
     "CoupledCalibration",
     "CoupledLevel",
-    "HeldOut",
     "calibrate_coupled",
-    "unit_of",
+    "calibrate_scale",
 ]
-
-#: Logits that are enough for their median.
-_ENOUGH = 1_000_000
 
 #: One scale for all edges; every edge's slope and shift as well; or neither.
 CoupledLevel = Literal["scale", "edges", "none"]
 COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
-
-
-class HeldOut(NamedTuple):
-    """Out-of-fold edge logits (E, R) of training samples, the samples' classes (R,), and their weights if any.
-
-    `unit` is the size of logits that the prior of the scale expects.
-    """
-
-    logits: NDArray[np.float32]
-    classes: NDArray[np.integer]
-    weight: NDArray[np.float64] | None = None
-    unit: float = 1.0
-
-
-def unit_of(logits: NDArray[np.float32], calibration: Calibration) -> float:
-    """The unit of out-of-fold logits (E, R): one for Platt's, which are calibrated; of distances their median size."""
-    if calibration == "platt" or not logits.size:
-        return 1.0
-    typical = float(np.median(np.abs(logits[:, :: max(1, logits.size // _ENOUGH)])))
-    return typical if typical > 0 else 1.0
 
 
 class CoupledCalibration(NamedTuple):
@@ -85,19 +59,24 @@ def calibrate_coupled(
     coupling: str,
     level: Literal["scale", "edges"],
     *,
-    shortlist: int | None = None,
     n_jobs: int | None = None,
-    memory_limit: int = DEFAULT_MEMORY,
 ) -> CoupledCalibration:
-    """Choose the scale of the coupled model, and at level "edges" every edge's slope and shift."""
-    logits, y, weight, unit = held_out
-    samples = uncoupled(logits, completion, shortlist, memory_limit)
+    """Choose the scale of the coupled model, and at level "edges", from edge logits, each edge's slope and shift."""
+    scale = calibrate_scale(held_out, coupling, n_jobs)
+    if level == "scale":
+        return CoupledCalibration.uniform(level, scale, len(completion.edges))
+    _, y, weight, _, edge_logits = held_out
+    assert edge_logits is not None
+    slope, shift, _ = calibrate_edges(edge_logits, y, completion, coupling, scale, weight=weight)
+    return CoupledCalibration(level, scale, slope, shift)
+
+
+def calibrate_scale(held_out: HeldOut, coupling: str, n_jobs: int | None = None) -> float:
+    """Choose the scale of the coupled model, with a warning where the search ends at a bound."""
+    samples, y, weight, unit, _ = held_out
     choice = choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
     _warn_of_bound(choice, len(y))
-    if level == "scale":
-        return CoupledCalibration.uniform(level, choice.scale, len(logits))
-    slope, shift, _ = calibrate_edges(logits, y, completion, coupling, choice.scale, weight=weight)
-    return CoupledCalibration(level, choice.scale, slope, shift)
+    return choice.scale
 
 
 def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
@@ -110,5 +89,5 @@ def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
             f"The scale of the coupled model, from {n_samples} held-out samples, is at its {choice.bound} bound:"
             f" {why}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -12,6 +12,7 @@ from pairloom.pipeline.machines.folds import class_folds, class_parts
 __all__ = [
     "CALIBRATION_SAMPLES",
     "DrawnSamples",
+    "draw_by_class",
     "draw_samples",
     "draws_by_class",
     "first_of_each_class",
@@ -58,23 +59,41 @@ def draw_samples(
     whitened: bool,
     keys: NDArray[np.int64] | None = None,
 ) -> DrawnSamples:
+    """Draw samples of every class of y; see `draw_by_class`."""
+    sizes = np.bincount(y)
+    drawn = draw_by_class(sizes, most, folds, seed, whitened, keys)
+    starts = np.cumsum(sizes) - sizes
+    by_class = np.argsort(y, kind="stable")
+    return drawn._replace(rows=by_class[starts[drawn.classes] + drawn.rows])
+
+
+def draw_by_class(
+    sizes: NDArray[np.int64],
+    most: int,
+    folds: int,
+    seed: int,
+    whitened: bool,
+    keys: NDArray[np.int64] | None = None,
+) -> DrawnSamples:
     """Draw samples of every class, from (seed, class) and nothing else. Fewer are a part of more.
 
-    Where classes have come and gone, ``keys`` are the numbers they were given when they came.
+    Only the sizes of the classes need be known: ``rows`` of the result are counted within each class. Where classes
+    have come and gone, ``keys`` are the numbers they were given when they came.
     """
-    sizes = np.bincount(y)
     keys = np.arange(len(sizes)) if keys is None else keys
-    rows_by_class = members_of(y, len(sizes))
+    quotas = draws_by_class(sizes, most, folds, whitened)
     rows_of, folds_of, parts_of = [], [], []
-    for c, quota in enumerate(draws_by_class(sizes, most, folds, whitened)):
-        members, key = rows_by_class[c], int(keys[c])
-        chosen = np.random.default_rng([seed, key, 1]).permutation(len(members))[:quota]
-        rows_of.append(members[chosen])
-        dealt = (len(members), folds, seed, key)
-        folds_of.append(class_folds(*dealt)[chosen])
-        parts_of.append(class_parts(*dealt)[chosen])
-    rows = np.concatenate(rows_of)
-    return DrawnSamples(rows, y[rows], np.concatenate(folds_of), np.concatenate(parts_of))
+    for size, quota, key in zip(sizes.tolist(), quotas.tolist(), keys.tolist(), strict=True):
+        chosen = np.random.default_rng([seed, key, 1]).permutation(size)[:quota]
+        rows_of.append(chosen)
+        folds_of.append(class_folds(size, folds, seed, key)[chosen])
+        parts_of.append(class_parts(size, folds, seed, key)[chosen])
+    return DrawnSamples(
+        np.concatenate(rows_of),
+        np.repeat(np.arange(len(sizes)), quotas),
+        np.concatenate(folds_of),
+        np.concatenate(parts_of),
+    )
 
 
 def members_of(y: NDArray[np.integer], n_classes: int) -> list[NDArray[np.int64]]:

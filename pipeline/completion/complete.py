@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pairloom.graphs import check_model_graph, coverage, edge_array
+from pairloom.graphs import check_model_graph, edge_array, has_distant_pairs
 from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
 from pairloom.pipeline.completion.ranking import Ranking, plan_ranking
 from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor
@@ -58,7 +58,14 @@ class Completion:
 def plan_completion(graph: nx.Graph) -> Completion:
     """Arrays for completing logits over a model graph."""
     check_model_graph(graph)
-    n, edges = len(graph), edge_array(graph)
+    return completion_over(len(graph), edge_array(graph))
+
+
+def completion_over(n: int, edges: NDArray[np.int64]) -> Completion:
+    """Arrays for completing logits over the connected graph of n classes with these sorted edges.
+
+    Half a million edges are too many for a networkx graph in every worker.
+    """
     trained = np.zeros((n, n), dtype=bool)
     trained[edges[:, 0], edges[:, 1]] = trained[edges[:, 1], edges[:, 0]] = True
     first, second, number = *edges.T, np.arange(1, len(edges) + 1)
@@ -67,7 +74,7 @@ def plan_completion(graph: nx.Graph) -> Completion:
     edge_of = np.concatenate([number, -number])[order]
     offsets = np.searchsorted(classes[order], np.arange(n + 1))
     # One class that is joined to all others makes the diameter two.
-    distant = np.diff(offsets).max() < n - 1 and len(coverage(graph).by_potentials) > 0
+    distant = np.diff(offsets).max() < n - 1 and has_distant_pairs(trained)
     to_potentials = laplacian_inverse(trained.astype(np.float64)) if distant else np.empty((0, 0))
     return Completion(edges, trained, offsets, neighbours[order], edge_of, to_potentials)
 

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from pairloom.pipeline.completion.shortlist_kernels import divergences
+from pairloom.pipeline.pieces import pieces
 
 __all__ = ["Ranking", "plan_ranking"]
+
+_COLUMNS = 64
 
 
 class Ranking(NamedTuple):
@@ -36,7 +39,12 @@ class Ranking(NamedTuple):
 
     def potentials(self, edge_values: NDArray[np.floating]) -> NDArray[np.float32]:
         """(N, columns) potentials, which sum to zero, from columns of values of the edges (E, columns)."""
-        return self.of_samples(np.ascontiguousarray(edge_values.T, np.float32)).T
+        potentials = np.empty((self.n_classes, edge_values.shape[1]), np.float32)
+        # A few columns at a time: of half a million edges a second copy would be a gigabyte.
+        for columns in pieces(edge_values.shape[1], _COLUMNS):
+            some = np.ascontiguousarray(edge_values[:, columns].T, np.float32)
+            potentials[:, columns] = self.of_samples(some).T
+        return potentials
 
     def of_samples(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """(R, N) potentials of samples from their logits (R, E)."""

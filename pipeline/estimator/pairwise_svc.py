@@ -36,7 +36,12 @@ from pairloom.pipeline.estimator.parameters import (
     seed_of,
 )
 from pairloom.pipeline.estimator.training_samples import TrainingSamples, training_samples
-from pairloom.pipeline.features.class_distances import distances_from, kernel_mean_distances, mean_distances
+from pairloom.pipeline.features.class_distances import (
+    distances_between,
+    distances_from,
+    kernel_mean_distances,
+)
+from pairloom.pipeline.features.moments import moments_of
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost, Wave
 from pairloom.pipeline.machines.estimator_model import (
@@ -47,7 +52,7 @@ from pairloom.pipeline.machines.estimator_model import (
 from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
-from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
+from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import (
     Candidate,
@@ -281,21 +286,23 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _fit_samples(self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
         X, n = samples.X, len(labels)
-        normalisation = Normalisation(np.empty(0), 0)
+        moments, normalisation, features = None, Normalisation(np.empty(0), 0), X
         if self._linear:
-            normalisation = fit_normalisation(X, "PairwiseSVC: X")
-        features = normalisation(X) if self._linear else X
-        training = TrainingSet(features, classes, n, samples.weight, self._precomputed)
+            moments = normalised_moments(moments_of(X, classes, n), "PairwiseSVC: X")
+            normalisation = moments.normalisation
+            features = normalisation(X)
+        training = TrainingSet(features, classes, n, samples.weight, self._precomputed, moments)
         sums = [checksum(X[rows]) for rows in training.members] if self._linear else []
         table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
         if self.priors is not None:
             check_priors(self.priors, n, "PairwiseSVC: priors")
         distances = functools.cache(lambda: self._distances(training))
-        settings = self._settings(training, normalisation)
+        settings = self._settings(training, moments)
         asked = self.graph
         # Other machines take too long to be trained more often than they must.
         if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
-            asked = with_chosen_neighbours(asked, training, distances, settings, self._train, self.n_jobs)
+            part_of = functools.partial(training.part, seed=settings.seed)
+            asked = with_chosen_neighbours(asked, part_of, distances, settings, self._train, self.n_jobs)
         return fit_model(
             training,
             table,
@@ -309,9 +316,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             n_features=X.shape[1],
         )
 
-    def _settings(self, training: TrainingSet, normalisation: Normalisation) -> ModelSettings:
+    def _settings(self, training: TrainingSet, moments: NormalisedMoments | None) -> ModelSettings:
         return ModelSettings(
-            candidates=self._candidates(training, normalisation),
+            candidates=self._candidates(moments),
             coupling=self.coupling,
             folds=usable_folds(self.folds, np.bincount(training.classes), "PairwiseSVC"),
             fit_on=self.fit_on,  # type: ignore[arg-type]  # check_parameters has seen it
@@ -323,11 +330,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             shortlist=self._shortlist,
         )
 
-    def _candidates(self, training: TrainingSet, normalisation: Normalisation) -> tuple[Candidate, ...]:
+    def _candidates(self, moments: NormalisedMoments | None) -> tuple[Candidate, ...]:
         # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
         how = "platt" if self.coupled_calibration == "none" else self.calibration
-        if self._linear:
-            return linear_candidates(self.C, self.whiten, how, training.X, normalisation)
+        if moments is not None:
+            return linear_candidates(self.C, self.whiten, how, moments)
         # C is a parameter of the estimator itself, where there is one.
         Cs = candidate_Cs(self.C) if self.estimator is None else ["scale"]
         return tuple(
@@ -337,8 +344,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         )
 
     def _distances(self, training: TrainingSet) -> NDArray[np.float64]:
-        between = kernel_mean_distances if self._precomputed else mean_distances
-        return between(training.X, training.classes, len(training.members))
+        if self._precomputed:
+            return kernel_mean_distances(training.X, training.classes, len(training.members))
+        return distances_between(training.means)
 
     def _distances_from(
         self, training: TrainingSet, distances: Callable[[], NDArray[np.float64]], c: int

@@ -1,4 +1,4 @@
-"""The experiments by name, in the order of the paper."""
+"""The experiments by name, in the order of the paper; then that of another paper."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from pairloom.pipeline.experiments import (
     boundaries,
     centres,
     disagreements,
+    encodings,
     growth_curves,
     quintets,
     star_centres,
@@ -25,6 +26,7 @@ _MODULES = (
     bipartite,
     disagreements,
     boundaries,
+    encodings,
 )
 
 #: Any, as each experiment has rows of its own type.

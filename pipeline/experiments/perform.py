@@ -163,10 +163,10 @@ def _print(experiment: Experiment[Row], rows: list[Row], data: str, console: Con
 def computer() -> str:
     """The processor, the number of cores, and the versions of Python and the numerical packages."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
-    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
+    return f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
 
 
-def _processor() -> str:
+def processor() -> str:
     """The model of the processor. Linux has it in a file only."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

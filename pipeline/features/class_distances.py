@@ -22,7 +22,12 @@ def mean_distances(
     X: NDArray[np.floating] | sparray | spmatrix, y: NDArray[np.integer], n_classes: int
 ) -> NDArray[np.float64]:
     """(N, N) Euclidean distances between the class means; X may be sparse."""
-    distances: NDArray[np.float64] = squareform(pdist(class_means(X, y, n_classes)))
+    return distances_between(class_means(X, y, n_classes))
+
+
+def distances_between(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N, N) Euclidean distances between the class means (N, D)."""
+    distances: NDArray[np.float64] = squareform(pdist(means))
     return distances
 
 

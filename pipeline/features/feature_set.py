@@ -1,4 +1,4 @@
-"""Load, check and fingerprint features and labels.
+"""Open or load, check and fingerprint features and labels.
 
 A source is the name of an embedded set, or a ``.npz`` file, a zarr group or a folder of ``.npy`` files with
 ``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``. Labels may be of
@@ -7,38 +7,38 @@ any sortable type. Pickled arrays are not read.
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import os
-import struct
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
 from numpy.typing import ArrayLike, NDArray
 
-from pairloom.pipeline.features import imagenet50
+from pairloom.pipeline.features import imagenet50, imagenet1000
+from pairloom.pipeline.features.moments import Moments, find_moments
+from pairloom.pipeline.features.row_sources import ArrayRows, GeneratedRows, Rows, SelectedRows, in_order
+from pairloom.pipeline.features.source_files import DATA_FOLDER, Arrays, expand_data_folder, open_arrays
 
 __all__ = [
     "DATA_FOLDER",
     "EMBEDDED",
     "FeatureSet",
+    "OpenFeatures",
     "expand_data_folder",
     "load_features",
     "load_samples",
+    "open_features",
 ]
-
-DATA_FOLDER = "PAIRLOOM_DATA"
 
 _SPLIT = ("X_train", "y_train", "X_test")
 _POOL = ("X", "y")
 
 
 class FeatureSet(NamedTuple):
-    """Training and test samples of one data set.
+    """Training and test samples of one data set, in memory.
 
     Parameters
     ----------
@@ -63,10 +63,66 @@ class FeatureSet(NamedTuple):
     synthetic: bool = False
 
 
+@dataclass(frozen=True)
+class OpenFeatures:
+    """A data set whose samples were checked but are not held: they are read when they are needed.
+
+    The fields are those of `FeatureSet`, with `Rows` in place of arrays, and the moments of the training samples.
+    """
+
+    X_train: Rows
+    y_train: NDArray[np.int64]
+    X_test: Rows
+    y_test: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+    fingerprints: dict[str, str]
+    moments: Moments
+    synthetic: bool = False
+    _kept: dict[str, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def load(self) -> FeatureSet:
+        """All samples, in memory."""
+        X_train, X_test = (rows.read(slice(None)) for rows in (self.X_train, self.X_test))
+        return FeatureSet(
+            X_train, self.y_train, X_test, self.y_test, self.classes, self.fingerprints, self.synthetic
+        )
+
+    def of_class(self, c: int) -> NDArray[np.int64]:
+        """The training rows of class c, ascending."""
+        return np.flatnonzero(self.y_train == c)
+
+    def by_class(self, folder: Path) -> Rows:
+        """The training rows sorted by class, to be read from the first to the last; see `row_sources.in_order`."""
+        if "by class" not in self._kept:
+            order = np.argsort(self.y_train, kind="stable")
+            self._kept["by class"] = in_order(self.X_train, order, folder)
+        return self._kept["by class"]
+
+    def close(self) -> None:
+        """Forget the order of the rows, and remove the copy that `by_class` may have made."""
+        self._kept.clear()
+
+
 def load_features(
     source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
 ) -> FeatureSet:
-    """Load, check and fingerprint a data set.
+    """Load, check and fingerprint a data set. The parameters are those of `open_features`.
+
+    Examples
+    --------
+    >>> data = load_features("digits")
+    >>> data.X_train.shape, data.X_test.shape, data.classes[:3]
+    ((1347, 64), (450, 64), ('0', '1', '2'))
+    """
+    return open_features(source, test=test, test_fraction=test_fraction, seed=seed).load()
+
+
+def open_features(
+    source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
+) -> OpenFeatures:
+    """Check and fingerprint a data set, which may be larger than memory.
+
+    All samples are read once, in pieces; labels stay in memory.
 
     Parameters
     ----------
@@ -78,149 +134,81 @@ def load_features(
         Share of every class to use as test samples, if ``source`` is one pool ``X, y``.
     seed : int
         Seed of that split.
-
-    Examples
-    --------
-    >>> data = load_features("digits")
-    >>> data.X_train.shape, data.X_test.shape, data.classes[:3]
-    ((1347, 64), (450, 64), ('0', '1', '2'))
     """
-    arrays = EMBEDDED[source]() if source in EMBEDDED else read_arrays(source)
+    arrays = EMBEDDED[source]() if source in EMBEDDED else open_arrays(source, embedded=EMBEDDED)
     arrays = _split_pool(arrays, source, test_fraction, seed)
     if test is not None:
-        arrays = {**arrays, **_test_part(read_arrays(test, "data.test"), test)}
+        arrays = {**arrays, **_test_part(open_arrays(test, "data.test"), test)}
     data = _checked(arrays, source, test or source)
-    if source == "imagenet50-synthetic":
+    if source in _RECIPES:
         # The fingerprint is the recipe: the features come from a matrix product, whose last bits differ between CPUs.
-        recipe = f"{source} version {imagenet50.GENERATOR_VERSION}"
-        prints = {"train": recipe, "test": recipe if test is None else data.fingerprints["test"]}
-        data = data._replace(fingerprints=prints, synthetic=True)
+        prints = {
+            "train": _RECIPES[source],
+            "test": _RECIPES[source] if test is None else data.fingerprints["test"],
+        }
+        data = replace(data, fingerprints=prints, synthetic=True)
     return data
 
 
 def load_samples(source: str, features: int) -> NDArray[np.floating]:
     """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns."""
-    arrays = read_arrays(source, "--features")
+    arrays = open_arrays(source, "--features")
     for name in ("X", "X_test"):
         if name in arrays:
-            X = _feature_matrix(arrays[name], name, source)
-            if X.shape[1] != features:
+            rows = _rows(arrays[name])
+            if rows.shape[1] != features:
                 raise ValueError(
-                    f"{source}: {name} must have {features} features, as the model has, got {X.shape[1]}."
+                    f"{source}: {name} must have {features} features, as the model has, got {rows.shape[1]}."
                 )
-            if not len(X):
-                raise ValueError(f"{source}: {name} must have at least one sample, got shape {X.shape}.")
+            if not len(rows):
+                raise ValueError(f"{source}: {name} must have at least one sample, got shape {rows.shape}.")
+            X = rows.read(slice(None))
+            finite = _Finiteness(name, source)
+            finite.look_at(X)
+            finite.raise_if_not()
             return X
     raise ValueError(f"{source}: must contain X (or X_test), got {_listed(arrays)}.")
 
 
-def read_arrays(source: str, parameter: str = "data.features") -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz`` file, a zarr group or a folder of ``.npy`` files. Errors name ``parameter``."""
-    path = expand_data_folder(source)
-    if not _exists(path):
-        sets = f" (embedded sets: {_listed(EMBEDDED)})" if parameter == "data.features" else ""
-        raise FileNotFoundError(f"{parameter}: no such file or folder: {path}{sets}.")
-    try:
-        if path.suffix == ".npz" and path.is_file():
-            return _read_npz(path)
-        if path.is_dir():
-            is_zarr = (path / "zarr.json").exists() or (path / ".zgroup").exists()
-            return _read_zarr(path) if is_zarr else _read_npy_files(path)
-    except _BROKEN as error:
-        raise ValueError(f"{parameter}: {path} is damaged or not what its name says: {error}.") from error
-    except (OSError, MemoryError) as error:
-        raise ValueError(f"{parameter}: {path} cannot be read: {error}.") from error
-    raise ValueError(f"{parameter} must be a .npz file, a zarr group or a folder of .npy files, got {path}.")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # such as a name that is too long
-        return False
-
-
-# What numpy, zipfile and zarr raise for files that are cut short, changed, or of another kind.
-_BROKEN = (
-    zipfile.BadZipFile,
-    EOFError,
-    zlib.error,
-    struct.error,
-    NotImplementedError,
-    RuntimeError,
-    KeyError,
-)
-
-
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise zipfile.BadZipFile("not a .npz archive")
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
-
-
-def _read_zarr(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        group = zarr.open_group(path, mode="r")
-        return {name: np.asarray(array[:]) for name, array in group.arrays()}
-    except Exception as error:  # zarr and its codecs raise many kinds
-        raise RuntimeError(error) from error
-
-
-def _read_npy_files(path: Path) -> dict[str, NDArray[Any]]:
-    files = sorted(path.glob("*.npy"))
-    return {f.stem: _unpickled(lambda name: np.load(path / f"{name}.npy"), f.stem, path) for f in files}
-
-
-def expand_data_folder(source: str) -> Path:
-    """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable."""
-    if f"${DATA_FOLDER}" not in source:
-        return Path(source).expanduser()
-    if not os.environ.get(DATA_FOLDER):
-        name = source.replace(f"${DATA_FOLDER}", "").lstrip("/")
-        raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}.")
-    return Path(source.replace(f"${DATA_FOLDER}", os.environ[DATA_FOLDER]))
-
-
-def _unpickled(load: Callable[[str], Any], name: str, path: Path) -> NDArray[Any]:
-    try:
-        loaded = load(name)
-        if isinstance(loaded, bytes):  # numpy's answer for a member of an archive that is no .npy file
-            raise EOFError(f"{name} is not an array")
-        return np.asarray(loaded)
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise ValueError(f"{path}: {name} cannot be read: {error}.") from error
-        raise ValueError(
-            f"{path}: {name} cannot be read without unpickling, which could run code. "
-            "Save labels and class names as strings or integers, not as objects."
-        ) from error
-
-
-def _digits() -> dict[str, NDArray[Any]]:
+def _digits() -> Arrays:
     from sklearn.datasets import load_digits  # sklearn.datasets takes half a second to import
 
     X, y = load_digits(return_X_y=True)
-    return {"X": X, "y": y}
+    return {"X": ArrayRows(X), "y": y}
 
 
-def _imagenet50_synthetic() -> dict[str, NDArray[Any]]:
-    X_train, y_train = imagenet50.synthetic_split(200)
-    X_test, y_test = imagenet50.synthetic_split(50, test=True)
-    names = np.array([row.name for row in imagenet50.CLASSES])
-    return {"X_train": X_train, "y_train": y_train, "X_test": X_test, "y_test": y_test, "classes": names}
+def _imagenet50_synthetic() -> Arrays:
+    return _generated(imagenet50.synthetic_class, [row.name for row in imagenet50.CLASSES], 200, 50)
 
 
-EMBEDDED: dict[str, Callable[[], dict[str, NDArray[Any]]]] = {
+def _imagenet1000_synthetic() -> Arrays:
+    return _generated(imagenet1000.synthetic_class, imagenet1000.NAMES, 200, 10)
+
+
+def _generated(
+    draw: Callable[..., NDArray[np.float32]], names: list[str], n_train: int, n_test: int
+) -> Arrays:
+    """A synthetic set with so many training and test rows of every class, generated as they are read."""
+    arrays: Arrays = {"classes": np.array(names)}
+    for part, rows in (("train", n_train), ("test", n_test)):
+        of_class = functools.partial(draw, rows=rows, test=part == "test")
+        arrays[f"X_{part}"] = GeneratedRows(of_class, len(names), rows, imagenet50.FEATURES)
+        arrays[f"y_{part}"] = np.repeat(np.arange(len(names)), rows)
+    return arrays
+
+
+EMBEDDED: dict[str, Callable[[], Arrays]] = {
     "digits": _digits,
     "imagenet50-synthetic": _imagenet50_synthetic,
+    "imagenet1000-synthetic": _imagenet1000_synthetic,
+}
+_RECIPES = {
+    "imagenet50-synthetic": f"imagenet50-synthetic version {imagenet50.GENERATOR_VERSION}",
+    "imagenet1000-synthetic": f"imagenet1000-synthetic version {imagenet1000.GENERATOR_VERSION}",
 }
 
 
-def _split_pool(
-    arrays: Mapping[str, NDArray[Any]], source: str, fraction: float, seed: int
-) -> dict[str, NDArray[Any]]:
+def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arrays:
     """Split ``X, y`` into training and test samples, with the same share of every class."""
     if set(_SPLIT) <= set(arrays):
         return dict(arrays)
@@ -228,8 +216,7 @@ def _split_pool(
         raise ValueError(
             f"{source}: must hold {_listed(_SPLIT)} (and y_test), or X and y, got {_listed(arrays)}."
         )
-    X = _matrix(arrays["X"], "X", source)
-    y = _labels(arrays["y"], "y", source)
+    X, y = _rows(arrays["X"]), _labels(arrays["y"], "y", source)
     _check_length(y, len(X), "y", source)
     testing = np.zeros(len(y), dtype=bool)
     for index, label in enumerate(np.unique(y)):
@@ -244,23 +231,23 @@ def _split_pool(
     rest = {name: values for name, values in arrays.items() if name not in _POOL}
     return {
         **rest,
-        "X_train": X[~testing],
+        "X_train": SelectedRows(X, np.flatnonzero(~testing)),
         "y_train": y[~testing],
-        "X_test": X[testing],
+        "X_test": SelectedRows(X, np.flatnonzero(testing)),
         "y_test": y[testing],
     }
 
 
-def _test_part(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, NDArray[Any]]:
+def _test_part(arrays: Arrays, source: str) -> Arrays:
     for X, y in (("X_test", "y_test"), _POOL):
         if X in arrays:
             return {"X_test": arrays[X]} | ({"y_test": arrays[y]} if y in arrays else {})
     raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}.")
 
 
-def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) -> FeatureSet:
-    X_train = _feature_matrix(arrays["X_train"], "X_train", source)
-    X_test = _feature_matrix(arrays["X_test"], "X_test", test_source)
+def _checked(arrays: Arrays, source: str, test_source: str) -> OpenFeatures:
+    """Check what can be checked without reading samples; then read them, once."""
+    X_train, X_test = _rows(arrays["X_train"]), _rows(arrays["X_test"])
     D = X_train.shape[1]
     if X_test.shape[1] != D:
         raise ValueError(
@@ -272,33 +259,78 @@ def _checked(arrays: Mapping[str, NDArray[Any]], source: str, test_source: str) 
     if "y_test" in arrays:
         y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
     _check_every_class_has_rows(y_train, names, source)
-    prints = {"train": _fingerprint(X_train, y_train, names), "test": _fingerprint(X_test, y_test, names)}
-    return FeatureSet(X_train, y_train, X_test, y_test, names, prints)
+    train, moments = _read_training(X_train, y_train, names, source)
+    test = _read_test(X_test, y_test, names, test_source)
+    return OpenFeatures(X_train, y_train, X_test, y_test, names, {"train": train, "test": test}, moments)
 
 
-def _matrix(values: ArrayLike, name: str, source: str) -> NDArray[Any]:
-    X = np.asarray(values)
-    if X.ndim != 2 or X.shape[1] == 0:
-        raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {X.shape}.")
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"{source}: {name} must be real numbers, got dtype {X.dtype}.")
-    return X
+def _read_training(X: Rows, y: NDArray[np.int64], names: tuple[str, ...], source: str) -> tuple[str, Moments]:
+    """The fingerprint of the training samples and their moments, or an error if they are not finite."""
+    seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_train", source)
+
+    def pieces() -> Iterator[tuple[NDArray[np.floating], NDArray[np.int64]]]:
+        for part, piece in X.pieces():
+            if part.stop > finite.rows_seen:  # not in a second pass
+                finite.look_at(piece)
+                seen.update(piece.data)
+            yield piece, y[part]
+
+    moments = find_moments(pieces, X.shape[1], len(names))
+    finite.raise_if_not()
+    seen.update(y.data)
+    return seen.hexdigest(), moments
 
 
-def _feature_matrix(values: ArrayLike, name: str, source: str) -> NDArray[np.floating]:
-    X = _matrix(values, name, source)
-    # Keep float64: rows are centred before they become float32, or features far from zero would lose their digits.
-    X = np.ascontiguousarray(X, dtype=np.result_type(X.dtype, np.float32))
-    finite = np.isfinite(X).all(axis=1)
-    if not finite.all():
-        first = int(np.flatnonzero(~finite)[0])
-        raise ValueError(
-            f"{source}: {name} must be finite, got NaN or infinity in {(~finite).sum()} rows, first {first}."
-        )
-    return X
+def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> str:
+    """The fingerprint of the test samples, or an error if they are not finite."""
+    seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_test", source)
+    for _, piece in X.pieces():
+        finite.look_at(piece)
+        seen.update(piece.data)
+    finite.raise_if_not()
+    if y is not None:
+        seen.update(y.data)
+    return seen.hexdigest()
 
 
-def _labels(values: ArrayLike, name: str, source: str) -> NDArray[Any]:
+def _fingerprint_of(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> Any:
+    """A fingerprint that is to be updated with the samples, then with their labels."""
+    return hashlib.sha256(repr((X.shape, y is None, names)).encode())
+
+
+class _Finiteness:
+    """Looks for NaN and infinity in rows that come in pieces."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self._name, self._source = name, source
+        self.rows_seen, self._bad, self._first = 0, 0, (0, 0)
+
+    def look_at(self, piece: NDArray[np.floating]) -> None:
+        """Look at the next rows."""
+        finite = np.isfinite(piece)
+        if not finite.all():
+            rows = np.flatnonzero(~finite.all(axis=1))
+            if not self._bad:
+                self._first = self.rows_seen + int(rows[0]), int(np.flatnonzero(~finite[rows[0]])[0])
+            self._bad += len(rows)
+        self.rows_seen += len(piece)
+
+    def raise_if_not(self) -> None:
+        """Raise if a number was not finite."""
+        if self._bad:
+            row, column = self._first
+            raise ValueError(
+                f"{self._source}: {self._name} must be finite, got NaN or infinity in {self._bad} rows,"
+                f" first in row {row}, column {column}."
+            )
+
+
+def _rows(values: NDArray[Any] | Rows) -> Rows:
+    assert isinstance(values, Rows)
+    return values
+
+
+def _labels(values: ArrayLike | Rows, name: str, source: str) -> NDArray[Any]:
     """Labels, or names of classes, as a vector; any kind of text becomes ``str``."""
     labels = np.asarray(values)
     if labels.ndim != 1:
@@ -320,7 +352,7 @@ def _check_length(y: NDArray[Any], rows: int, name: str, source: str) -> None:
         )
 
 
-def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
+def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
     """The distinct labels, sorted or in the order of ``classes``, and the class names."""
     y = _labels(arrays["y_train"], "y_train", source)
     if "classes" not in arrays:
@@ -338,7 +370,9 @@ def _label_values(arrays: Mapping[str, NDArray[Any]], source: str) -> tuple[NDAr
     return values, names
 
 
-def _encoded(labels: ArrayLike, values: NDArray[Any], name: str, source: str, rows: int) -> NDArray[np.int64]:
+def _encoded(
+    labels: ArrayLike | Rows, values: NDArray[Any], name: str, source: str, rows: int
+) -> NDArray[np.int64]:
     y = _labels(labels, name, source)
     _check_length(y, rows, name, source)
     if values.dtype.kind == "U":
@@ -367,14 +401,6 @@ def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], so
     empty = [names[c] for c in np.flatnonzero(np.bincount(y, minlength=len(names)) == 0)]
     if empty:
         raise ValueError(f"{source}: every class must have training samples, {_listed(empty)} have none.")
-
-
-def _fingerprint(X: NDArray[np.floating], y: NDArray[np.int64] | None, names: tuple[str, ...]) -> str:
-    seen = hashlib.sha256(repr((X.shape, y is None, names)).encode())
-    seen.update(X.data)
-    if y is not None:
-        seen.update(y.data)
-    return seen.hexdigest()
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:

@@ -1,9 +1,7 @@
 """ImageNet-50: the fifty classes, and synthetic features that behave like a network's last layer.
 
-The classes are real (names and WordNet ids of fifty ImageNet classes); the features are **synthetic**. They are drawn
-from a model that shares the properties of a ResNet-18's pooled last layer that matter to a pairwise classifier: 512
-non-negative features, classes that cluster in super-classes and are confused within them, and a within-class covariance
-of low rank. They make it possible to try a run without data, but are no evidence of a method's accuracy on images.
+The classes are real (names and WordNet ids of fifty ImageNet classes); the features are **synthetic**, see
+`synthetic_layer`. With them a run can be tried without data, but they are no evidence of a method's accuracy on images.
 """
 
 from __future__ import annotations
@@ -13,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CLASSES", "FEATURES", "ImageNetClass", "synthetic_class", "synthetic_split"]
+from pairloom.pipeline.features.synthetic_layer import FEATURES, SyntheticLayer
+
+__all__ = ["CLASSES", "FEATURES", "ImageNetClass", "synthetic_class"]
 
 
 class ImageNetClass(NamedTuple):
@@ -46,43 +46,11 @@ n09256479 coral_reef water          n12144580 corn plant
 
 CLASSES = tuple(ImageNetClass(*fields) for fields in zip(*[iter(_TABLE.split())] * 3, strict=True))
 
-FEATURES = 512
-
-# Parameters of the generator. With them, a logistic regression on 200 rows per class errs on about 15% of the test
-# rows, and nine errors in ten are within a super-class. Whoever changes one of them changes the data, and must change
-# GENERATOR_VERSION too.
+# With these, a logistic regression on 200 rows per class errs on about 15% of the test rows, and nine errors in ten are
+# within a super-class. Whoever changes one of them changes the data, and must change GENERATOR_VERSION too.
 GENERATOR_VERSION = 1
-_SEED = 50
-_RANK = 24
-_BASELINE = -0.3
-_SUPERCLASS_SPREAD = 0.24
-_CLASS_SPREAD = 0.15
-_WITHIN_SPREAD = 3.0
-_NOISE = 0.78
-
-# First words of the seed sequences, so that no two draws share a stream.
-_LAYER, _SUPERCLASS, _CLASS, _TRAIN, _TEST = range(5)
-
-
-def _draw(*key: int) -> np.random.Generator:
-    return np.random.default_rng((_SEED, *key))
-
-
-def _within_class_factor() -> NDArray[np.float64]:
-    """Rank-24 factor of the within-class covariance, shared by all classes, with falling singular values."""
-    directions = _draw(_LAYER).standard_normal((_RANK, FEATURES)) / np.sqrt(_RANK)
-    factor: NDArray[np.float64] = directions * _WITHIN_SPREAD / np.sqrt(1 + np.arange(_RANK))[:, None]
-    return factor
-
-
-def _class_centre(label: int) -> NDArray[np.float64]:
-    superclasses = sorted({row.superclass for row in CLASSES})
-    superclass = superclasses.index(CLASSES[label].superclass)
-    return (
-        _BASELINE
-        + _SUPERCLASS_SPREAD * _draw(_SUPERCLASS, superclass).standard_normal(FEATURES)
-        + _CLASS_SPREAD * _draw(_CLASS, label).standard_normal(FEATURES)
-    )
+_LAYER = SyntheticLayer(seed=50, superclass_spread=0.24, class_spread=0.15)
+_SUPERCLASSES = sorted({row.superclass for row in CLASSES})
 
 
 def synthetic_class(label: int, rows: int, *, test: bool = False) -> NDArray[np.float32]:
@@ -102,17 +70,5 @@ def synthetic_class(label: int, rows: int, *, test: bool = False) -> NDArray[np.
     (rows, 512) float32 array
         Non-negative, about half of them zero, as after a rectifier.
     """
-    stream = _draw(_TEST if test else _TRAIN, label)
-    latent = stream.standard_normal((rows, _RANK + FEATURES))
-    activation = (
-        _class_centre(label) + latent[:, :_RANK] @ _within_class_factor() + _NOISE * latent[:, _RANK:]
-    )
-    return np.maximum(activation, 0.0).astype(np.float32)
-
-
-def synthetic_split(
-    rows_per_class: int, *, test: bool = False
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Features and labels of all fifty classes, ``rows_per_class`` each, in the order of `CLASSES`."""
-    features = [synthetic_class(label, rows_per_class, test=test) for label in range(len(CLASSES))]
-    return np.concatenate(features), np.repeat(np.arange(len(CLASSES)), rows_per_class)
+    superclass = _SUPERCLASSES.index(CLASSES[label].superclass)
+    return _LAYER.rows_of_class(label, superclass, rows, test=test)

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut
+from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
 from pairloom.pipeline.completion.slab import slab_width
-from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
+from pairloom.pipeline.completion.uncoupled import Uncoupled
 from pairloom.pipeline.pieces import pieces
 
 __all__ = ["GrowthCost", "Wave", "judge_wave", "usual_wave"]
@@ -65,7 +65,6 @@ def judge_wave(
     *,
     seed: int = 0,
     near: float | None = None,
-    shortlist: int | None = None,
     n_jobs: int | None = None,
 ) -> Wave:
     """Judge a growing model, and propose the pairs of its next wave.
@@ -73,8 +72,8 @@ def judge_wave(
     Parameters
     ----------
     held_out
-        Samples which the machines have not seen, with their logits in the order of ``graphs.edge_array(graph)``. Those
-        of a class come one after the other: every second one is asked, the others judge.
+        Samples which the machines have not seen, of this graph; for "dprime" with the logits of its edges. Those of a
+        class come one after the other: every second one is asked, the others judge.
     graph, method
         The model.
     cost
@@ -91,20 +90,18 @@ def judge_wave(
     near
         The scale of the model before its last wave, if it is known: this one's is then looked for beside it, of many
         judges by every second.
-    shortlist
-        How many classes of a sample are coupled; all by default.
     """
-    completion, (edge_logits, y, _, unit) = plan_completion(graph), held_out
-    samples = uncoupled(edge_logits, completion, shortlist)
+    samples, y, _, unit, edge_logits = held_out
     scale = _scale(samples, y, method, near, unit, n_jobs)
     p = samples.couple(method, scale, n_jobs)
     matrix = None
     if cost == "confusion":
         matrix = mean_probabilities(p[_ASKED], y[_ASKED])
     elif cost == "dprime":
-        matrix = completed_dprime(edge_logits[:, _ASKED], y[_ASKED], completion)
+        assert edge_logits is not None
+        matrix = completed_dprime(edge_logits[:, _ASKED], y[_ASKED], plan_completion(graph))
     return Wave(
-        pairs=len(completion.edges),
+        pairs=graph.number_of_edges(),
         scale=scale,
         log_loss=mean_log_loss(p[_JUDGES], y[_JUDGES]),
         accuracy=float((p[_JUDGES].argmax(axis=1) == y[_JUDGES]).mean()),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.sparse import csr_array
+
+from pairloom.pipeline.machines.class_scatter import ClassScatter, class_scatter, scatter_parts
 
 __all__ = [
     "Shrinkage",
     "Whitening",
     "WithinClasses",
+    "centred_at",
     "centring",
     "fit_whitening",
     "is_whitened",
     "within_classes",
+    "within_classes_of",
 ]
 
 #: How far the covariance is shrunk towards a multiple of the identity, from 0 to 1; "none" leaves features as they are.
@@ -73,21 +77,46 @@ class WithinClasses(NamedTuple):
         return Whitening(self.mean.astype(np.float32), factor.astype(np.float32))
 
 
-def within_classes(X: NDArray[np.floating], y: NDArray[np.integer]) -> WithinClasses:
-    """Decompose the pooled within-class covariance of rows X (n, D) with classes y (n,) counted from 0."""
-    counts = np.bincount(y)
-    mean = X.mean(axis=0, dtype=np.float64)
-    centred = np.asarray(X - mean, np.float32)
-    members = csr_array((np.ones(len(y), np.float32), (y, np.arange(len(y)))), shape=(len(counts), len(y)))
-    means = (members @ centred).astype(np.float64) / np.maximum(counts, 1)[:, None]
-    total = (centred.T @ centred).astype(np.float64) / len(X)
-    values, vectors = eigh(total - (means * counts[:, None]).T @ means / len(X))
-    return WithinClasses(mean, np.maximum(values, 0), vectors, total)
+def within_classes(parts: Iterable[ClassScatter]) -> WithinClasses:
+    """Decompose the pooled within-class covariance of the rows of all classes, from the parts of `scatter_parts`."""
+    counts_of, means_of, scatter = [], [], None
+    for part in parts:
+        counts_of.append(part.counts)
+        means_of.append(part.means)
+        scatter = part.scatter if scatter is None else scatter + part.scatter
+    counts, means = np.concatenate(counts_of), np.concatenate(means_of)
+    n = counts.sum()
+    mean = counts @ means / n
+    apart = (means - mean) * np.sqrt(counts)[:, None]
+    values, vectors = eigh(scatter / n)
+    return WithinClasses(mean, np.maximum(values, 0), vectors, (scatter + apart.T @ apart) / n)
+
+
+def within_classes_of(
+    X: NDArray[np.floating],
+    members: Sequence[NDArray[np.integer]],
+    held_out: NDArray[np.integer] | None = None,
+) -> WithinClasses:
+    """`within_classes` of rows X (n, D) in memory, given the rows of each class, without those that are held out."""
+    D, sizes = X.shape[1], np.array([len(rows) for rows in members])
+    kept = np.ones(len(X), bool)
+    kept[[] if held_out is None else held_out] = False
+
+    def read(c: int, rows: slice) -> NDArray[np.floating]:
+        own = members[c][rows]
+        return X[own[kept[own]]]
+
+    return within_classes(class_scatter(read, part, sizes, D) for part in scatter_parts(len(members), D))
 
 
 def centring(X: NDArray[np.floating]) -> Whitening:
-    """The whitening that only subtracts the mean."""
-    return Whitening(X.mean(axis=0, dtype=np.float64).astype(np.float32), np.empty((0, 0), np.float32))
+    """The whitening that only subtracts the mean of rows X."""
+    return centred_at(X.mean(axis=0, dtype=np.float64))
+
+
+def centred_at(mean: NDArray[np.float64]) -> Whitening:
+    """The whitening that only subtracts a mean."""
+    return Whitening(mean.astype(np.float32), np.empty((0, 0), np.float32))
 
 
 def fit_whitening(
@@ -103,5 +132,5 @@ def fit_whitening(
     """
     if shrinkage == "none":
         return centring(X)
-    others = np.arange(len(X)) if held_out is None else np.delete(np.arange(len(X)), held_out)
-    return within_classes(X[others], y[others]).whitening(shrinkage)
+    members = [np.flatnonzero(y == c) for c in range(int(y.max()) + 1)]
+    return within_classes_of(X, members, held_out).whitening(shrinkage)

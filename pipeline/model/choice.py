@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.machines.normalisation import Normalisation, total_variance
+from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments
 from pairloom.pipeline.machines.settings import Calibration, scaled_C
 from pairloom.pipeline.machines.whitening import Shrinkage
 
 __all__ = [
+    "MOST_PROBE_ROWS",
     "PROBE_SAMPLES",
     "Candidate",
     "JudgedCandidate",
@@ -46,7 +47,7 @@ MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
 #: The probe: so many classes at least, if there are, and out-of-fold samples at most.
 PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
 #: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
-_MOST_ROWS = 256
+MOST_PROBE_ROWS = 256
 #: Fewer held-out samples choose nothing.
 _FEW_SAMPLES = 100
 #: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
@@ -113,20 +114,19 @@ def linear_candidates(
     C: Any,
     whiten: Shrinkage | Literal["auto"],
     calibration: str,
-    X: NDArray[np.floating],
-    normalisation: Normalisation,
+    moments: NormalisedMoments,
 ) -> tuple[Candidate, ...]:
-    """The candidates that the parameters stand for, for machines on normalised rows X."""
+    """The candidates that the parameters stand for, for machines on normalised rows with these moments."""
     shrinkages: tuple[Shrinkage, ...] = SHRINKAGES
     if whiten != "auto":
         shrinkages = ("none" if whiten == "none" else float(whiten),)
-    by_scale = scaled_C(total_variance(X))
+    by_scale = scaled_C(moments.total_variance)
     Cs: list[float] = []
     for c in candidate_Cs(C):
         if isinstance(c, str):
             Cs += [by_scale * multiple for multiple in (MULTIPLES_OF_SCALE if c == "auto" else (1.0,))]
         else:
-            Cs.append(inner_C(c, normalisation, "C"))
+            Cs.append(inner_C(c, moments.normalisation, "C"))
     return tuple(Candidate(c, t, how) for c in Cs for t in shrinkages for how in calibrations_of(calibration))
 
 
@@ -197,9 +197,9 @@ def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray
 
 def part_of_class(n_samples: int, c: int, seed: int) -> NDArray[np.int64]:
     """Which samples of class c are in the probe, ascending, drawn from (seed, class) and nothing else."""
-    if n_samples <= _MOST_ROWS:
+    if n_samples <= MOST_PROBE_ROWS:
         return np.arange(n_samples)
-    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:_MOST_ROWS])
+    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:MOST_PROBE_ROWS])
 
 
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:

@@ -91,6 +91,6 @@ def _same_kind(labels: NDArray[Any], label: Any) -> bool:
     return np.concatenate([labels[:1], value[None]]).dtype.kind in kinds
 
 
-def checksum(rows: NDArray[Any]) -> int:
-    """A checksum of the rows of a class, in their order, as float32."""
-    return zlib.crc32(np.ascontiguousarray(rows, np.float32).tobytes())
+def checksum(rows: NDArray[Any], before: int = 0) -> int:
+    """A checksum of the rows of a class, in their order, as float32; ``before`` is that of the rows before them."""
+    return zlib.crc32(np.ascontiguousarray(rows, np.float32).tobytes(), before)

@@ -15,10 +15,11 @@ from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
 from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.machines.logits import AffineLogits, calibrated, collapse
+from pairloom.pipeline.machines.logits import calibrated, collapse
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage
+from pairloom.pipeline.model.affine_model import AffineModel
 from pairloom.pipeline.model.class_table import ClassTable
 
 __all__ = ["FittedModel"]
@@ -85,17 +86,10 @@ class FittedModel:
         return plan_completion(self.graph)
 
     @cached_property
-    def affine(self) -> AffineLogits:
-        """The calibrated logits of normalised samples as one affine map: all that prediction needs of linear ones."""
+    def affine(self) -> AffineModel:
+        """The machines with their calibration as affine maps: all that prediction needs of linear ones."""
         if not isinstance(self.trained, LinearModel):
             raise TypeError("FittedModel: only linear machines are one affine map.")
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
-        return calibrated(raw, self.coupled.slope, self.coupled.shift)
-
-    @cached_property
-    def affine_ranking(self) -> AffineLogits:
-        """The ranking of the classes as an affine map of normalised samples: a row of weights per class."""
-        weights, bias = self.affine
-        potentials = self.completion.ranking.potentials
-        return AffineLogits(np.ascontiguousarray(potentials(weights)), potentials(bias[:, None])[:, 0])
+        return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.completion)

@@ -23,7 +23,7 @@ from pairloom.pipeline.model.choice import (
 )
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.judging import Train, held_out_samples, judge_trial
+from pairloom.pipeline.model.judging import Train, drawn_logits, judge_trial
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
@@ -119,12 +119,9 @@ def _coupled(
     level = settings.coupled_calibration
     if level == "none":
         return CoupledCalibration.uniform(level, 1.0, graph.number_of_edges())
-    most, whitened = settings.calibration_samples, is_whitened(chosen.whiten)
-    return calibrate_coupled(
-        held_out_samples(training, trained, settings, chosen.calibration, most, whitened),
-        plan_completion(graph),
-        settings.coupling,
-        level,
-        shortlist=settings.shortlist_of(len(graph)),
-        **resources,
+    completion = plan_completion(graph)
+    drawn = drawn_logits(
+        training, trained, settings, settings.calibration_samples, is_whitened(chosen.whiten)
     )
+    held_out = drawn.held_out(completion, settings, chosen.calibration, resources["memory_limit"])
+    return calibrate_coupled(held_out, completion, settings.coupling, level, n_jobs=resources["n_jobs"])

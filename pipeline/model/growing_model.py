@@ -13,8 +13,9 @@ from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.labels import listed
 from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut, calibrate_coupled, unit_of
+from pairloom.pipeline.calibration.coupled_calibration import calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
+from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.growth.budget import GrowthBudget
@@ -137,7 +138,6 @@ class _GrowingModel:
             min(self._wave or usual_wave(self.n_pairs, self.n_classes), room),
             seed=self.model.settings.seed,
             near=self.waves[-1].scale if self.waves else None,
-            shortlist=self._shortlist,
             n_jobs=self._resources["n_jobs"],
         )
         self._rescale(wave.scale)
@@ -151,8 +151,7 @@ class _GrowingModel:
             self.model.completion,
             self.model.coupling,
             "scale",
-            shortlist=self._shortlist,
-            **self._resources,
+            n_jobs=self._resources["n_jobs"],
         )
         self._rescale(found.scale)
 
@@ -174,12 +173,14 @@ class _GrowingModel:
     @property
     def _held_out(self) -> HeldOut:
         """The drawn samples with their logits by all edges."""
-        unit = unit_of(self._logits, self.model.settings.calibration)
-        return HeldOut(self._logits, self._drawn.classes, unit=unit)
-
-    @property
-    def _shortlist(self) -> int | None:
-        return shortlist_size(self.model.shortlist, self.n_classes)
+        return HeldOut.of_edges(
+            self._logits,
+            self._drawn.classes,
+            self.model.completion,
+            calibration=self.model.settings.calibration,
+            shortlist=shortlist_size(self.model.shortlist, self.n_classes),
+            memory_limit=self._resources["memory_limit"],
+        )
 
     def _held_out_logits(self, linear: LinearModel) -> NDArray[np.float32]:
         """(E, R) out-of-fold logits of the drawn samples by some edges."""

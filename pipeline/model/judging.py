@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut, unit_of
+from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.out_of_fold import HoldsOut, out_of_fold_edge_logits
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.completion.uncoupled import uncoupled
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.choice import PROBE_SAMPLES, Candidate, JudgedCandidate, Trial
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
-__all__ = ["Train", "best_scale", "held_out_of_probe", "held_out_samples", "judge_trial"]
+__all__ = ["DrawnLogits", "Train", "best_scale", "drawn_logits", "drawn_of_probe", "judge_trial"]
 
 #: ``train(settings, training, edges, candidate)`` returns the machines of the edges of a training set.
 Train = Callable[[ModelSettings, TrainingSet, NDArray[np.int64], Candidate], Any]
@@ -49,23 +48,17 @@ def judge_trial(
             trained = trained.by_distance()
         else:
             trained = train(settings.for_trials(), probe, edges, candidate)
-        held_out = held_out_of_probe(probe, trained, settings, calibration)
-        choice = best_scale(held_out, completion, settings, n_jobs=n_jobs, memory_limit=memory_limit)
+        drawn = drawn_of_probe(probe, trained, settings)
+        held_out = drawn.held_out(completion, settings, calibration, memory_limit)
+        choice = best_scale(held_out, settings, n_jobs)
         judged.append(JudgedCandidate(candidate, choice.log_loss, choice.losses))
     return judged
 
 
-def best_scale(
-    held_out: HeldOut,
-    completion: Completion,
-    settings: ModelSettings,
-    *,
-    n_jobs: int | None = None,
-    memory_limit: int = DEFAULT_MEMORY,
-) -> ScaleChoice:
-    """The scale of held-out samples of the probe, coupled as the model is, and their losses with it."""
+def best_scale(held_out: HeldOut, settings: ModelSettings, n_jobs: int | None = None) -> ScaleChoice:
+    """The scale of held-out samples, coupled as the model is, and their losses with it."""
     return choose_scale(
-        uncoupled(held_out.logits, completion, settings.shortlist_of(completion.n_classes), memory_limit),
+        held_out.samples,
         held_out.classes,
         settings.coupling,
         weight=held_out.weight,
@@ -74,25 +67,47 @@ def best_scale(
     )
 
 
-def held_out_of_probe(
-    probe: TrainingSet, trained: HoldsOut, settings: ModelSettings, calibration: Calibration
-) -> HeldOut:
+class DrawnLogits(NamedTuple):
+    """Out-of-fold edge logits (E, R) of drawn training samples, their classes, and their weights if any."""
+
+    edge_logits: NDArray[np.float32]
+    classes: NDArray[np.integer]
+    weight: NDArray[np.float64] | None
+
+    def held_out(
+        self,
+        completion: Completion,
+        settings: ModelSettings,
+        calibration: Calibration,
+        memory_limit: int = DEFAULT_MEMORY,
+    ) -> HeldOut:
+        """The samples as the model of these edges has them coupled."""
+        return HeldOut.of_edges(
+            self.edge_logits,
+            self.classes,
+            completion,
+            calibration=calibration,
+            weight=self.weight,
+            shortlist=settings.shortlist_of(completion.n_classes),
+            memory_limit=memory_limit,
+        )
+
+    def of_edges(self, edges: NDArray[np.bool_]) -> DrawnLogits:
+        """The same samples by some of the edges."""
+        return self._replace(edge_logits=self.edge_logits[edges])
+
+
+def drawn_of_probe(probe: TrainingSet, trained: HoldsOut, settings: ModelSettings) -> DrawnLogits:
     """Out-of-fold logits of the samples by which candidates are compared: the same for all of them."""
     most = min(PROBE_SAMPLES, settings.calibration_samples)
-    return held_out_samples(probe, trained, settings, calibration, most, settings.may_whiten)
+    return drawn_logits(probe, trained, settings, most, settings.may_whiten)
 
 
-def held_out_samples(
-    training: TrainingSet,
-    trained: HoldsOut,
-    settings: ModelSettings,
-    calibration: Calibration,
-    most: int,
-    whitened: bool,
-) -> HeldOut:
+def drawn_logits(
+    training: TrainingSet, trained: HoldsOut, settings: ModelSettings, most: int, whitened: bool
+) -> DrawnLogits:
     """Out-of-fold logits of some training samples, as many of every class."""
     rows, classes, folds, parts = training.drawn(settings, most, whitened)
     scheme = settings.machines().scheme
     logits = out_of_fold_edge_logits(trained, scheme, training.X[rows], folds, parts)
-    weight = None if training.weight is None else training.weight[rows]
-    return HeldOut(logits, classes, weight, unit_of(logits, calibration))
+    return DrawnLogits(logits, classes, None if training.weight is None else training.weight[rows])

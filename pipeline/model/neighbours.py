@@ -12,14 +12,14 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
 from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
 from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.model.choice import Candidate, Probe, plan_probe, trial
-from pairloom.pipeline.model.judging import Train, best_scale, held_out_of_probe
+from pairloom.pipeline.model.judging import Train, best_scale, drawn_of_probe
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
@@ -28,6 +28,8 @@ __all__ = ["asks_for_neighbours", "with_chosen_neighbours"]
 #: The decrease of the mean log loss that is worth twice the neighbours.
 WORTH = 0.005
 FEW, USUAL, MANY = USUAL_NEIGHBOURS // 2, USUAL_NEIGHBOURS, 2 * USUAL_NEIGHBOURS
+
+PartOf = Callable[[NDArray[np.int64]], TrainingSet]
 
 
 def asks_for_neighbours(asked: object, n_classes: int) -> bool:
@@ -39,7 +41,7 @@ def asks_for_neighbours(asked: object, n_classes: int) -> bool:
 
 def with_chosen_neighbours(
     asked: str | Mapping[str, Any],
-    training: TrainingSet,
+    part_of: PartOf,
     distances: Callable[[], ArrayLike],
     settings: ModelSettings,
     train: Train,
@@ -51,7 +53,9 @@ def with_chosen_neighbours(
     ----------
     asked : str or mapping
         A request for which `asks_for_neighbours` is true.
-    training, settings, train
+    part_of : callable
+        ``part_of(classes)`` is the part of the training set that a probe of these classes has, `TrainingSet.part`.
+    settings, train
         As in `judging.judge_trial`. Machines have the middle C of the candidates and their first whitening.
     distances : callable
         Returns the (N, N) distances between the classes.
@@ -62,14 +66,14 @@ def with_chosen_neighbours(
     near, hubs = np.asarray(distances()), request.get("hubs")
     usual, few = (graphs.hub_neighbours(near, hubs, neighbours) for neighbours in (USUAL, FEW))
     probe = plan_probe(usual, near.__getitem__, settings.seed)
-    with_usual, with_few = _judged(training, probe, few, settings, train, n_jobs)
+    with_usual, with_few = _judged(part_of(probe.classes), probe, few, settings, train, n_jobs)
     return request | {
         "neighbours": min(MANY, len(near) - 1) if _clearly_less(with_usual, with_few) else USUAL
     }
 
 
 def _judged(
-    training: TrainingSet,
+    part: TrainingSet,
     probe: Probe,
     few: nx.Graph,
     settings: ModelSettings,
@@ -79,17 +83,16 @@ def _judged(
     """Train the probe, and judge it and the part of its edges that the graph of few neighbours has."""
     C, whiten, calibrations = trial(settings.candidates, 0, [])
     calibration = min(calibrations)  # distances, if they are a candidate
-    part, edges = training.part(probe.classes, settings.seed), graphs.edge_array(probe.graph)
+    edges = graphs.edge_array(probe.graph)
     trained = train(settings.for_trials(), part, edges, Candidate(C, whiten, calibration))
-    held_out = held_out_of_probe(part, trained, settings, calibration)
+    drawn = drawn_of_probe(part, trained, settings)
     kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
     fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
-    return (
-        best_scale(held_out, plan_completion(probe.graph), settings, n_jobs=n_jobs),
-        best_scale(
-            held_out._replace(logits=held_out.logits[kept]), plan_completion(fewer), settings, n_jobs=n_jobs
-        ),
-    )
+    usual_held_out = drawn.held_out(plan_completion(probe.graph), settings, calibration)
+    fewer_held_out = drawn.of_edges(kept).held_out(plan_completion(fewer), settings, calibration)
+    # The unit is that of all edges: the two differ in their edges, not in their prior.
+    fewer_held_out = fewer_held_out._replace(unit=usual_held_out.unit)
+    return best_scale(usual_held_out, settings, n_jobs), best_scale(fewer_held_out, settings, n_jobs)
 
 
 def _clearly_less(one: ScaleChoice, other: ScaleChoice) -> bool:

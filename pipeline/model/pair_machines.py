@@ -55,7 +55,7 @@ def pair_machines(model: FittedModel) -> PairMachines:
     if not isinstance(model.trained, LinearModel):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
     centre, exponent = model.normalisation
-    weights, bias = np.ldexp(model.affine.weights, -exponent), model.affine.bias
+    weights, bias = np.ldexp(model.affine.logits.weights, -exponent), model.affine.logits.bias
     raw_bias = bias - weights.astype(np.float64) @ centre
     labels = model.classes.labels.tolist()
     return PairMachines(labels, model.edges, weights, raw_bias, model.trained.machines.dprime)

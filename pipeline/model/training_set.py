@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, members_of
 from pairloom.pipeline.features.class_distances import class_means
+from pairloom.pipeline.machines.normalisation import NormalisedMoments
 from pairloom.pipeline.machines.whitening import (
     Shrinkage,
     Whitening,
     WithinClasses,
+    centred_at,
     centring,
-    within_classes,
+    within_classes_of,
 )
 from pairloom.pipeline.model.choice import part_of_class
 from pairloom.pipeline.model.model_settings import ModelSettings
@@ -26,7 +28,8 @@ __all__ = ["TrainingSet"]
 class TrainingSet:
     """Samples X, their classes counted from 0, the rows of each class, and weights or None.
 
-    `precomputed` says that X is the kernel matrix of the samples.
+    `precomputed` says that X is the kernel matrix of the samples. `moments` are those of X where they are
+    known: a run, which never holds X, knows the same.
     """
 
     def __init__(
@@ -36,14 +39,18 @@ class TrainingSet:
         n_classes: int,
         weight: NDArray[np.float64] | None,
         precomputed: bool = False,
+        moments: NormalisedMoments | None = None,
     ) -> None:
         self.X, self.classes, self.weight, self.precomputed = X, classes, weight, precomputed
+        self._moments = moments
         self.members = members_of(classes, n_classes)
         self._within: WithinClasses | None = None
 
     @cached_property
     def means(self) -> NDArray[np.float64]:
         """(N, D) means of the classes."""
+        if self._moments is not None:
+            return self._moments.class_means
         return class_means(self.X, self.classes, len(self.members))
 
     def by_class(self, values: NDArray[Any]) -> dict[int, NDArray[Any]]:
@@ -57,11 +64,10 @@ class TrainingSet:
     def whitening(self, shrinkage: Shrinkage, settings: ModelSettings) -> Whitening:
         """The whitening at a shrinkage, without the calibration samples: see `drawn_samples.draws_by_class`."""
         if shrinkage == "none":
-            return centring(self.X)
+            return centring(self.X) if self._moments is None else centred_at(self._moments.mean)
         if self._within is None:
             calibrating = self.drawn(settings, settings.calibration_samples, whitened=True).rows
-            others = np.delete(np.arange(len(self.classes)), calibrating)
-            self._within = within_classes(self.X[others], self.classes[others])
+            self._within = within_classes_of(self.X, self.members, calibrating)
         return self._within.whitening(shrinkage)
 
     def drawn(self, settings: ModelSettings, most: int, whitened: bool) -> DrawnSamples:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import (
     CoupledCalibration,
-    HeldOut,
     calibrate_coupled,
-    unit_of,
+    calibrate_scale,
 )
-from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.growth.wave import GrowthCost, Wave, judge_wave
-from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
-from pairloom.pipeline.run.feature_store import read_draws
+from pairloom.pipeline.run.holding_out import read_held_out
 from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
     "calibrate_coupling",
-    "completion_of",
     "judge_model",
-    "read_calibration",
+    "read_calibrations",
     "read_wave",
     "remove_waves",
 ]
@@ -38,18 +32,7 @@ __all__ = [
 
 def calibrate_coupling(run: Run, number: int) -> list[Path]:
     """Calibrate the model for the coupling with this number."""
-    level, shape = run.settings.coupled_calibration, run.shape
-    if level == "none":
-        found = CoupledCalibration.uniform(level, 1.0, len(shape.edges))
-    else:
-        found = calibrate_coupled(
-            _held_out(run, shape.edges),
-            completion_of(shape.edges, len(shape.classes)),
-            shape.couplings[number],
-            level,
-            shortlist=run.shortlist,
-            memory_limit=run.memory_limit,
-        )
+    shape, found = run.shape, _calibrated(run, run.shape.couplings[number])
     group = open_group(run.directory, "probabilities.zarr", write=True)
     files = write_whole(group["scale"], (number,), np.array([found.scale]))
     if shape.edges_calibrated:
@@ -59,8 +42,22 @@ def calibrate_coupling(run: Run, number: int) -> list[Path]:
     return files
 
 
-def read_calibration(run: Run, number: int) -> CoupledCalibration:
-    """The result of `calibrate_coupling`, with sorted edges."""
+def _calibrated(run: Run, coupling: str) -> CoupledCalibration:
+    level, edges = run.settings.coupled_calibration, run.shape.edges
+    if level == "none":
+        return CoupledCalibration.uniform(level, 1.0, len(edges))
+    held_out = read_held_out(run, len(edges))
+    if level == "scale":
+        return CoupledCalibration.uniform(level, calibrate_scale(held_out, coupling), len(edges))
+    return calibrate_coupled(held_out, completion_of(edges, len(run.shape.classes)), coupling, level)
+
+
+def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
+    """The results of `calibrate_coupling` by coupling method, with sorted edges."""
+    return {method: _read_calibration(run, number) for number, method in enumerate(run.shape.couplings)}
+
+
+def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
     scale = float(read_whole(group["scale"], number))
     if not run.shape.edges_calibrated:
@@ -74,14 +71,13 @@ def judge_model(run: Run, wave: int, *, pairs: int, coupling: str, cost: GrowthC
     """Score the model of the first ``pairs`` edges after a wave, and propose up to ``most`` more."""
     edges = run.shape.edges[:pairs]
     found = judge_wave(
-        _held_out(run, edges),
+        read_held_out(run, pairs),
         graphs.model_graph(len(run.shape.classes), edges.tolist(), "growing"),
         coupling,
         cost,
         most,
         seed=run.settings.seed,
         near=read_wave(run.directory, wave - 1).scale if wave else None,
-        shortlist=run.shortlist,
     )
     path = _wave_file(run.directory, wave)
     write_atomically(path, (json.dumps(found._asdict()) + "\n").encode())
@@ -103,24 +99,3 @@ def remove_waves(directory: Path, first: int) -> None:
 
 def _wave_file(directory: Path, wave: int) -> Path:
     return directory / "growth" / f"{wave:06d}.json"
-
-
-def _held_out(run: Run, edges: NDArray[np.int64]) -> HeldOut:
-    """Out-of-fold logits of the drawn samples for the first edges of the run, with sorted edges."""
-    chosen = chosen_candidate(run)
-    drawn = read_draws(run, is_whitened(chosen.whiten))
-    stored = read_whole(open_group(run.directory, "logits.zarr")["drawn"], slice(len(edges)))
-    logits = np.ascontiguousarray(stored[graphs.edge_order(edges)][:, drawn.chosen])
-    weight = class_weights_of(run, drawn.classes)
-    return HeldOut(logits, drawn.classes, weight, unit_of(logits, chosen.calibration))
-
-
-def completion_of(edges: NDArray[np.int64], n_classes: int) -> Completion:
-    """The completion of a graph given by its edges; planned once per process, not once per slab."""
-    return _completion_of(edges.tobytes(), n_classes)
-
-
-@functools.lru_cache(maxsize=4)
-def _completion_of(edges: bytes, n_classes: int) -> Completion:
-    pairs = np.frombuffer(edges, np.int64).reshape(-1, 2)
-    return plan_completion(graphs.model_graph(n_classes, pairs.tolist(), "run"))

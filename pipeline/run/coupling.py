@@ -1,4 +1,4 @@
-"""Coupling in a run: slabs of test samples, completed and coupled by every method."""
+"""Coupling in a run that stores the tensor: slabs of test samples, completed and coupled by every method."""
 
 from __future__ import annotations
 
@@ -12,49 +12,53 @@ from pairloom.pipeline.completion.complete import complete_slab
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.completion.uncoupled import uncoupled
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
-from pairloom.pipeline.run.calibrating import completion_of, read_calibration
+from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["couple_samples"]
+__all__ = ["Coupled", "couple_samples", "write_probabilities"]
+
+#: Probabilities (sample, class) by coupling method.
+Coupled = dict[str, NDArray[np.float32]]
 
 
 def couple_samples(run: Run, slab: slice) -> list[Path]:
-    """Complete and couple a slab of samples by every method; store the tensor if the run stores it."""
+    """Complete a slab of samples from the logits of its edges, couple it by every method, and store the tensor."""
     group = open_group(run.directory, "logits.zarr", write=True)
-    probabilities = open_group(run.directory, "probabilities.zarr", write=True)
     N = len(run.shape.classes)
-    tensor = np.empty((N, N, slab.stop - slab.start), np.float32) if run.shape.tensor_stored else None
+    tensor = np.empty((N, N, slab.stop - slab.start), np.float32)
     logits = read_whole(group["edges"], (slice(None), slab))[graphs.edge_order(run.shape.edges)]
-    files = [
+    files = write_probabilities(run, slab, _coupled(run, logits, tensor))
+    return files + write_whole(group["tensor"], (0, 0, slab.start), tensor)
+
+
+def write_probabilities(run: Run, slab: slice, coupled: Coupled) -> list[Path]:
+    """Write the probabilities of a slab of samples, with the priors of the run."""
+    group = open_group(run.directory, "probabilities.zarr", write=True)
+    return [
         path
-        for method, p in _coupled(run, logits, tensor).items()
-        for path in write_whole(probabilities[method], (slab.start, 0), _with_priors(run, p))
+        for method, p in coupled.items()
+        for path in write_whole(group[method], (slab.start, 0), _with_priors(run, p))
     ]
-    if tensor is not None:
-        files += write_whole(group["tensor"], (0, 0, slab.start), tensor)
-    return files
 
 
-def _coupled(
-    run: Run, logits: NDArray[np.float32], tensor: NDArray[np.float32] | None
-) -> dict[str, NDArray[np.float32]]:
-    """Probabilities (sample, class) by each method. The tensor, if given, is filled with the uncalibrated logits."""
+def _coupled(run: Run, logits: NDArray[np.float32], tensor: NDArray[np.float32]) -> Coupled:
+    """Probabilities (sample, class) by each method. The tensor is filled with the uncalibrated logits."""
     shape, limit = run.shape, run.memory_limit
     completion = completion_of(shape.edges, len(shape.classes))
-    found = {method: read_calibration(run, number) for number, method in enumerate(shape.couplings)}
+    found = read_calibrations(run)
     if not shape.edges_calibrated and run.shortlist is None:
         scales = {method: calibration.scale for method, calibration in found.items()}
         return couple_slab(
             logits, completion, shape.couplings, scales=scales, tensor=tensor, memory_limit=limit
         )
-    if tensor is not None:
-        complete_slab(logits, completion, tensor)
+    complete_slab(logits, completion, tensor)
     if not shape.edges_calibrated:
         samples = uncoupled(logits, completion, run.shortlist, limit)
         return {method: samples.couple(method, calibration.scale) for method, calibration in found.items()}
-    coupled: dict[str, NDArray[np.float32]] = {}
+    coupled: Coupled = {}
     for method, (_, _, slope, shift) in found.items():
         adjusted = (logits * slope[:, None] + shift[:, None]).astype(np.float32)
         coupled[method] = uncoupled(adjusted, completion, run.shortlist, limit).couple(method)

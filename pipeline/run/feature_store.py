@@ -23,19 +23,23 @@ from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
+    "CACHE_BYTES",
     "Draws",
     "read_class",
     "read_classes",
     "read_draws",
     "read_normalisation",
+    "read_raw_class",
+    "read_raw_rows",
     "read_samples",
     "read_whitening",
 ]
 
-_CACHE_BYTES = 256 * 2**20
+#: Rows that a process keeps.
+CACHE_BYTES = 256 * 2**20
 
 # One cache per process. Entries are addressed by the key of their content, so new data never meet old rows.
-_kept: Any = zict.LRU(_CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nbytes for array in arrays))
+_kept: Any = zict.LRU(CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nbytes for array in arrays))
 
 
 class Draws(NamedTuple):
@@ -62,8 +66,25 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
 
 def read_class(run: Run, c: int) -> NDArray[np.floating]:
     """Normalised training rows of a class."""
+    return read_normalisation(run)(read_raw_class(run, c, slice(0, run.shape.rows[c])))
+
+
+def read_raw_class(run: Run, c: int, rows: slice) -> NDArray[np.floating]:
+    """Some training rows of a class, as they came."""
+    start = int(run.starts[c])
     stored = open_group(run.directory, "features.zarr")["train"]
-    return read_normalisation(run)(read_whole(stored, (c, slice(0, run.shape.rows[c]))))
+    return read_whole(stored, slice(start + rows.start, start + rows.stop))
+
+
+def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Training rows, as they came, by their places in the store."""
+    stored = open_group(run.directory, "features.zarr")["train"]
+    by_place = np.argsort(rows)
+    values = np.empty((len(rows), run.shape.features), run.shape.dtype)
+    values[by_place] = stored.oindex[rows[by_place], :]
+    if np.isnan(values).any():
+        raise ValueError(f"{stored.store_path}: chunks are missing.")
+    return values
 
 
 def read_normalisation(run: Run) -> Normalisation:

@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.features.class_distances import class_means, distances_from, mean_distances
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.class_distances import distances_between, distances_from
+from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.linear_machines import train_edges
 from pairloom.pipeline.machines.linear_model import whitened_rows
-from pairloom.pipeline.machines.normalisation import fit_normalisation
+from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import Shrinkage, centring
-from pairloom.pipeline.model.choice import Candidate, Probe, linear_candidates, plan_probe
+from pairloom.pipeline.machines.whitening import Shrinkage, centred_at
+from pairloom.pipeline.model.choice import (
+    Candidate,
+    Probe,
+    linear_candidates,
+    part_of_class,
+    plan_probe,
+)
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.training_set import TrainingSet
@@ -46,7 +52,7 @@ class ModelPlan(NamedTuple):
 
 
 def plan_model(
-    data: FeatureSet,
+    data: OpenFeatures,
     graph: Mapping[str, Any],
     C: Any,
     whiten: Shrinkage | Literal["auto"],
@@ -59,22 +65,45 @@ def plan_model(
     ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class.
     """
     check_size(graph, len(data.classes))
-    normalisation = fit_normalisation(data.X_train, "data.features: X_train")
-    X, n = normalisation(data.X_train), len(data.classes)
-    distances = functools.cache(lambda: mean_distances(X, data.y_train, n))
-    candidates = linear_candidates(C, whiten, calibration, X, normalisation)
+    moments = normalised_moments(data.moments, "data.features: X_train")
+    distances = functools.cache(lambda: distances_between(moments.class_means))
+    candidates = linear_candidates(C, whiten, calibration, moments)
     settings = settings_of(candidates)
-    if asks_for_neighbours(graph, n):
-        weight = None if class_weights is None else np.array(class_weights)[data.y_train]
-        training = TrainingSet(X, data.y_train.astype(np.int64), n, weight)
+    if asks_for_neighbours(graph, len(data.classes)):
+        part_of = functools.partial(_part_of, data, moments.normalisation, class_weights, settings.seed)
         with one_blas_thread():
-            graph = with_chosen_neighbours(graph, training, distances, settings, train_on)
+            graph = with_chosen_neighbours(graph, part_of, distances, settings, train_on)
     asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
     probe = None
     if len(candidates) > 1:
-        means = class_means(X, data.y_train, n)
-        probe = plan_probe(asked, functools.partial(distances_from, means), settings.seed)
-    return ModelPlan(asked, candidates, probe, normalisation.exponent)
+        probe = plan_probe(asked, functools.partial(distances_from, moments.class_means), settings.seed)
+    return ModelPlan(asked, candidates, probe, moments.normalisation.exponent)
+
+
+def _part_of(
+    data: OpenFeatures,
+    normalisation: Normalisation,
+    class_weights: Sequence[float] | None,
+    seed: int,
+    classes: NDArray[np.int64],
+) -> TrainingSet:
+    """The training samples of a probe, as `TrainingSet.part` would choose them from all. Only they are read."""
+    rows_of = []
+    for c in classes.tolist():
+        own = data.of_class(c)
+        rows_of.append(own[part_of_class(len(own), c, seed)])
+    of_class = np.repeat(np.arange(len(classes)), [len(rows) for rows in rows_of])
+    weight = None if class_weights is None else np.array(class_weights)[classes[of_class]]
+    X = normalisation(_scattered_rows(data, np.concatenate(rows_of)))
+    return TrainingSet(X, of_class, len(classes), weight)
+
+
+def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Training rows in any order, read in ascending order."""
+    ascending = np.argsort(rows)
+    X = np.empty((len(rows), data.X_train.shape[1]), data.X_train.dtype)
+    X[ascending] = data.X_train.read(rows[ascending])
+    return X
 
 
 def check_size(graph: Mapping[str, Any], n: int) -> None:
@@ -96,11 +125,13 @@ def check_size(graph: Mapping[str, Any], n: int) -> None:
         )
 
 
-def seconds_per_pair(data: FeatureSet, edges: NDArray[np.int64], settings: MachineSettings) -> float:
+def seconds_per_pair(data: OpenFeatures, edges: NDArray[np.int64], settings: MachineSettings) -> float:
     """Median time to train a pair on this computer, over pairs spread over the plan, after a warm-up."""
     chosen = edges[np.linspace(0, len(edges) - 1, min(len(edges), _MEASURED_PAIRS)).astype(int)]
-    X = fit_normalisation(data.X_train, "data.features: X_train")(data.X_train)
-    rows = whitened_rows({int(c): X[data.y_train == c] for c in np.unique(chosen)}, centring(X))
+    moments = normalised_moments(data.moments, "data.features: X_train")
+    classes = {c: data.X_train.read(data.of_class(c)) for c in np.unique(chosen).tolist()}
+    normalised = {c: moments.normalisation(X) for c, X in classes.items()}
+    rows = whitened_rows(normalised, centred_at(moments.mean))
     seconds = []
     for edge in [chosen[0], *chosen]:
         started = time.perf_counter()

@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Probe
 from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.run_directory import RunShape
 
 __all__ = ["Run", "StoreKeys"]
 
 
 class StoreKeys(NamedTuple):
-    """Digests of the whitening, the drawn samples and the test samples in the feature store. Keys of the cache."""
+    """Digests of what workers keep in memory: the whitening, the drawn samples, the test samples, and the machines."""
 
     whitening: str
     draws: str
     samples: str
+    machines: str
 
 
 class Run(NamedTuple):
@@ -61,6 +63,11 @@ class Run(NamedTuple):
         return np.array(self.shape.rows, dtype=np.int64)
 
     @property
+    def starts(self) -> NDArray[np.int64]:
+        """The first row of each class in the feature store, whose training rows are sorted by class."""
+        return np.asarray(np.cumsum(self.rows) - self.rows)
+
+    @property
     def shortlist(self) -> int | None:
         """How many classes of a sample are coupled; None means all."""
         return self.settings.shortlist_of(len(self.shape.classes))
@@ -69,6 +76,11 @@ class Run(NamedTuple):
     def draws_whitened(self) -> bool:
         """Whether the stored draw is the smaller one for whitened features, because every candidate whitens."""
         return all(map(is_whitened, self.shape.shrinkages))
+
+    @property
+    def draw_slabs(self) -> list[slice]:
+        """Slices of the drawn samples."""
+        return pieces(self.shape.draws, self.shape.draws_per_slab)
 
     @property
     def totals(self) -> NDArray[np.float64]:

@@ -1,14 +1,16 @@
 """The zarr groups of a run directory: their arrays, chunks, and how tasks write them.
 
 ========================  ==================================================================================
-features.zarr             train (class, row, feature), at least one chunk per class, and checksum (class);
+features.zarr             train (row, feature) and train_class (row), sorted by class, and checksum (class);
                           test (sample, feature) and label (sample); drawn (draw, feature), drawn_class,
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
-                          model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened)
-machines.zarr             coef (edge, machine, feature), intercept, platt, gap and iterations (edge, machine),
-                          crossfit (edge, machine, part), threshold and dprime (edge)
-logits.zarr               edges (edge, sample); tensor (class, other, sample), completed;
-                          drawn (edge, draw), out-of-fold logits of the drawn samples
+                          model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened),
+                          from kept_mean (class, feature) and scatter (part, feature, other_feature), without the drawn
+machines.zarr             coef (edge, machine, feature); parameters (edge, machine, parameter), everything else
+logits.zarr               where the tensor is stored, edges (edge, sample), and tensor (class, other, sample);
+                          out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
+                          coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
+                          size (draw), the typical size of the logits
 probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
                           calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
@@ -18,6 +20,7 @@ Class names and the two classes of each edge are coordinates: ``xarray.open_zarr
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,6 +30,7 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 from pairloom.pipeline.storage.zarr_layout import (
@@ -38,21 +42,47 @@ from pairloom.pipeline.storage.zarr_layout import (
     stamp,
 )
 
-__all__ = ["RunShape", "open_group", "run_groups", "stamp_groups", "write_chunks", "write_whole"]
+__all__ = [
+    "MACHINE_PARAMETERS",
+    "RunShape",
+    "chunk_count",
+    "open_group",
+    "rows_per_file",
+    "run_groups",
+    "stamp_groups",
+    "write_chunks",
+    "write_whole",
+]
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
-# A class with more rows than this has several chunks, so that one large class does not pad all others.
-_ROWS_PER_CHUNK = 1024
-#: Number of classes that one unit of work stores.
-CLASSES_PER_BLOCK = 32
+# Training rows lie side by side, so that a crowded class pads no other. A small class is in one chunk or two, of 128
+# KiB of float32 each. A unit of work writes a file of 128 chunks.
+_NUMBERS_PER_CHUNK, _CHUNKS_PER_FILE = 2**15, 128
 
+#: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Those without a machine of their
+#: own, of the edge, are repeated for each of its machines.
+MACHINE_PARAMETERS = (
+    "intercept",
+    *("A", "B"),
+    *(f"{letter} without part {part}" for part in range(PARTS) for letter in "AB"),
+    *("gap", "iterations", "threshold", "dprime"),
+)
 
 # Arrays that a run may have or not have, and lose when its configuration changes.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
-    "features.zarr": ("label", "factor", "drawn", "drawn_class", "drawn_fold", "drawn_part"),
+    "features.zarr": (
+        "label",
+        "kept_mean",
+        "scatter",
+        "factor",
+        "drawn",
+        "drawn_class",
+        "drawn_fold",
+        "drawn_part",
+    ),
     "machines.zarr": (),
-    "logits.zarr": ("drawn", "tensor"),
+    "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (*METHODS, "slope", "shift"),
 }
 
@@ -69,7 +99,8 @@ class RunShape(NamedTuple):
     machines_per_edge : int
     shrinkages : shrinkages of all candidate whitenings
     draws : number of training samples that calibrate the coupled model
-    edges_per_tile, samples_per_slab : chunk sizes along the two axes
+    listed : how many classes of each of them are kept, or 0 where the logits of all edges are
+    edges_per_tile, samples_per_slab, draws_per_slab : chunk sizes along the axes of edges and samples
     couplings : coupling methods, that of the model first
     edges_calibrated : whether every edge has its own slope and shift
     tensor_stored : whether the completed tensor is stored
@@ -87,8 +118,10 @@ class RunShape(NamedTuple):
     machines_per_edge: int
     shrinkages: tuple[Shrinkage, ...]
     draws: int
+    listed: int
     edges_per_tile: int
     samples_per_slab: int
+    draws_per_slab: int
     couplings: tuple[str, ...]
     edges_calibrated: bool
     tensor_stored: bool
@@ -100,10 +133,24 @@ class RunShape(NamedTuple):
         return tuple(t for t in self.shrinkages if is_whitened(t))
 
 
+def rows_per_file(n_features: int) -> int:
+    """Number of training rows that one unit of work stores."""
+    return _CHUNKS_PER_FILE * _rows_per_chunk(n_features)
+
+
+def _rows_per_chunk(n_features: int) -> int:
+    return max(1, _NUMBERS_PER_CHUNK // n_features)
+
+
 def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
     """The files of each group, before any chunk is written."""
     coordinates, about = _coordinates(shape), {"synthetic": shape.synthetic}
     return {group: group_files(arrays, coordinates[group], about) for group, arrays in _arrays(shape).items()}
+
+
+def chunk_count(shape: RunShape) -> int:
+    """The number of files that hold the chunks of all arrays of a finished run."""
+    return sum(math.prod(array.grid) for arrays in _arrays(shape).values() for array in arrays)
 
 
 def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> list[str]:
@@ -126,17 +173,18 @@ def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any
 
 
 def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
-    """Write whole chunks from ``start`` on and return their files.
+    """Write whole files from ``start`` on and return them.
 
-    To write part of a chunk, zarr reads, changes and rewrites it, so two tasks doing this at once would lose data.
-    Hence ``start`` must lie on the chunk grid, and the end on the grid or at the end of the array.
+    To write part of a file, zarr reads, changes and rewrites it, so two tasks doing this at once would lose data.
+    Hence ``start`` must lie on the grid of files, and the end on the grid or at the end of the array.
     """
     ends = tuple(s + n for s, n in zip(start, values.shape, strict=True))
-    for s, e, chunk, length in zip(start, ends, array.chunks, array.shape, strict=True):
+    size_of_file = array.shards or array.chunks
+    for s, e, chunk, length in zip(start, ends, size_of_file, array.shape, strict=True):
         if s % chunk or (e % chunk and e != length):
             raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}.")
     array[tuple(map(slice, start, ends))] = values
-    grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, array.chunks, strict=True)]
+    grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, size_of_file, strict=True)]
     return [chunk_file(array, index) for index in product(*grid)]
 
 
@@ -167,22 +215,31 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
         for column, end in enumerate("ij")
     ]
+    parameters = Coordinate("parameter", ("parameter",), np.array(MACHINE_PARAMETERS))
     return {
         "features.zarr": [classes, rows],
-        "machines.zarr": [classes, *ends],
+        "machines.zarr": [classes, *ends, parameters],
         "logits.zarr": [classes, other, *ends],
         "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
     }
 
 
 def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
-    N, D, R, most = len(shape.classes), shape.features, shape.samples, max(shape.rows)
+    N, D, R, n = len(shape.classes), shape.features, shape.samples, sum(shape.rows)
+    parts = scatter_parts(N, D)
+    classes = parts[0].stop
     r, S, W = shape.samples_per_slab, len(shape.shrinkages), len(shape.whitenings)
     arrays = [
         ChunkedArray(
-            "train", ("class", "row", "feature"), (N, most, D), (1, _ROWS_PER_CHUNK, D), shape.dtype
+            "train",
+            ("row", "feature"),
+            (n, D),
+            (_rows_per_chunk(D), D),
+            shape.dtype,
+            chunks_per_file=(_CHUNKS_PER_FILE, 1),
         ),
-        ChunkedArray("checksum", ("class",), (N,), (CLASSES_PER_BLOCK,), "int64"),
+        ChunkedArray("train_class", ("row",), (n,), (rows_per_file(D),), "int32"),
+        ChunkedArray("checksum", ("class",), (N,), (classes,), "int64"),
         ChunkedArray("test", ("sample", "feature"), (R, D), (r, D), shape.sample_dtype),
         ChunkedArray("centre", ("feature",), (D,), (D,), "float64"),
         ChunkedArray("mean", ("shrinkage", "feature"), (S, D), (1, D)),
@@ -190,6 +247,11 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
     if shape.labelled:
         arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
     if W:
+        square = (len(parts), D, D)
+        arrays.append(ChunkedArray("kept_mean", ("class", "feature"), (N, D), (classes, D), "float64"))
+        arrays.append(
+            ChunkedArray("scatter", ("part", "feature", "other_feature"), square, (1, D, D), "float64")
+        )
         arrays.append(ChunkedArray("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
     if shape.draws:
         S = shape.draws
@@ -203,28 +265,33 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
-    own = ("edge", "machine")
+    own, P = ("edge", "machine"), len(MACHINE_PARAMETERS)
     return [
         ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
-        ChunkedArray("intercept", own, (E, M), (T, M), "float64"),
-        ChunkedArray("platt", (*own, "parameter"), (E, M, 2), (T, M, 2), "float64"),
-        ChunkedArray("crossfit", (*own, "part", "parameter"), (E, M, PARTS, 2), (T, M, PARTS, 2), "float64"),
-        ChunkedArray("threshold", ("edge",), (E,), (T,), "float64"),
-        ChunkedArray("dprime", ("edge",), (E,), (T,), "float64"),
-        ChunkedArray("gap", own, (E, M), (T, M), "float64"),
-        ChunkedArray("iterations", own, (E, M), (T, M), "int64"),
+        ChunkedArray("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, N, R = len(shape.edges), len(shape.classes), shape.samples
     T, r = shape.edges_per_tile, shape.samples_per_slab
-    arrays = [ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r))]
-    if shape.draws:
-        arrays.append(ChunkedArray("drawn", ("edge", "draw"), (E, shape.draws), (T, shape.draws)))
+    arrays = _held_out_arrays(shape) if shape.draws else []
     if shape.tensor_stored:
+        arrays.append(ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r)))
         arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
     return arrays
+
+
+def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
+    E, N, S, k, s = len(shape.edges), len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
+    if not k:
+        return [ChunkedArray("held_out", ("edge", "draw"), (E, S), (E, s))]
+    return [
+        ChunkedArray("listed", ("draw", "place"), (S, k), (s, k), "int32"),
+        ChunkedArray("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
+        ChunkedArray("ranking", ("draw", "class"), (S, N), (s, N)),
+        ChunkedArray("size", ("draw",), (S,), (s,)),
+    ]
 
 
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:

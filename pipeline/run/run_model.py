@@ -12,12 +12,12 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.saved_model import SavedModel
 from pairloom.pipeline.model.stored_form import assembled, plain
 from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
 from pairloom.pipeline.run.feature_store import read_normalisation
+from pairloom.pipeline.run.machine_store import unpacked
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
@@ -25,7 +25,7 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 2
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 3
 _JSON = "model.json"
 
 
@@ -110,10 +110,10 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
     if model["coupled_calibration"] == "edges":
         slope = _array(directory, "probabilities.zarr/slope", number)[order]
         shift = _array(directory, "probabilities.zarr/shift", number)[order]
+    machines = unpacked(*(_array(directory, f"machines.zarr/{name}") for name in ("coef", "parameters")))
+    machines = machines.of_edges(order)
     return {
-        **{
-            f"machines/{name}": _array(directory, f"machines.zarr/{name}")[order] for name in Machines._fields
-        },
+        **{f"machines/{name}": values for name, values in machines._asdict().items()},
         **_whitening(directory, content["shrinkages"], model["whiten"]),
         "edges": edges[order],
         "scale": scale,
@@ -137,7 +137,7 @@ def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str,
 
 def _metadata_digests(run: Run) -> dict[str, str]:
     """Digests of the metadata (shapes, types, byte orders) of the arrays that `read_run_model` opens."""
-    names = [f"machines.zarr/{name}" for name in Machines._fields]
+    names = ["machines.zarr/coef", "machines.zarr/parameters"]
     names += ["features.zarr/checksum", "features.zarr/centre", "features.zarr/mean"]
     names += ["features.zarr/factor"] if run.shape.whitenings else []
     calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]

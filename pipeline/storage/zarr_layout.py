@@ -37,13 +37,18 @@ __all__ = [
 
 
 class ChunkedArray(NamedTuple):
-    """An array that tasks write chunk by chunk. Missing chunks read as NaN (-1 for integers)."""
+    """An array that tasks write file by file. Missing chunks read as NaN (-1 for integers).
+
+    A file holds a chunk or, with ``chunks_per_file``, so many of them along each axis (a shard): few files, of which a
+    reader decompresses only the chunks that it needs.
+    """
 
     name: str
     dimensions: tuple[str, ...]
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: str = "float32"
+    chunks_per_file: tuple[int, ...] | None = None
 
     @property
     def chunk_shape(self) -> tuple[int, ...]:
@@ -51,9 +56,18 @@ class ChunkedArray(NamedTuple):
         return tuple(min(chunk, max(1, n)) for chunk, n in zip(self.chunks, self.shape, strict=True))
 
     @property
+    def shard_shape(self) -> tuple[int, ...] | None:
+        """The size of a file of several chunks, at most that of the array in whole chunks."""
+        if self.chunks_per_file is None:
+            return None
+        axes = zip(self.chunk_shape, self.chunks_per_file, self.shape, strict=True)
+        return tuple(chunk * min(several, max(1, -(-n // chunk))) for chunk, several, n in axes)
+
+    @property
     def grid(self) -> tuple[int, ...]:
-        """The number of chunks along each axis."""
-        return tuple(-(-n // chunk) for chunk, n in zip(self.chunk_shape, self.shape, strict=True))
+        """The number of files along each axis."""
+        size_of_file = self.shard_shape or self.chunk_shape
+        return tuple(-(-n // size) for size, n in zip(size_of_file, self.shape, strict=True))
 
 
 class Coordinate(NamedTuple):
@@ -113,6 +127,7 @@ def _group_files(
             array.name,
             shape=array.shape,
             chunks=array.chunk_shape,
+            shards=array.shard_shape,
             dtype=array.dtype,
             fill_value=_fill_value(array.dtype),
             compressors=_COMPRESSORS,
@@ -181,7 +196,7 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def chunk_file(array: zarr.Array[Any], index: Iterable[int]) -> Path:
-    """The file of the chunk with this index in the chunk grid."""
+    """The file with this index in the grid of files."""
     store = array.store
     assert isinstance(store, LocalStore)
     return store.root / array.path / array.metadata.encode_chunk_key(tuple(index))

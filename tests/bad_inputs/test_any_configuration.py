@@ -17,9 +17,9 @@ from pairloom.cluster.config import (
     DataConfig,
     GraphConfig,
     GrowthConfig,
+    JobQueueConfig,
     ModelConfig,
     RunConfig,
-    SlurmConfig,
 )
 
 CODES = {0, 1, 2, 3, 4, 130, 143}  # as docs/runs.md has them
@@ -29,7 +29,7 @@ SECTIONS = {
     "model": ModelConfig,
     "growth": GrowthConfig,
     "cluster": ClusterConfig,
-    "cluster.slurm": SlurmConfig,
+    "cluster.slurm": JobQueueConfig,
     "run": RunConfig,
 }
 #: Words that some key takes, and words that no key should stumble over.

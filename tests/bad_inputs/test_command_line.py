@@ -27,9 +27,9 @@ from pairloom.cluster.config import (
     DataConfig,
     GraphConfig,
     GrowthConfig,
+    JobQueueConfig,
     ModelConfig,
     RunConfig,
-    SlurmConfig,
 )
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
@@ -325,7 +325,7 @@ SECTIONS = {
     "model": ModelConfig,
     "growth": GrowthConfig,
     "cluster": ClusterConfig,
-    "cluster.slurm": SlurmConfig,
+    "cluster.slurm": JobQueueConfig,
     "run": RunConfig,
 }
 KEYS = [f"{name}.{key}" for name, section in SECTIONS.items() for key in section.model_fields]

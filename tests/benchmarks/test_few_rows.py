@@ -1,15 +1,12 @@
-import subprocess
-import sys
+import pytest
+from bench_command import bench
 
 
-def test_the_table_has_every_set_and_the_targets():
-    command = [sys.executable, "-m", "pairloom.benchmarks.few_rows", "--draws", "2", "--rows", "8"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:5]] == ["wine", "iris", "breast_cancer", "digits"]
-    for line in lines[1:5]:
-        _, rows, ours, theirs, ratio, certain, _, tested = line.split()
-        assert rows == "8"
-        assert abs(float(ratio) - float(ours) / float(theirs)) < 0.02
-        assert int(certain) <= int(tested)
-    assert [line.split()[0] for line in lines[5:]] == ["ahead", "worst", "certain"]
+def test_the_table_has_every_set_and_the_targets(tmp_path):
+    printed, record = bench("few-rows", "--small", json_file=tmp_path / "rows.json")
+    assert [row["data"] for row in record["rows"]] == ["wine", "iris", "breast_cancer", "digits"]
+    for row in record["rows"]:
+        assert row["rows"] == 8
+        assert row["ratio"] == pytest.approx(row["ours"] / row["theirs"])
+        assert row["certain_errors"] <= row["predictions"]
+    assert [line.split()[0] for line in printed.splitlines()[-3:]] == ["ahead", "worst", "certain"]

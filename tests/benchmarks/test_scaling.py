@@ -1,16 +1,43 @@
-import subprocess
-import sys
-
+import numpy as np
 import pytest
+from bench_command import bench
+
+from pairloom.benchmarks.class_subset import with_first_classes
+from pairloom.benchmarks.scaling import weak_classes
+from pairloom.cluster.config_file import load_config
+from pairloom.cluster.driver import load_data
 
 
 @pytest.mark.long
-def test_the_same_run_on_one_worker_and_on_two():
+def test_the_same_run_on_one_worker_and_on_two(tmp_path):
     """Speed is not asserted: a machine that runs tests does other work too."""
-    command = [sys.executable, "-m", "pairloom.benchmarks.scaling", "--quick", "--workers", "1", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:2] in ("1 ", "2 ")]
-    assert [row[0] for row in rows] == ["1", "2"]
-    assert float(rows[0][-2]) == 1.0
-    assert done.stdout.endswith("the same bytes on every number of workers\n")
+    options = ("--small", "--workers", "1,2", "--plot", tmp_path / "scaling.png")
+    printed, record = bench("scaling", *options, json_file=tmp_path / "scaling.json")
+    rows = [row for row in record["rows"] if row["table"] == "runs"]
+    assert [(row["mode"], row["workers"]) for row in rows] == [
+        ("strong", 1), ("weak", 1), ("strong", 2), ("weak", 2),
+    ]  # fmt: skip
+    for row in rows:
+        assert sum(row["shares"].values()) == pytest.approx(1)
+        assert sum(row["stages"].values()) == pytest.approx(row["seconds"])
+    assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
+    assert rows[2]["speedup"] == pytest.approx(rows[0]["seconds"] / rows[2]["seconds"])
+    assert "The same bytes on every number of workers." in printed
+    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_weak_scaling_keeps_the_pairs_per_worker():
+    complete = load_config("imagenet50-synthetic")
+    sparse = load_config("imagenet50-synthetic", ["graph.family=hub_neighbours"])
+    assert [weak_classes(sparse, w, 4) for w in (1, 2, 4)] == [12, 25, 50]
+    n = np.array([weak_classes(complete, w, 4) for w in (1, 2, 4)])
+    assert n * (n - 1) / 2 / [1, 2, 4] == pytest.approx(306, abs=10)
+
+
+def test_the_first_classes_are_a_configuration_of_their_own(tmp_path):
+    config = load_config("digits")
+    whole, part = load_data(config), load_data(with_first_classes(config, 3, tmp_path, rows=5))
+    assert part.classes == whole.classes[:3]
+    assert np.bincount(part.y_train).tolist() == [5, 5, 5]
+    assert len(part.X_test) == (whole.y_test < 3).sum()
+    assert part.X_train[0].tolist() == whole.X_train[whole.y_train == 0][0].tolist()

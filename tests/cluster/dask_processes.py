@@ -42,9 +42,9 @@ def pairloom_process(*arguments: object, **options: Any) -> subprocess.Popen[str
     )
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+def finish(process: subprocess.Popen[str], patience: float = PATIENCE) -> tuple[int, str]:
     """Exit code and standard error of a process."""
-    _, errors = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate(timeout=patience)
     return process.returncode, errors
 
 

@@ -15,6 +15,7 @@ from dask_processes import finish, pairloom_process, wait_until
 from small_runs import assert_same_bytes, bytes_of, times_begun
 
 from pairloom.cluster.cli import main
+from pairloom.cluster.local_path import looks_like_url
 from pairloom.cluster.lock import RunLock
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.status import run_status
@@ -86,8 +87,76 @@ def test_a_run_of_a_cluster_that_is_gone_is_resumed_here(copied_run, monkeypatch
     gone = pairloom("resume", copied_run, "--scheduler", "tcp://127.0.0.1:9")
     assert gone.exit_code == 4
     assert "No Dask scheduler answers at tcp://127.0.0.1:9" in gone.stderr
-    assert pairloom("resume", copied_run).exit_code == 4, "it is where the run was last"
     assert pairloom("resume", copied_run, "--local", "--workers", 1).exit_code == 0
+
+
+def everything_in(directory):
+    """Every file with its bytes, and every folder."""
+    paths = sorted(directory.rglob("*"))
+    return {path: path.read_bytes() if path.is_file() else None for path in paths}
+
+
+NO_CLUSTER = [
+    (["--scheduler", "tcp://127.0.0.1:9"], 4, "No Dask scheduler answers at tcp://127.0.0.1:9"),
+    (["--scheduler-file", "nowhere.json"], 4, "--scheduler-file must be a scheduler file of Dask"),
+    (["--scheduler", "tcp://192.0.2.7:8786"], 3, "--insecure"),
+    (["--scheduler", "tls://127.0.0.1:9"], 2, "uses TLS"),
+    (
+        ["--scheduler", "tls://127.0.0.1:9", "--tls-ca-file=a", "--tls-cert=b", "--tls-key=c"],
+        2,
+        "cluster.tls_ca_file must be a certificate file (PEM), got 'a'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "complaint"), NO_CLUSTER, ids=[row[0][1] for row in NO_CLUSTER])
+def test_a_cluster_that_will_not_do_is_found_before_anything_is_written(
+    options, code, complaint, copied_run, small_config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("pairloom.cluster.connect.CONNECT_SECONDS", 0.5)
+    monkeypatch.chdir(tmp_path)
+    for command in ("run", "submit"):
+        refused = pairloom(command, small_config, "--directory", tmp_path / "new", *options)
+        assert refused.exit_code == code, refused.output
+        assert complaint in refused.stderr
+        assert not (tmp_path / "new").exists()
+    shutil.rmtree(copied_run / "ledger" / "probabilities")
+    before = everything_in(copied_run)
+    assert pairloom("resume", copied_run, *options).exit_code == code
+    assert everything_in(copied_run) == before
+
+
+URLS = ["s3://bucket/run", "gs://bucket/run", "http://host/run", "file:///run", "abfs+x://a@b/run"]
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run digits --directory {}",
+        "submit digits --scheduler tcp://127.0.0.1:9 --directory {}",
+        "run {}",
+        "plan {}",
+        "run digits --set data.features={}",
+        "run digits --set data.test={}",
+        "resume {}",
+        "status {}",
+        "predict . --features {} --out p.csv",
+        "predict . --features x.npz --out {}",
+    ],
+)
+def test_a_url_is_refused_where_a_path_is_needed(command, url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = pairloom(*command.format(url).split())
+    assert done.exit_code == 2, done.output
+    assert "must be a path, not a URL" in done.stderr
+    assert url in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["C:\\runs", "C:/runs", "a:b", "runs s3"])
+def test_a_drive_letter_is_no_url(name):
+    assert not looks_like_url(name)
 
 
 def test_a_changed_configuration_is_refused(copied_run):

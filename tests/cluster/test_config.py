@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from pairloom.cluster.config import Config, ConfigError, Coupling, Family, differing_keys
-from pairloom.cluster.config_file import load_config, named_configs, with_overrides
+from pairloom.cluster.config_file import configured, load_config, named_configs, with_overrides
 from pairloom.graphs import FAMILIES
 from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.storage.digests import digest_of
@@ -86,6 +86,50 @@ def test_everything_wrong_is_said_at_once(tmp_path):
 def test_impossible_combinations_are_refused(override, complaint):
     with pytest.raises(ConfigError, match=r"digits\.toml") as caught:
         load_config("digits", [override])
+    assert complaint in str(caught.value)
+
+
+def test_every_argument_of_a_batch_system_is_taken_and_others_get_the_nearest():
+    pytest.importorskip("dask_jobqueue")
+    here = ["cluster.kind=pbs", "cluster.pbs.resource_spec=select=1", "cluster.pbs.nanny=false"]
+    taken = load_config("digits", [*here, "cluster.pbs.scheduler_options={port = 9000}"]).cluster.job_queue
+    assert taken.model_extra == {
+        "resource_spec": "select=1",
+        "nanny": False,
+        "scheduler_options": {"port": 9000},
+    }
+    with pytest.raises(ConfigError) as caught:
+        load_config("digits", [*here, "cluster.pbs.resourcespec=x", "cluster.pbs.job_cpu=1", "model.folds=x"])
+    assert "cluster.pbs.resourcespec: unknown key. Did you mean 'resource_spec'?" in str(caught.value)
+    assert "cluster.pbs.job_cpu: unknown key." in str(caught.value), "only SLURM has it"
+    assert "model.folds must be" in str(caught.value)
+
+
+def test_a_configuration_comes_from_a_name_a_path_tables_or_another(tmp_path):
+    tables = {"data": {"features": "digits"}}
+    path = write(tmp_path, "[data]\nfeatures = 'digits'\n")
+    for source, name in (("digits", "digits"), (path, "my"), (str(path), "my"), (tables, "run")):
+        few = {"graph.family": "hub_neighbours", "graph.hubs": 5}
+        config = configured(source, {**few, "growth.pairs": 40, "model.C": [1.0, "scale"]})
+        assert (config.graph.hubs, config.growth.pairs, config.model.C) == (5, 40, [1.0, "scale"])
+        assert config.run.name == name
+        assert configured(config, {"graph.hubs": 6}).graph.hubs == 6
+    assert tables == {"data": {"features": "digits"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides", "complaint"),
+    [
+        (3, {}, "config must be a name, a path, a mapping or a Config, got int"),
+        ("digits", {"hubs": 5}, "overrides must have keys SECTION.KEY, got 'hubs'"),
+        ("imagenet50", {"graph.hub": 5}, "graph.hub: unknown key. Did you mean 'hubs'?"),
+        ({"data": {"features": "s3://bucket/x.npz"}}, {}, "data.features must be a path, not a URL"),
+        ({}, {}, "data: missing"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_from_python_is_said(source, overrides, complaint):
+    with pytest.raises(ConfigError) as caught:
+        configured(source, overrides)
     assert complaint in str(caught.value)
 
 

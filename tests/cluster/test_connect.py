@@ -5,12 +5,16 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from dask_processes import DaskProcesses
 
-from pairloom.cluster.config import ClusterConfig, ConfigError, SlurmConfig
-from pairloom.cluster.connect import Insecure, Unreachable, check_address, connected, slurm_arguments
+from pairloom.cluster.config import JOB_QUEUES, ClusterConfig, ConfigError, JobQueueConfig
+from pairloom.cluster.connect import Insecure, Unreachable, check_address, check_dask_versions, connected
+from pairloom.cluster.job_queue import job_arguments, worker_lifetime
+from pairloom.cluster.units import VersionMismatch
 
 
 def refused(config):
@@ -84,25 +88,103 @@ def test_threads_are_those_of_one_worker():
         assert list(client.nthreads().values()) == [3]
 
 
-def test_a_slurm_section_becomes_the_arguments_of_dask_jobqueue():
-    slurm = SlurmConfig(queue="gpu", cores=8, processes=4, memory="32GiB", walltime="02:00:00", jobs=5)
-    arguments = slurm_arguments(slurm)
-    assert {name: arguments[name] for name in ("queue", "cores", "processes", "memory", "walltime")} == {
+WORKER_OPTIONS = ("queue", "cores", "processes", "memory")
+
+
+@pytest.mark.parametrize("kind", JOB_QUEUES)
+def test_a_section_becomes_the_job_script_of_every_batch_system(kind):
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    section = {
         "queue": "gpu",
         "cores": 8,
         "processes": 4,
         "memory": "32GiB",
-        "walltime": "02:00:00",
+        "walltime": "1-02:00:00",
+        "python": "venv/bin/python",
+        "death_timeout": 30,
+        "job_script_prologue": ["module load python"],
+        "log_directory": None,
     }
-    assert "account" not in arguments
-    assert arguments["job_extra_directives"][0].startswith("--chdir=")
+    arguments = job_arguments(kind, JobQueueConfig(**section))
+    assert {name: arguments[name] for name in WORKER_OPTIONS} == {
+        name: section[name] for name in WORKER_OPTIONS
+    }
+    cluster = getattr(jobqueue, f"{kind.upper()}Cluster")
+    script = cluster.job_cls(
+        scheduler="tcp://127.0.0.1:1", name="w", **without_scheduler(arguments)
+    ).job_script()
+    walltime = {"slurm": "1-02:00:00", "lsf": "26:00"}.get(kind, "26:00:00")
+    assert walltime in script
+    assert f"cd {Path.cwd()} || exit 1\nmodule load python\nvenv/bin/python -m" in script
+    assert "--death-timeout 30" in script
+    assert "--lifetime 93240s --lifetime-stagger 300s" in script
 
 
+def without_scheduler(arguments):
+    return {name: value for name, value in arguments.items() if name != "scheduler_options"}
+
+
+@pytest.mark.parametrize("walltime", ["00:01:00", "00:30:00", "01:00:00", "7-00:00:00"])
+def test_workers_leave_before_the_wall_time_ends(walltime):
+    lifetime, stagger = worker_lifetime(walltime)
+    days, _, clock = walltime.rpartition("-")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    end = timedelta(int(days or 0), hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+    assert 0.75 * end <= lifetime - stagger
+    assert lifetime + stagger <= end - min(60, end / 10)
+
+
+def test_who_says_when_workers_leave_is_believed():
+    own = ["--lifetime", "5m", "--resources", "A=1"]
+    assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
+
+
+def test_the_dashboard_of_jobs_listens_on_loopback_unless_asked():
+    assert job_arguments("slurm", JobQueueConfig())["scheduler_options"] == {
+        "dashboard_address": "127.0.0.1:0"
+    }
+    asked = JobQueueConfig(scheduler_options={"dashboard_address": ":8787", "port": 9000})
+    assert job_arguments("slurm", asked)["scheduler_options"] == {"dashboard_address": ":8787", "port": 9000}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("dask_jobqueue") is not None, reason="dask-jobqueue is installed"
+)
 def test_slurm_without_dask_jobqueue_says_what_to_install():
-    if importlib.util.find_spec("dask_jobqueue"):
-        pytest.skip("dask-jobqueue is installed")
     with pytest.raises(Unreachable, match=r"pairloom\[slurm\]"):
-        refused(ClusterConfig(kind="slurm", slurm=SlurmConfig()))
+        refused(ClusterConfig(kind="slurm", slurm=JobQueueConfig()))
+
+
+def test_a_batch_system_that_is_not_there_is_named(monkeypatch, tmp_path):
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unreachable, match=r"PBSCluster could not submit a job: .*qsub"):
+        refused(ClusterConfig(kind="pbs", pbs=JobQueueConfig(interface="lo")))
+
+
+def versions(python="3.11.7.final.0", dask="2026.8.0", distributed="2026.8.0"):
+    return {"packages": {"python": python, "dask": dask, "distributed": distributed}}
+
+
+@pytest.mark.parametrize("other", [{"python": "3.11.2.final.0"}, {"distributed": "2026.8.3"}])
+def test_another_patch_release_will_do(other):
+    check_dask_versions({"client": versions(), "scheduler": versions(), "workers": {"a": versions(**other)}})
+
+
+@pytest.mark.parametrize(
+    ("other", "complaint"),
+    [
+        ({"python": "3.12.7.final.0"}, "version of python, 3.11, got 3.12.7"),
+        ({"distributed": "2026.7.1"}, "version of distributed, 2026.8, got 2026.7.1"),
+        ({"dask": "2025.8.0"}, "version of dask, 2026.8, got 2025.8.0"),
+    ],
+)
+def test_other_versions_of_python_and_dask_are_refused_wherever_they_are(other, complaint):
+    with pytest.raises(VersionMismatch, match=complaint):
+        check_dask_versions({"client": versions(), "scheduler": versions(**other), "workers": {}})
+    workers = {"tcp://ok:1": versions(), "tcp://w:1": versions(**other)}
+    with pytest.raises(VersionMismatch, match=rf"{complaint}.* on tcp://w:1"):
+        check_dask_versions({"client": versions(), "scheduler": versions(), "workers": workers})
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from dask_processes import (
     pairloom_process,
     wait_until,
 )
+from distributed import Client
 from small_runs import (
     assert_same_bytes,
     bytes_of,
@@ -208,15 +209,16 @@ def test_the_scheduler_is_killed_and_the_run_is_resumed_on_workers_of_its_own(
     assert_finished(code, errors, directory, undisturbed)
 
 
-def test_the_scheduler_is_killed_while_a_driver_connects(
-    begin, resume_here, directory, dask_processes, undisturbed
-):
+def test_the_scheduler_is_killed_while_a_driver_waits_for_workers(begin, directory, dask_processes):
     driver = begin()
-    wait_until(lambda: Ledger(directory).read("whitening", 0) is not None, "the work before the cluster")
+    assert driver.stderr is not None
+    assert any("no workers yet" in line for line in driver.stderr)
     kill_and_reap(dask_processes.scheduler)
-    assert_stopped_clean(*finish(driver), 4, directory)
-    code, errors = resume_here()
-    assert_finished(code, errors, directory, undisturbed)
+    code, errors = finish(driver)
+    assert code == 4, errors
+    assert "Traceback" not in errors
+    assert "Lost the connection to the Dask scheduler" in errors
+    assert not directory.exists(), "nothing is written before there is a cluster"
 
 
 def test_one_of_the_workers_that_a_driver_started_is_killed_and_the_others_go_on(
@@ -676,17 +678,67 @@ def test_a_tile_is_run_twice_at_once(faulty_config, directory, client, undisturb
     assert_same_bytes(directory, undisturbed)
 
 
-def test_a_worker_has_another_version(begin, directory, dask_processes, tmp_path):
-    other = tmp_path / "other" / "pairloom"
+def another_pairloom(folder: Path) -> Path:
+    """A pairloom with another version, which Python finds first."""
+    other = folder / "pairloom"
     other.mkdir(parents=True)
     here = Path(pairloom.__file__).parent
     for room in ("graphs", "pipeline", "cluster", "configs"):
         (other / room).symlink_to(here / room)
     (other / "__init__.py").write_text('__version__ = "9.9.9"\n')
-    dask_processes.start_worker(env={**os.environ, "PYTHONPATH": str(other.parent)})
+    return folder
+
+
+def another_dask(folder: Path) -> Path:
+    """The metadata of an older Dask, which Python finds first."""
+    (folder / "distributed-2020.1.0.dist-info").mkdir(parents=True)
+    metadata = folder / "distributed-2020.1.0.dist-info" / "METADATA"
+    metadata.write_text("Metadata-Version: 2.1\nName: distributed\nVersion: 2020.1.0\n")
+    return folder
+
+
+@pytest.mark.parametrize(("other", "version"), [(another_pairloom, "9.9.9"), (another_dask, "2020.1.0")])
+def test_a_worker_has_another_version(other, version, begin, directory, dask_processes, tmp_path):
+    dask_processes.start_worker(env={**os.environ, "PYTHONPATH": str(other(tmp_path / "other"))})
     driver = begin()
     code, errors = finish(driver)
     assert code == 3, errors
-    assert "9.9.9" in errors
-    assert pairloom.__version__ in errors
-    assert not (directory / "ledger" / "machines").exists()
+    assert version in errors
+    assert "Install the same version on both" in errors
+    assert not directory.exists()
+
+
+def test_a_cluster_without_workers_is_given_up_before_anything_is_written(
+    start_driver, directory, dask_processes
+):
+    scheduler = ("--scheduler-file", dask_processes.scheduler_file)
+    code, errors = finish(start_driver(directory, *scheduler, "--set", "cluster.worker_timeout=1"))
+    assert code == 4, errors
+    assert "none came within 1 s" in errors
+    assert "cluster.worker_timeout" in errors
+    assert not directory.exists()
+
+
+def test_workers_come_go_and_are_killed_and_only_their_tasks_are_done_again(
+    begin, directory, dask_processes, undisturbed
+):
+    """One worker, then three, one of them killed, then one again: two are retired as an adaptive cluster does it."""
+    first = dask_processes.start_worker()
+    driver = begin()
+    wait_until(lambda: trains(driver, directory), "the first tile")
+    others = [dask_processes.start_worker() for _ in range(2)]
+    three = {first.pid, *(worker.pid for worker in others)}
+    wait_until(lambda: workers_at_work(directory, "machines") >= three, "work for all three")
+    pid, unit = stop_in_mid_unit(directory, "machines", {worker.pid for worker in others})
+    kill_and_reap(next(worker for worker in others if worker.pid == pid))
+    finished = {path.name for path in (directory / "ledger" / "machines").iterdir()}
+    with Client(scheduler_file=str(dask_processes.scheduler_file), set_as_default=False) as client:
+        addresses = {pid: address for address, pid in client.run(os.getpid).items()}
+        client.retire_workers([addresses[first.pid]], close_workers=True)
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, undisturbed)
+    again = {unit: times - 1 for unit, times in times_begun(directory, "machines").items() if times > 1}
+    assert again.pop(unit) == 1, "the unit of the killed worker"
+    assert sum(again.values()) <= 1, "the unit that the retired worker was at"
+    assert not {f"{unit:06d}.json" for unit in again} & finished
+    assert sum(units_begun_again(directory, stage) for stage in STAGE_NAMES) <= 2

@@ -59,8 +59,8 @@ class Notes(Quiet):
 def machines_by_pair(directory):
     group = open_group(directory, "machines.zarr")
     pairs = zip(group["class_i"][:].tolist(), group["class_j"][:].tolist(), strict=True)
-    coef, platt = group["coef"][:], group["platt"][:]
-    return {pair: (coef[e].tobytes(), platt[e].tobytes()) for e, pair in enumerate(pairs)}
+    coef, parameters = group["coef"][:], group["parameters"][:]
+    return {pair: (coef[e].tobytes(), parameters[e].tobytes()) for e, pair in enumerate(pairs)}
 
 
 def test_it_grows_wave_by_wave_to_the_budget(grown_run):
@@ -82,7 +82,7 @@ def test_its_machines_are_those_of_the_complete_graph(grown_run, growing_config,
 def test_a_wave_is_judged_by_every_second_drawn_sample(grown_run):
     plan = Plan.read(grown_run)
     y = open_group(grown_run, "features.zarr")["drawn_class"][:][1::2]
-    logits = open_group(grown_run, "logits.zarr")["drawn"][:, 1::2]
+    logits = open_group(grown_run, "logits.zarr")["held_out"][:, 1::2]
     for wave in judged_waves(grown_run, plan):
         graph = model_graph(CLASSES, plan.shape.edges[: wave.pairs].tolist(), "grown")
         tensor = np.zeros((CLASSES, CLASSES, len(y)), np.float32)

@@ -10,7 +10,9 @@ import pytest
 from pairloom.cluster.config import Config, DataConfig, GraphConfig, RunConfig
 from pairloom.cluster.plan import make_plan
 from pairloom.graphs import FAMILIES
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.features.row_sources import ArrayRows
 
 MEGABYTE = 2**20
 
@@ -19,7 +21,8 @@ def data_of(n_classes):
     y = np.repeat(np.arange(n_classes), 4)
     X = np.random.default_rng(0).standard_normal((len(y), 4), dtype=np.float32)
     names = tuple(map(str, range(n_classes)))
-    return FeatureSet(X, y, X[:50], y[:50], names, {"train": "t", "test": "s"})
+    prints, moments = {"train": "t", "test": "s"}, moments_of(X, y, n_classes)
+    return OpenFeatures(ArrayRows(X), y, ArrayRows(X[:50]), y[:50], names, prints, moments)
 
 
 @pytest.fixture(scope="module", params=[20_000, 100_000])

@@ -1,23 +1,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pairloom.cluster.config_file import load_config
+from pairloom.cluster.needs import disk_bytes
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.stages import STAGE_NAMES
-from pairloom.pipeline.features.feature_set import load_features
+from pairloom.pipeline.features.feature_set import open_features
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_features("digits")
+    return open_features("digits")
 
 
-TRAINED = {"machines", "draw_logits", "calibration", "model", "logits", "probabilities", "report"}
+TRAINED = {"machines", "held_out", "calibration", "model", "logits", "probabilities", "report"}
 
 
 def planned(digits, *overrides):
@@ -36,7 +38,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     planned(digits).write(tmp_path)
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 4
+    assert content["format"] == 5
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -62,7 +64,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 4, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 5, got 2: the run was made by another version"):
         Plan.read(tmp_path)
 
 
@@ -78,10 +80,10 @@ def test_another_format_is_refused(digits, tmp_path):
         ("model.priors=[1, 1, 1, 1, 1, 1, 1, 1, 1, 2]", {"model", "probabilities", "report"}),
         ("model.class_weight=balanced", {"candidates", *TRAINED}),
         ("graph.family=path", {"candidates", *TRAINED}),
-        ("model.folds=5", TRAINED | {"draws", "whitening", "candidates"}),
+        ("model.folds=5", TRAINED | {"draws", "statistics", "whitening", "candidates"}),
         ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.C=0.5", {"candidates", *TRAINED}),
-        ("run.tensor=virtual", {"probabilities", "report"}),
+        ("run.tensor=virtual", {"samples", "logits", "probabilities", "report"}),
         ("cluster.kind=threads", set()),
     ],
 )
@@ -91,7 +93,7 @@ def test_a_change_is_felt_only_where_it_matters(override, changed, digits):
 
 
 def test_other_test_samples_keep_the_machines(digits):
-    other = digits._replace(fingerprints=digits.fingerprints | {"test": "other"})
+    other = replace(digits, fingerprints=digits.fingerprints | {"test": "other"})
     old, new = planned(digits), make_plan(load_config("digits"), other)
     changed = {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]}
     assert changed == {"samples", "logits", "probabilities", "report"}
@@ -118,4 +120,4 @@ def test_a_large_tensor_is_virtual_unless_asked_for(digits):
     assert planned(digits).shape.tensor_stored
     assert not planned(digits, "run.tensor=virtual").shape.tensor_stored
     without_draws = planned(digits, "model.coupled_calibration=none", "model.whiten=0.5")
-    assert without_draws.disk_bytes()["logits.zarr"] == 4 * 450 * (45 + 100)
+    assert disk_bytes(without_draws)["logits.zarr"] == 4 * 450 * (45 + 100)

@@ -40,8 +40,8 @@ def opened(directory, group):
 def test_xarray_reads_every_group(small_run, small_config):
     data = load_features(str(load_config(small_config).data.features))
     features = opened(small_run, "features.zarr")
-    assert features["train"].dims == ("class", "row", "feature")
-    third = features["train"].sel({"class": "class 2"}).values
+    assert features["train"].dims == ("row", "feature")
+    third = features["train"][features["train_class"].values == 2]
     np.testing.assert_array_equal(third, data.X_train[data.y_train == 2])
     np.testing.assert_array_equal(features["test"], data.X_test)
     np.testing.assert_array_equal(features["label"], data.y_test)
@@ -121,7 +121,9 @@ def test_a_change_is_refused_with_its_keys_and_what_an_update_would_do(copied_ru
         )
     assert "model.coupling: was 'stratified', is 'normal'" in str(caught.value)
     assert "model.random_state: was 0, is 5" in str(caught.value)
-    assert "--update to keep features, samples and recompute draws, whitening" in str(caught.value)
+    assert "--update to keep features, samples and recompute draws, statistics, whitening" in str(
+        caught.value
+    )
 
 
 def test_other_methods_are_coupled_without_training(copied_run, small_config, client):
@@ -176,8 +178,8 @@ def test_classes_of_different_sizes_and_a_virtual_tensor(tmp_path, client):
     config = write_config(tmp_path / "run.toml", tmp_path / "data.npz")
     run_here(config, tmp_path / "run", client, "run.tensor=virtual")
     train = tmp_path / "run/features.zarr/train/c"
-    chunks = sorted(path.relative_to(train).as_posix() for path in train.rglob("*") if path.is_file())
-    assert chunks == ["0/0/0", "0/1/0", "1/0/0", "2/0/0"], "only the crowded class takes a second chunk"
+    files = sorted(path.relative_to(train).as_posix() for path in train.rglob("*") if path.is_file())
+    assert files == ["0/0"], "classes lie side by side in one file"
     assert not (tmp_path / "run/logits.zarr/tensor").exists()
 
 

@@ -5,7 +5,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pairloom.cluster.tiles import default_edges_per_tile, default_samples_per_slab, order_by_blocks
+from pairloom.cluster.tiles import (
+    default_draws_per_slab,
+    default_edges_per_tile,
+    default_samples_per_prediction,
+    default_samples_per_slab,
+    order_by_blocks,
+)
 from pairloom.pipeline.pieces import pieces
 
 
@@ -36,12 +42,28 @@ def test_pieces_cover_everything_once(length, size):
 
 
 def test_tiles_shrink_as_pairs_grow():
-    assert default_edges_per_tile(400, 512, 4) == 64
-    assert default_edges_per_tile(40, 16, 4) == 256
-    assert default_edges_per_tile(1e6, 2048, 4) == 1
-    assert default_edges_per_tile(400, 512, 4, growing=True) == 32
-    assert default_edges_per_tile(1e6, 2048, 4, growing=True) == 1
+    assert default_edges_per_tile(1000, 400, 512, 4) == 64
+    assert default_edges_per_tile(1000, 40, 16, 4) == 256
+    assert default_edges_per_tile(1000, 1e6, 2048, 4) == 1
+    assert default_edges_per_tile(1000, 400, 512, 4, growing=True) == 32
+    assert default_edges_per_tile(1000, 1e6, 2048, 4, growing=True) == 1
+
+
+def test_many_edges_make_larger_tiles_of_at_most_seconds():
+    assert default_edges_per_tile(18_000, 400, 512, 4) == 128
+    assert default_edges_per_tile(499_500, 400, 512, 4) == 512
+    assert default_edges_per_tile(499_500, 40, 16, 4) == 1024
+    assert default_edges_per_tile(499_500, 1e6, 2048, 4) == 1
 
 
 def test_slabs_shrink_as_classes_grow():
     assert [default_samples_per_slab(n) for n in (2, 50, 200, 1000, 5000)] == [512, 512, 64, 16, 16]
+
+
+def test_slabs_without_a_tensor_are_whole_batches_of_a_prediction():
+    slabs = [default_samples_per_prediction(n, 512) for n in (50, 1000, 10_000, 100_000)]
+    assert slabs == [1024, 1024, 256, 256]
+
+
+def test_fewer_drawn_samples_are_scored_at_once_by_more_edges():
+    assert [default_draws_per_slab(n) for n in (10, 18_000, 499_500, 10**8)] == [512, 512, 128, 16]

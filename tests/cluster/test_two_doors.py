@@ -69,7 +69,7 @@ def test_every_family_is_tried():
 def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_file, client, tmp_path):
     overrides = (f"graph.family={family}", *GRAPHS[family], f"model.fit_on={fit_on}")
     plan = run_here(config_file, tmp_path / "run", client, *overrides)
-    data = load_data(plan.config)
+    data = load_data(plan.config).load()
     assert plan.shape.couplings == COUPLINGS or set(plan.shape.couplings) == set(COUPLINGS)
     for coupling in COUPLINGS:
         model = fitted(plan, data, coupling=coupling)
@@ -110,7 +110,7 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
     directory = tmp_path / "run"
     overrides = ("graph.family=hub_neighbours", "run.also_couple=[]", f"model.{section}={value}")
     plan = run_here(config_file, directory, client, *overrides)
-    data = load_data(plan.config)
+    data = load_data(plan.config).load()
     model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
     for ours, theirs in zip(model.machines_, read.machines_, strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -136,7 +136,7 @@ def finished_run(config_file, client, tmp_path_factory):
 def test_from_run_predicts_what_pairloom_predict_does_to_the_bit(
     coupling, finished_run, config_file, tmp_path
 ):
-    data = load_data(load_config(config_file))
+    data = load_data(load_config(config_file)).load()
     np.savez(tmp_path / "new.npz", X=data.X_test)
     out = tmp_path / "p.npz"
     arguments = ["predict", finished_run, "--features", tmp_path / "new.npz", "--out", out]
@@ -149,7 +149,7 @@ def test_from_run_predicts_what_pairloom_predict_does_to_the_bit(
 
 
 def test_a_run_is_saved_as_a_model_and_changed_as_one(finished_run, config_file, tmp_path):
-    data = load_data(load_config(config_file))
+    data = load_data(load_config(config_file)).load()
     labels = np.array(data.classes)[data.y_train]
     model = PairwiseSVC.from_run(finished_run)
     p = model.predict_proba(data.X_test)

@@ -173,7 +173,7 @@ def test_a_short_run_measures_every_stage(small_config):
 
 def test_an_unfinished_run_has_no_times(client, tmp_path, small_config):
     run_here(small_config, tmp_path / "run", client, until="machines")
-    with pytest.raises(ValueError, match=r"must come from a finished run, but draw_logits has 0 of 4 units"):
+    with pytest.raises(ValueError, match=r"must come from a finished run, but held_out has 0 of 1 units"):
         costs_of_run(tmp_path / "run")
 
 

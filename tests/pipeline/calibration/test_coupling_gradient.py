@@ -99,6 +99,21 @@ def test_against_finite_differences(method, graph, weighted):
 
 
 @pytest.mark.parametrize("method", GRADIENTS)
+def test_with_exact_probabilities_the_gradient_is_exact(method):
+    """The formulas alone, in double precision, with respect to every pair and its mirror image."""
+    rng = np.random.default_rng(1)
+    upper = np.triu(1.5 * rng.standard_normal((N, N)), 1)
+    L, y, h = upper - upper.T, 2, 1e-5
+    G = GRADIENTS[method](L[None], REFERENCES[method](L)[None], np.array([y]))[0]
+    np.testing.assert_allclose(G, -G.T, atol=1e-12)
+    for i, j in zip(*np.triu_indices(N, 1), strict=True):
+        step = np.zeros((N, N))
+        step[i, j], step[j, i] = h, -h
+        up, down = (np.log(REFERENCES[method](L + s * step)[y]) for s in (1, -1))
+        assert G[i, j] == pytest.approx((up - down) / (2 * h), abs=1e-7)
+
+
+@pytest.mark.parametrize("method", GRADIENTS)
 def test_slabs_do_not_change_the_gradient(method, noisy_logits):
     completion = plan_completion(graphs.complete(N))
     L = noisy_logits(N, 300)

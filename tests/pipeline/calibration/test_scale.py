@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from pairloom import couple, graphs
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut, calibrate_coupled, unit_of
+from pairloom.pipeline.calibration.coupled_calibration import calibrate_coupled
 from pairloom.pipeline.calibration.coupling_gradient import gradient_of_log_probability
 from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
+from pairloom.pipeline.calibration.held_out import HeldOut, typical_sizes, unit_of
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import plan_completion
@@ -209,19 +210,25 @@ def test_a_bound_is_a_warning_that_counts_the_samples(noisy_logits):
     with pytest.warns(
         UserWarning, match="from 2000 held-out samples, is at its upper bound: they are all told"
     ):
-        calibrate_coupled(HeldOut(logits, y), completion, "normal", "scale")
+        calibrate_coupled(HeldOut.of_edges(logits, y, completion), completion, "normal", "scale")
     logits, _, completion = planted(noisy_logits, "normal")
     y = np.random.default_rng(3).integers(0, 5, 1500)
     with pytest.warns(
         UserWarning, match="from 1500 held-out samples, is at its lower bound: they do not tell"
     ):
-        found = calibrate_coupled(HeldOut(logits, y), completion, "normal", "scale")
+        found = calibrate_coupled(HeldOut.of_edges(logits, y, completion), completion, "normal", "scale")
     np.testing.assert_array_equal(found.slope, np.full(len(logits), found.scale))
 
 
-def test_the_unit_of_distances_is_their_median_size(noisy_logits):
+def test_the_unit_of_distances_is_the_median_of_the_samples_medians(noisy_logits):
     logits, _, _ = planted(noisy_logits, "normal", 300)
-    assert unit_of(logits, "platt") == 1.0
-    assert unit_of(logits, "distance") == np.median(np.abs(logits))
-    assert unit_of(np.zeros((3, 4), np.float32), "distance") == 1.0
-    assert unit_of(np.empty((3, 0), np.float32), "distance") == 1.0
+    sizes = typical_sizes(logits)
+    assert unit_of(sizes, "platt") == 1.0
+    assert unit_of(sizes, "distance") == np.median(np.median(np.abs(logits), axis=0))
+    assert unit_of(np.zeros(4, np.float32), "distance") == 1.0
+    assert unit_of(typical_sizes(np.empty((3, 0), np.float32)), "distance") == 1.0
+
+
+def test_a_part_of_many_edges_gives_nearly_the_same_size():
+    logits = np.random.default_rng(0).normal(0, 3, (20_000, 5)).astype(np.float32)
+    np.testing.assert_allclose(typical_sizes(logits), np.median(np.abs(logits), axis=0), rtol=0.1)

@@ -148,7 +148,7 @@ def test_a_shortlist_couples_the_likeliest_classes_only(digits, coupling, parame
     if parameters:
         logits = fit.trained.logits(fit.settings.scheme.shares, X_new) * fit.coupled.slope[:, None]
     else:
-        logits = fit.affine(fit.normalisation(X_new))
+        logits = fit.affine.logits(fit.normalisation(X_new))
     expected = uncoupled(logits.astype(np.float32), fit.completion, 4).couple(coupling)
     p = model.predict_proba(X_new)
     np.testing.assert_allclose(p, expected, atol=1e-4)

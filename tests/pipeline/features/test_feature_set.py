@@ -109,7 +109,7 @@ def test_test_samples_need_no_labels(tmp_path):
         ({"X_test": X[24:, :2]}, "X_test must have 3 features as X_train has, got 2"),
         (
             {"X_train": np.where(np.arange(24)[:, None] == 5, np.nan, X[:24])},
-            "NaN or infinity in 1 rows, first 5",
+            "NaN or infinity in 1 rows, first in row 5, column 0",
         ),
         ({"y_train": LABELS[:23]}, r"y_train must be one label for each of 24 samples, got shape \(23,\)"),
         ({"y_test": LABELS[24:] + 1}, "y_test must be labels of the 4 classes, got 4 in 4 samples"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pairloom import complete_logits, graphs
-from pairloom.pipeline.calibration.coupled_calibration import HeldOut
+from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.growth.wave import completed_dprime, judge_wave, mean_probabilities, usual_wave
 
@@ -28,10 +28,14 @@ def model():
     return graph, (potentials[i] - potentials[j] + noise).astype(np.float32), y
 
 
+def held_out(logits, y, graph):
+    return HeldOut.of_edges(logits, y, plan_completion(graph))
+
+
 @pytest.mark.parametrize("cost", ["confusion", "dprime"])
 def test_classes_that_are_alike_come_first(cost, model):
     graph, logits, y = model
-    wave = judge_wave(HeldOut(logits, y), graph, "stratified", cost, most=3)
+    wave = judge_wave(held_out(logits, y, graph), graph, "stratified", cost, most=3)
     assert wave.proposed[0] == ALIKE
     assert len(wave.proposed) == 3
     assert wave.pairs == N - 1
@@ -40,16 +44,16 @@ def test_classes_that_are_alike_come_first(cost, model):
 @pytest.mark.parametrize("cost", ["confusion", "dprime", "uniform", lambda i, j: i - j])
 def test_only_missing_pairs_are_proposed_each_once(cost, model):
     graph, logits, y = model
-    proposed = judge_wave(HeldOut(logits, y), graph, "normal", cost, most=1000).proposed
+    proposed = judge_wave(held_out(logits, y, graph), graph, "normal", cost, most=1000).proposed
     assert sorted(proposed) == sorted(nx.complement(graph).edges)
 
 
 def test_samples_that_are_asked_do_not_judge(model):
     graph, logits, y = model
-    honest = judge_wave(HeldOut(logits, y), graph, "stratified", "confusion", most=4)
+    honest = judge_wave(held_out(logits, y, graph), graph, "stratified", "confusion", most=4)
     spoilt = logits.copy()
     spoilt[:, ::2] = np.random.default_rng(1).normal(0, 5, spoilt[:, ::2].shape)
-    found = judge_wave(HeldOut(spoilt, y), graph, "stratified", "confusion", most=4)
+    found = judge_wave(held_out(spoilt, y, graph), graph, "stratified", "confusion", most=4)
     assert (found.log_loss, found.accuracy, found.scale) == (honest.log_loss, honest.accuracy, honest.scale)
     assert found.proposed != honest.proposed
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from pairloom import graphs
-from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
+from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
 from pairloom.pipeline.model.choice import (
     PROBE_CLASSES,
     Candidate,
@@ -168,9 +169,9 @@ def test_a_part_of_a_class_is_all_of_it_up_to_a_bound():
 
 def candidates(C, whiten, X, calibration="platt"):
     """The candidates for rows X, with C on features as they came."""
-    normalisation = fit_normalisation(X, "X")
-    found = linear_candidates(C, whiten, calibration, normalisation(X), normalisation)
-    return [(normalisation.outer_C(C), whiten, how) for C, whiten, how in found]
+    moments = normalised_moments(moments_of(X), "X")
+    found = linear_candidates(C, whiten, calibration, moments)
+    return [(moments.normalisation.outer_C(C), whiten, how) for C, whiten, how in found]
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])

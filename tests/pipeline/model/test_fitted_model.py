@@ -229,5 +229,5 @@ def test_a_changed_model_predicts_by_its_own_machines(model, data):
     first = arrays_of(old)  # computes edges, affine map and completion
     model.retrain_pairs([(0, CENTRE)], data.X, data.y, C=5.0)
     after = arrays_of(model.model_)
-    np.testing.assert_array_equal(after["affine.weights"][1:], first["affine.weights"][1:])
-    assert (after["affine.weights"][0] != first["affine.weights"][0]).any()
+    np.testing.assert_array_equal(after["affine.logits.weights"][1:], first["affine.logits.weights"][1:])
+    assert (after["affine.logits.weights"][0] != first["affine.logits.weights"][0]).any()

@@ -1,0 +1,176 @@
+"""The cost of runs and of the estimator as the work grows, with fitted powers.
+
+Four axes: the number of classes, rows per class, features, and test rows. Along an axis one size grows and the others
+stay at those of the base. Data are synthetic (`synthetic_classes.py`), the graph and the model have their defaults.
+
+All seconds are CPU seconds, so that other work on the machine does not bend the curves:
+
+- "run: STAGE": driver, scheduler and worker during a stage of a run on one warm worker (`timed_run.py`); "run: plan" is
+  reading the data and planning, "run: whole" everything.
+- "fit", "predict": `PairwiseSVC(n_jobs=2)` in a warm process of its own, all threads.
+- "peak MB": the peak memory of that process.
+
+The power is the slope of log seconds on log size over all sizes; "last" is that of the three largest, which says more
+of sizes to come. "at most" is the power that the algorithm should have (`EXPECTED`, with the reason). A cost is marked
+when its last power is above that by more than 0.25, it takes at least 2% of the run, and at least 0.05 s.
+"""
+
+import functools
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distributed import Client
+
+from pairloom.benchmarks.classifiers import OURS, THREADS
+from pairloom.benchmarks.datasets import Split, write_split
+from pairloom.benchmarks.peers import compare
+from pairloom.benchmarks.power_law import PowerLaw, fit_power
+from pairloom.benchmarks.record import Column, Record
+from pairloom.benchmarks.synthetic_classes import synthetic_classes
+from pairloom.benchmarks.timed_run import timed_run
+from pairloom.cluster.config import ClusterConfig, Config, DataConfig
+from pairloom.cluster.connect import connected
+from pairloom.cluster.stages import STAGE_NAMES
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a synthetic set."""
+
+    classes: int = 200
+    rows: int = 40
+    features: int = 384
+    tests: int = 2000
+
+
+AXES = {
+    "classes": (100, 200, 400, 800, 1600),
+    "rows": (20, 40, 80, 160, 320),
+    "features": (96, 192, 384, 768, 1536),
+    "tests": (1000, 2000, 4000, 8000, 16000),
+}
+SMALL_AXES = {"classes": (12, 24), "rows": (12, 24), "features": (8, 16), "tests": (50, 100)}
+SMALL_BASE = Sizes(12, 12, 8, 50)
+#: How far above its expected power a cost may be, and the least share of the whole and the least seconds that
+#: matter.
+SLACK, LEAST_SHARE, LEAST_VALUE = 0.25, 0.02, 0.05
+#: Powers of (classes, rows per class, features, test rows). A class has a fixed number of pairs, so pairs grow as
+#: classes; samples that calibrate and the probe are capped; of a sample only its shortlist is coupled.
+EXPECTED: dict[str, tuple[float, float, float, float]] = {
+    "run: plan": (2, 1, 1, 1),  # distances between all classes decide on the nearest
+    "run: features": (1, 1, 1, 0),
+    "run: samples": (0, 0, 1, 1),
+    "run: draws": (1, 1, 1, 0),  # reads all rows to draw some
+    "run: whitening": (1, 1, 3, 0),  # a covariance, then its factors
+    "run: candidates": (1, 1, 2, 0),  # of a capped probe; whitens it
+    "run: machines": (1, 1, 1, 0),  # a pair costs its rows times its features
+    "run: draw_logits": (1, 0, 1, 0),
+    "run: calibration": (1, 0, 0, 0),  # ranks all classes of a capped number of samples
+    "run: model": (1, 0, 1, 0),
+    "run: logits": (1, 0, 1, 1),
+    "run: probabilities": (1, 0, 0, 1),
+    "run: report": (1, 0, 0, 1),
+    "run: whole": (1, 1, 1, 1),
+    "fit": (1, 1, 1, 0),
+    "predict": (1, 0, 1, 1),
+    "peak MB": (1, 1, 1, 1),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cost along one axis: seconds (or MB) at every size, the powers, and whether it grows too fast."""
+
+    axis: str
+    cost: str
+    sizes: list[int]
+    values: list[float]
+    power: float
+    last: float
+    expected: float
+    share: float
+    too_fast: bool
+
+
+def measure_costs(record: Record, axes: dict[str, tuple[int, ...]], base: Sizes, limit: float) -> list[Row]:
+    """The table of every axis."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as name, connected(ClusterConfig(workers=1)) as client:
+        run_costs(client, synthetic_classes(60, 16, base.features, 200), Path(name) / "warm")
+
+        @functools.cache  # the axes share their base
+        def costs_at(sizes: Sizes) -> dict[str, float]:
+            return costs_of(client, sizes, Path(tempfile.mkdtemp(dir=name)), limit)
+
+        for axis, sizes in axes.items():
+            others = {key: value for key, value in vars(base).items() if key != axis}
+            fixed = ", ".join(f"{value} {key}" for key, value in others.items())
+            record.begin(axis, columns(sizes), f"{axis} (and {fixed}): CPU seconds")
+            costs = [costs_at(replace(base, **{axis: size})) for size in sizes]
+            for row in rows_of(axis, sizes, costs):
+                record.add(row)
+                rows.append(row)
+    for line in findings(rows):
+        record.note(line)
+    return rows
+
+
+def columns(sizes: Sequence[int]) -> Iterator[Column]:
+    """The columns of one axis."""
+
+    def at(k: int) -> Column:
+        return Column(str(sizes[k]), lambda row: f"{row.values[k]:.3f}", 9)
+
+    yield Column("", lambda row: row.cost, 18, left=True)
+    yield from map(at, range(len(sizes)))
+    yield Column("power", lambda row: f"{row.power:.2f}", 6)
+    yield Column("last", lambda row: f"{row.last:.2f}", 6)
+    yield Column("at most", lambda row: f"{row.expected:g}")
+    yield Column("share", lambda row: "" if math.isnan(row.share) else f"{row.share:.0%}")
+    yield Column("", lambda row: "TOO FAST" if row.too_fast else "", left=True)
+
+
+def costs_of(client: Client, sizes: Sizes, folder: Path, limit: float) -> dict[str, float]:
+    """All costs at one size."""
+    split = synthetic_classes(**vars(sizes))
+    found = run_costs(client, split, folder)
+    (row,) = compare("synthetic", split, [OURS], [THREADS], limit)
+    return {**found, "fit": row.fit_cpu_s, "predict": row.predict_cpu_s, "peak MB": row.peak_bytes / 1e6}
+
+
+def run_costs(client: Client, split: Split, folder: Path) -> dict[str, float]:
+    """Seconds of every stage of a run."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "features.npz"
+    write_split(split, path)
+    run = timed_run(client, Config(data=DataConfig(features=str(path))), folder / "run")
+    stages = [stage for stage in ("plan", *STAGE_NAMES) if stage != "growth"]
+    found = {f"run: {stage}": run.stage_cpu[stage] for stage in stages}
+    return {**found, "run: whole": sum(run.stage_cpu.values())}
+
+
+def rows_of(axis: str, sizes: Sequence[int], costs: Sequence[dict[str, float]]) -> Iterator[Row]:
+    """The rows of one axis, with their powers."""
+    for cost in costs[0]:
+        values = [found[cost] for found in costs]
+        expected = EXPECTED[cost][list(AXES).index(axis)]
+        fitted = fit_power(sizes, values) or PowerLaw(float("nan"), float("nan"))
+        share = values[-1] / costs[-1]["run: whole"] if cost.startswith("run: ") else float("nan")
+        matters = values[-1] >= LEAST_VALUE and not share < LEAST_SHARE
+        too_fast = bool(matters and fitted.last > expected + SLACK)
+        yield Row(axis, cost, list(sizes), values, *fitted, expected, share, too_fast)
+
+
+def findings(rows: Sequence[Row]) -> Iterator[str]:
+    """A sentence for every cost that grows too fast."""
+    fast = [row for row in rows if row.too_fast]
+    for row in fast:
+        yield (
+            f"{row.cost} grows as {row.axis}^{row.last:.2f} up to {row.sizes[-1]} {row.axis} "
+            f"({row.values[-2]:.3f}, then {row.values[-1]:.3f}); at most {row.expected:g} is expected."
+        )
+    if not fast:
+        yield "Nothing grows faster than it should."

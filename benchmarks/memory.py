@@ -1,0 +1,51 @@
+"""Memory: the peak of this process, and what the arrays of an object hold."""
+
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+def peak_bytes() -> int:
+    """Peak memory of this process, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss would include the memory of the parent at the fork
+        peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def array_bytes(root: object) -> int:
+    """Bytes of all arrays that can be reached from an object. A view counts as the array that it keeps alive, once."""
+    total, waiting = 0, [root]
+    seen: dict[int, object] = {}  # by id, and held, so that no id is given to another object
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing
+        if not isinstance(thing, np.ndarray):
+            waiting.extend(parts(thing))
+        elif isinstance(thing.base, np.ndarray):
+            waiting.append(thing.base)
+        else:
+            total += thing.nbytes
+    return total
+
+
+def parts(thing: object) -> Iterator[object]:
+    """The objects that one is made of: elements, values, attributes."""
+    if isinstance(thing, type | types.ModuleType | types.FunctionType):
+        return
+    if isinstance(thing, dict):
+        yield from thing.values()
+    elif isinstance(thing, list | tuple | set | frozenset):
+        yield from thing
+    elif is_dataclass(thing):
+        yield from (getattr(thing, field.name) for field in fields(thing))
+    yield from getattr(thing, "__dict__", {}).values()

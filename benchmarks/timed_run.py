@@ -1,0 +1,204 @@
+"""A whole run on a cluster that is connected and warm, with the times of its stages and tasks.
+
+Three clocks, none of them inside the pipeline:
+
+- the wall clock of the driver at the beginning of every stage. The stage "plan" is reading and checking the data and
+  planning; a stage ends where the next begins, so that it includes the comparison of files with the ledger;
+- Dask's task stream: when each task began and ended on its worker, and what it transferred;
+- Dask's profiler, which looks at the stack of every working thread each 10 ms. The share of its samples inside zarr,
+  `pipeline/storage`, `run_directory.py` and the ledger is the share of the task's time that the store takes.
+
+The seconds of every unit are also in the ledger of the run, measured by the worker that did it; and the CPU seconds of
+the driver and of all workers are read at the beginning of every stage, which other work on the machine hardly changes.
+"""
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import zarr
+from distributed import Client
+
+import pairloom
+from pairloom.cluster.config import Config
+from pairloom.cluster.driver import adopt_plan, drive, prepare_run
+from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.plan import Plan
+from pairloom.cluster.progress import Quiet
+from pairloom.cluster.schedule import Stop
+from pairloom.cluster.stages import STAGE_NAMES
+
+GROUPS = ("machines.zarr", "logits.zarr", "probabilities.zarr")
+_PACKAGE = Path(pairloom.__file__).parent
+#: Files and folders whose code reads and writes the run directory.
+STORE = tuple(
+    str(path)
+    for path in (
+        Path(zarr.__file__).parent,
+        _PACKAGE / "pipeline" / "storage",
+        _PACKAGE / "pipeline" / "run" / "run_directory.py",
+        _PACKAGE / "cluster" / "ledger.py",
+    )
+)
+
+
+class Interval(NamedTuple):
+    """A stage of the driver, in seconds since the epoch. A run that grows has some stages more than once."""
+
+    stage: str
+    begin: float
+    end: float
+
+
+class TaskSpan(NamedTuple):
+    """One task on a worker: its stage, when it ran, and how much of that was transfer of its arguments."""
+
+    stage: str
+    worker: str
+    begin: float
+    end: float
+    transfer: float
+
+
+class TimedRun(NamedTuple):
+    """A finished run.
+
+    Parameters
+    ----------
+    plan
+        Its plan.
+    intervals, tasks
+        The stages and the tasks, in the order of time.
+    work
+        Seconds of all units per stage, from the ledger.
+    store_share
+        Share of the tasks' time per stage that is spent in the store, from the profiler.
+    cpu
+        CPU seconds of all workers together.
+    stage_cpu
+        CPU seconds of the driver (with the scheduler) and all workers, per stage.
+    """
+
+    plan: Plan
+    intervals: tuple[Interval, ...]
+    tasks: tuple[TaskSpan, ...]
+    work: dict[str, float]
+    store_share: dict[str, float]
+    cpu: float
+    stage_cpu: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock from the reading of the data to the end of the last stage."""
+        return self.intervals[-1].end - self.intervals[0].begin
+
+    def stage_seconds(self) -> dict[str, float]:
+        """Wall clock per stage."""
+        seconds: dict[str, float] = {}
+        for stage, begin, end in self.intervals:
+            seconds[stage] = seconds.get(stage, 0.0) + end - begin
+        return seconds
+
+
+class StageClock(Quiet):
+    """Notes when the stages of a run begin, by the wall clock and in CPU seconds. The first stage is "plan"."""
+
+    def __init__(self, cpu_seconds: Callable[[], float]) -> None:
+        self._cpu_seconds = cpu_seconds
+        self._begun: list[tuple[str, float, float]] = []
+        self.begin("plan", 0, 0)
+
+    def begin(self, stage: str, done: int, total: int) -> None:
+        """Note both times."""
+        self._begun.append((stage, time.time(), self._cpu_seconds()))
+
+    def end(self) -> tuple[tuple[Interval, ...], dict[str, float]]:
+        """The stages and their CPU seconds; the last ends now."""
+        self.begin("end", 0, 0)
+        intervals, cpu = list[Interval](), dict[str, float]()
+        for (stage, begin, before), (_, end, after) in pairwise(self._begun):
+            intervals.append(Interval(stage, begin, end))
+            cpu[stage] = cpu.get(stage, 0.0) + after - before
+        return tuple(intervals), cpu
+
+
+def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
+    """Do a run of a configuration in a new directory."""
+    client.get_task_stream()  # starts the recording
+    cpu, began = _cpu_seconds(client), time.time()
+    clock = StageClock(lambda: _cpu_seconds(client) + _own_cpu_seconds())
+    fresh, data = prepare_run(config, directory)
+    directory.mkdir(parents=True)
+    plan = adopt_plan(directory, config, fresh)
+    drive(directory, plan, data, lambda: contextlib.nullcontext(client), Stop(), clock)
+    intervals, stage_cpu = clock.end()
+    plan = Plan.read(directory)  # that of a growing run is longer now
+    tasks = tuple(_task_span(task) for task in client.get_task_stream(start=began))
+    # Workers file their samples once a second.
+    profiled = {stage: client.profile(key=stage, start=began - 1) for stage in {task.stage for task in tasks}}
+    return TimedRun(
+        plan,
+        intervals,
+        tuple(sorted(tasks, key=lambda task: task.begin)),
+        ledger_seconds(directory, plan),
+        {stage: store_share(tree) for stage, tree in profiled.items()},
+        _cpu_seconds(client) - cpu,
+        stage_cpu,
+    )
+
+
+def ledger_seconds(directory: Path, plan: Plan) -> dict[str, float]:
+    """Seconds of all units per stage, as their workers measured them."""
+    ledger = Ledger(directory)
+    return {
+        stage: sum(entry.seconds for entry in ledger.claimed(stage, plan.keys[stage]))
+        for stage in STAGE_NAMES
+    }
+
+
+def digest(directory: Path, groups: tuple[str, ...] = GROUPS) -> str:
+    """Digest of all files that the workers have written."""
+    total = hashlib.sha256()
+    for group in groups:
+        for path in sorted((directory / group).rglob("*")):
+            if path.is_file():
+                total.update(path.relative_to(directory).as_posix().encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def store_share(tree: Mapping[str, Any]) -> float:
+    """Share of the samples of a profile whose stack has a frame in the store."""
+    samples = list(_samples(tree, in_store=False))
+    total = sum(count for count, _ in samples)
+    return sum(count for count, in_store in samples if in_store) / total if total else 0.0
+
+
+def _samples(node: Mapping[str, Any], in_store: bool) -> Iterator[tuple[int, bool]]:
+    """Number of samples that end at every node of a profile, and whether they are in the store."""
+    file = node["description"]["filename"] if node.get("description") else ""
+    in_store = in_store or file.startswith(STORE)
+    children = node["children"].values()
+    yield node["count"] - sum(child["count"] for child in children), in_store
+    for child in children:
+        yield from _samples(child, in_store)
+
+
+def _task_span(task: Mapping[str, Any]) -> TaskSpan:
+    spans = task["startstops"]
+    transfer = sum(span["stop"] - span["start"] for span in spans if span["action"] != "compute")
+    begin, end = min(span["start"] for span in spans), max(span["stop"] for span in spans)
+    return TaskSpan(task["key"].partition("-")[0], task["worker"], begin, end, transfer)
+
+
+def _cpu_seconds(client: Client) -> float:
+    return sum(client.run(_own_cpu_seconds).values())
+
+
+def _own_cpu_seconds() -> float:
+    times = psutil.Process().cpu_times()
+    return float(times.user + times.system)

@@ -1,0 +1,99 @@
+"""Where the time of the workers goes: every worker-second of a run belongs to exactly one heading.
+
+W workers that a run of T seconds had gave it W T worker-seconds. A worker is either in a task, or it is not:
+
+- training, applying, coupling: in a task of that kind, outside the store;
+- store: in a task, reading or writing the run directory, digests and ledger included (the profiler's share);
+- transfer: in a task, fetching arguments from other workers or deserialising them (the task stream);
+- scheduler: without a task although the stage has tasks that nobody has begun, or while no worker has one: the round
+  trip through scheduler and driver, at the end of a stage also the comparison of the next stage's files;
+- idle: without a task, because the stage has no more of them but another worker is still at one: the tail of a stage,
+  and stages that run their tasks in turn;
+- driver: the driver does a stage itself, or plans.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+
+from pairloom.benchmarks.timed_run import Interval, TaskSpan, TimedRun
+from pairloom.cluster.stages import STAGES
+
+TRAINING, APPLYING, COUPLING = (
+    ("candidates", "machines"),
+    ("draw_logits", "logits"),
+    ("growth", "calibration", "probabilities"),
+)
+KINDS = {
+    stage: kind
+    for kind, stages in (("training", TRAINING), ("applying", APPLYING), ("coupling", COUPLING))
+    for stage in stages
+}
+WHERE = {"plan": "driver", **{stage.name: stage.where for stage in STAGES}}
+
+
+@dataclass(frozen=True)
+class WorkerTime:
+    """Worker-seconds of a run, by heading."""
+
+    training: float = 0.0
+    applying: float = 0.0
+    coupling: float = 0.0
+    store: float = 0.0
+    transfer: float = 0.0
+    scheduler: float = 0.0
+    idle: float = 0.0
+    driver: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All worker-seconds."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def overhead(self) -> float:
+        """Share of what is neither training, nor applying, nor coupling."""
+        return 1 - (self.training + self.applying + self.coupling) / self.total if self.total else 0.0
+
+    def shares(self) -> dict[str, float]:
+        """Share of every heading."""
+        return {field.name: getattr(self, field.name) / self.total for field in fields(self)}
+
+
+def worker_time(run: TimedRun, workers: int) -> WorkerTime:
+    """The worker-seconds of a run."""
+    found = dict.fromkeys((field.name for field in fields(WorkerTime)), 0.0)
+    for heading, seconds in (
+        *_in_tasks(run.tasks, run.store_share),
+        *_between_tasks(run.intervals, run.tasks, workers),
+    ):
+        found[heading] += seconds
+    return WorkerTime(**found)
+
+
+def _in_tasks(tasks: Iterable[TaskSpan], store_share: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    for stage, _, begin, end, transfer in tasks:
+        computing = end - begin - transfer
+        store = store_share.get(stage, 0.0) * computing
+        yield from ((KINDS[stage], computing - store), ("store", store), ("transfer", transfer))
+
+
+def _between_tasks(
+    intervals: Iterable[Interval], tasks: Sequence[TaskSpan], workers: int
+) -> Iterator[tuple[str, float]]:
+    for stage, begin, end in intervals:
+        if WHERE[stage] == "driver":
+            yield "driver", workers * (end - begin)
+            continue
+        here = [task for task in tasks if task.stage == stage and begin <= task.begin < end]
+        # Tasks that run in turn do not wait for a worker, but for one another.
+        waiting_until = (
+            max((task.begin for task in here), default=begin) if WHERE[stage] == "cluster" else begin
+        )
+        times = sorted(
+            {begin, end, *(min(max(t, begin), end) for task in here for t in (task.begin, task.end))}
+        )
+        for since, until in pairwise(times):
+            busy = sum(task.begin <= since and until <= task.end for task in here)
+            heading = "scheduler" if until <= waiting_until or not busy else "idle"
+            yield heading, (workers - busy) * (until - since)

@@ -1,0 +1,282 @@
+"""The commands ``pairloom bench ...``: benchmarks that anyone can rerun. What they measure is in ``benchmarks/``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from matplotlib.figure import Figure
+
+from pairloom.benchmarks import costs, coupling, few_rows, pairs, peers, resume, scaling
+from pairloom.benchmarks.classifiers import PEERS, THREADS
+from pairloom.benchmarks.costs_figure import costs_figure
+from pairloom.benchmarks.datasets import SETS, write_split
+from pairloom.benchmarks.peers_figure import comparison_figure
+from pairloom.benchmarks.record import Record
+from pairloom.benchmarks.scaling_figure import scaling_figure
+from pairloom.benchmarks.synthetic_classes import synthetic_classes
+from pairloom.cluster.config_file import load_config
+from pairloom.cluster.exits import exits
+
+__all__ = ["bench"]
+
+
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """Positive whole numbers, separated by commas."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """``"1,2,4"`` as a tuple."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(int(word) for word in str(value).split(","))
+        except ValueError:
+            numbers = ()
+        if not numbers or min(numbers) < 1:
+            self.fail(f"must be positive whole numbers separated by commas, such as 1,2, got {value!r}.")
+        return numbers
+
+
+_file = click.Path(path_type=Path, dir_okay=False)
+_small = click.option("--small", is_flag=True, help="Small sizes, to check that the benchmark runs: seconds.")
+_json = click.option("--json", "json_file", type=_file, metavar="FILE", help="Write all figures as JSON.")
+_plot = click.option(
+    "--plot", "plot_file", type=_file, metavar="FILE", help="Draw the figure: .png, .svg or .pdf."
+)
+_overrides = click.option(
+    "--set",
+    "overrides",
+    metavar="SECTION.KEY=VALUE",
+    multiple=True,
+    help="Override a key of the configuration.",
+)
+#: Settings of small runs: nothing is chosen among candidates.
+_QUICK = ("model.C=scale", "model.whiten=none", "model.calibration=distance")
+_synthetic = click.option(
+    "--synthetic",
+    type=click.IntRange(2),
+    metavar="N",
+    help="N synthetic classes, 200 rows of 384 features each, in place of the data of CONFIG.",
+)
+
+
+@click.group()
+def bench() -> None:
+    """Measure pairloom on this computer.
+
+    Every benchmark prints the machine, the versions and a table with both figures of every ratio; --json writes them
+    all. Real data are looked for in the folder PAIRLOOM_DATA; sets that are not there are skipped. Nothing else
+    should run at the same time.
+    """
+
+
+@bench.command("peers")
+@click.option("--sets", default=",".join(peers.USUAL_SETS), show_default=True, help="Data sets, by commas.")
+@click.option("--peers", "names", default=",".join(PEERS), help="Classifiers, by commas. Default: all.")
+@click.option(
+    "--threads", type=Numbers(), default=(1, THREADS), help="Numbers of threads to try. Default: 1,2."
+)
+@click.option(
+    "--limit", type=float, default=600.0, show_default=True, help="Seconds that a classifier may take."
+)
+@_small
+@_json
+@_plot
+def peers_command(
+    sets: str,
+    names: str,
+    threads: tuple[int, ...],
+    limit: float,
+    small: bool,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Quality, time and memory beside scikit-learn's linear classifiers."""
+    with _recorded("peers", json_file) as record:
+        chosen = ["digits"] if small else _among(sets, SETS, "--sets")
+        compared = ["PairwiseSVC", "LogisticRegression"] if small else _among(names, PEERS, "--peers")
+        rows = peers.compare_sets(record, chosen, compared, threads[:1] if small else threads, limit)
+        _draw(comparison_figure, rows, plot_file)
+
+
+@bench.command("pairs")
+@_small
+@_json
+def pairs_command(small: bool, json_file: Path | None) -> None:
+    """The two-class solver beside LIBSVM and LIBLINEAR, one thread."""
+    with _recorded("pairs", json_file) as record:
+        pairs.compare_solvers(record, small)
+
+
+@bench.command("coupling")
+@_small
+@_json
+def coupling_command(small: bool, json_file: Path | None) -> None:
+    """Coupling beside numpy.linalg.solve, LIBSVM's coupling and the bandwidth of memory."""
+    with _recorded("coupling", json_file) as record:
+        coupling.compare(record, small)
+
+
+@bench.command("few-rows")
+@click.option("--draws", type=click.IntRange(1), default=20, show_default=True, help="Draws per set.")
+@click.option("--rows", type=Numbers(), default=(5, 10, 20), help="Rows per class. Default: 5,10,20.")
+@_small
+@_json
+def few_rows_command(draws: int, rows: tuple[int, ...], small: bool, json_file: Path | None) -> None:
+    """Log loss with few rows per class, beside LogisticRegression."""
+    with _recorded("few-rows", json_file) as record:
+        few_rows.compare_sets(record, (8,) if small else rows, 2 if small else draws)
+
+
+@bench.command("scaling")
+@click.argument("config", default="imagenet50-synthetic")
+@click.option("--workers", type=Numbers(), help="Numbers of workers. Default: 1 and one per core.")
+@click.option("--weak/--no-weak", default=True, help="Whether to measure weak scaling too. Default: yes.")
+@_synthetic
+@_overrides
+@_small
+@_json
+@_plot
+def scaling_command(
+    config: str,
+    workers: tuple[int, ...] | None,
+    weak: bool,
+    synthetic: int | None,
+    overrides: tuple[str, ...],
+    small: bool,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """A run of CONFIG on several numbers of workers: strong and weak scaling, and where the time goes."""
+    with _recorded("scaling", json_file) as record, _data(synthetic) as data:
+        quick = _QUICK if small else ()
+        settings = load_config("digits" if small else config, (*quick, *data, *overrides))
+        numbers = workers or (1, os.cpu_count() or 1)
+        rows = scaling.scale(record, settings, numbers, weak=weak, warm_ups=0 if small else 2)
+        _draw(scaling_figure, rows, plot_file)
+
+
+@bench.command("resume")
+@click.argument("config", default="imagenet50-synthetic")
+@click.option("--workers", type=click.IntRange(1), help="Number of workers. Default: one per core.")
+@_synthetic
+@_overrides
+@_small
+@_json
+def resume_command(
+    config: str,
+    workers: int | None,
+    synthetic: int | None,
+    overrides: tuple[str, ...],
+    small: bool,
+    json_file: Path | None,
+) -> None:
+    """A run of CONFIG that is killed at 25, 50 and 75% of its units and resumed."""
+    with _recorded("resume", json_file) as record, _data(synthetic) as data:
+        shares = (0.5,) if small else resume.SHARES
+        name, quick = ("digits", _QUICK) if small else (config, ())
+        settings = (*quick, *data, *overrides)
+        load_config(name, settings)  # a mistake in it ends the benchmark before its first run
+        number = workers or os.cpu_count() or 1
+        resume.kill_and_resume(record, name, settings, number, shares, warm_up=not small)
+
+
+@bench.command("costs")
+@click.option("--axes", default=",".join(costs.AXES), show_default=True, help="Sizes that grow, by commas.")
+@click.option("--sizes", type=Numbers(), help="Sizes along a single axis.")
+@click.option("--limit", type=float, default=600.0, show_default=True, help="Seconds that a fit may take.")
+@_small
+@_json
+@_plot
+def costs_command(
+    axes: str,
+    sizes: tuple[int, ...] | None,
+    limit: float,
+    small: bool,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Time of every stage, of fit and of predict as classes, rows, features and test rows grow."""
+    with _recorded("costs", json_file) as record:
+        names = _among(axes, costs.AXES, "--axes")
+        if sizes and (len(names) > 1 or len(sizes) < 2):
+            raise click.UsageError(f"--sizes needs at least two sizes of one axis in --axes, got {axes}.")
+        known = costs.SMALL_AXES if small else costs.AXES
+        chosen = {name: sizes or known[name] for name in names}
+        base = costs.SMALL_BASE if small else costs.Sizes()
+        rows = costs.measure_costs(record, chosen, base, limit)
+        _draw(costs_figure, rows, plot_file)
+
+
+@contextlib.contextmanager
+def _data(synthetic: int | None) -> Iterator[tuple[str, ...]]:
+    """The setting that gives a run synthetic classes; none if there are to be none."""
+    if synthetic is None:
+        yield ()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npz"
+        write_split(synthetic_classes(synthetic, rows=200), path)
+        yield (f"data.features={path}",)
+
+
+@contextlib.contextmanager
+def _recorded(name: str, json_file: Path | None) -> Iterator[Record]:
+    """A record, which is written if the benchmark ends well."""
+    with exits():
+        context = click.get_current_context()
+        if json_file is not None and not json_file.absolute().parent.is_dir():
+            raise click.BadParameter(f"the folder of {json_file} must exist.", param_hint="--json")
+        record = Record(name, _command_line(context), context.params)
+        if context.params["small"]:
+            record.note("Small sizes, to check that the benchmark runs: the figures say nothing about speed.")
+        yield record
+        if json_file is not None:
+            record.write(json_file)
+
+
+def _command_line(context: click.Context) -> str:
+    """The command as it was given, without the files that it writes."""
+    words = ["pairloom", "bench", str(context.info_name)]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in ("json_file", "plot_file"):
+            words += _words(parameter, context.params[name])
+    return shlex.join(words)
+
+
+def _words(parameter: click.Parameter, value: Any) -> list[str]:
+    if isinstance(parameter, click.Argument):
+        return [str(value)]
+    if isinstance(value, bool):
+        return [(parameter.opts if value else parameter.secondary_opts)[0]]
+    if parameter.multiple:
+        return [word for part in value for word in (parameter.opts[0], str(part))]
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return [parameter.opts[0], text]
+
+
+def _among(text: str, known: Any, option: str) -> list[str]:
+    """Names separated by commas, each of them known."""
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"must be among {', '.join(known)}, got {name!r}.", param_hint=option)
+    return names
+
+
+def _draw(figure_of: Callable[[list[Any]], Figure], rows: list[Any], path: Path | None) -> None:
+    if path is not None and rows:
+        figure_of(rows).savefig(path, dpi=130)

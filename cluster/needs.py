@@ -1,0 +1,197 @@
+"""What a run needs, by its plan: memory of a task in each stage, of a worker, disk, and the number of files.
+
+Upper bounds, from the sizes of the arrays that a task holds at once. They are checked before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from dask.utils import parse_bytes
+
+from pairloom.cluster.stages import stage_named
+from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
+from pairloom.pipeline.model.choice import MOST_PROBE_ROWS
+from pairloom.pipeline.run.feature_store import CACHE_BYTES
+from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, chunk_count, run_groups
+from pairloom.pipeline.run.storing import storing_bytes
+
+if TYPE_CHECKING:
+    from pairloom.cluster.plan import Plan
+
+__all__ = ["disk_bytes", "file_count", "task_bytes", "worker_bytes"]
+
+#: Python, numpy, scikit-learn, dask, zarr and compiled kernels, before the first task.
+_PROCESS_BYTES = 450 * 2**20
+_FLOAT = 4
+#: run.json, model.json, log.txt, what the driver says of itself, and the report.
+_OWN_FILES = 20
+#: Nodes and edges of networkx are dictionaries.
+_BYTES_PER_NX_EDGE = 800
+
+
+def worker_bytes(plan: Plan) -> int:
+    """Peak memory of a worker with one thread: the process, its cache of features, and the largest task."""
+    return _PROCESS_BYTES + CACHE_BYTES + max(task_bytes(plan).values())
+
+
+def task_bytes(plan: Plan) -> dict[str, int]:
+    """Peak memory of one task, by stage. Stages without work, and those of the driver, are left out."""
+    by_stage: dict[str, Callable[[Plan], int]] = {
+        "candidates": _candidates_bytes,
+        "machines": _machines_bytes,
+        "held_out": _held_out_bytes,
+        "growth": _growth_bytes,
+        "calibration": _calibration_bytes,
+        "model": _description_bytes,
+        "logits": _logits_bytes,
+        "probabilities": _coupled_bytes if plan.shape.tensor_stored else _predicted_bytes,
+        "report": _report_bytes,
+    }
+    needed = {stage: bound(plan) for stage, bound in by_stage.items()} | _stored_by_tasks(plan)
+    return {stage: needed[stage] for stage in plan.keys if stage in needed and plan.units(stage)}
+
+
+def _stored_by_tasks(plan: Plan) -> dict[str, int]:
+    return {
+        stage: needed
+        for stage, needed in storing_bytes(plan.shape).items()
+        if stage_named(stage).where != "driver"
+    }
+
+
+def _candidates_bytes(plan: Plan) -> int:
+    """The rows of the probe, as read, normalised and whitened; its machines, and the logits of its samples."""
+    if plan.probe is None:
+        return 0
+    shape, classes, pairs = plan.shape, plan.probe.classes, int(plan.probe.graph.number_of_edges())
+    rows = sum(min(MOST_PROBE_ROWS, shape.rows[int(c)]) for c in classes)
+    machines = pairs * shape.machines_per_edge * (shape.features + len(MACHINE_PARAMETERS))
+    coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
+    return _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+
+
+def _machines_bytes(plan: Plan) -> int:
+    """The rows of the classes of a tile, one of them in the making, and the machines, with a copy to be written."""
+    shape = plan.shape
+    touched = max((len(np.unique(shape.edges[tile])) for tile in plan.tiles), default=0)
+    rows = (touched + 4) * max(shape.rows) * shape.features
+    return _FLOAT * (rows + shape.features**2) + 3 * _tile_bytes(plan)
+
+
+def _tile_bytes(plan: Plan) -> int:
+    """The machines of a tile."""
+    shape = plan.shape
+    return shape.edges_per_tile * _machine_bytes_of_edge(plan)
+
+
+def _machine_bytes_of_edge(plan: Plan) -> int:
+    shape = plan.shape
+    return shape.machines_per_edge * (_FLOAT * shape.features + 8 * len(MACHINE_PARAMETERS))
+
+
+def _completion_bytes(plan: Plan) -> int:
+    """The edges and neighbours, and the matrix that ranks the classes, with a copy while it is factorised."""
+    N, E = len(plan.shape.classes), plan.most_pairs
+    return N**2 * (1 + 3 * 8) + E * 16 * 8
+
+
+def _held_out_bytes(plan: Plan) -> int:
+    """The logits of a slab of drawn samples by all edges, with a copy, and their shortlists."""
+    shape = plan.shape
+    slab = min(shape.draws_per_slab, shape.draws)
+    logits = slab * (3 * plan.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2)
+    draws = 3 * shape.draws * shape.features
+    return _FLOAT * (logits + draws) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+
+
+def _calibration_bytes(plan: Plan) -> int:
+    """All held-out samples, completed, scaled, coupled."""
+    shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
+    N, k = len(shape.classes), shape.listed
+    if k:
+        return _FLOAT * shape.draws * (4 * k**2 + 4 * N + shape.features)
+    blocks = 3 * (plan.shortlist or N) ** 2
+    completed = min(limit // 2, _FLOAT * shape.draws * blocks)
+    by_edges = _FLOAT * shape.draws * (3 * plan.most_pairs + 3 * N + shape.features)
+    return by_edges + completed + _completion_bytes(plan)
+
+
+def _growth_bytes(plan: Plan) -> int:
+    """As calibration, and the graph and the matrix of costs by which pairs are proposed."""
+    N, E = len(plan.shape.classes), plan.most_pairs
+    return _calibration_bytes(plan) + _BYTES_PER_NX_EDGE * E + 8 * 4 * N**2
+
+
+def _description_bytes(plan: Plan) -> int:
+    """The edges and the digests of all files, as text."""
+    return 600 * file_count(plan) + 200 * plan.most_pairs
+
+
+def _logits_bytes(plan: Plan) -> int:
+    shape = plan.shape
+    slab = shape.samples_per_slab * (shape.edges_per_tile + 3 * shape.features)
+    return 3 * _tile_bytes(plan) + _FLOAT * slab
+
+
+def _coupled_bytes(plan: Plan) -> int:
+    """The tensor of a slab and its working copies, and the logits of all edges."""
+    N, slab = len(plan.shape.classes), plan.shape.samples_per_slab
+    return _FLOAT * slab * (3 * N**2 + 2 * plan.most_pairs) + _completion_bytes(plan)
+
+
+def _predicted_bytes(plan: Plan) -> int:
+    """The machines as one affine map, the ranking as another, and a batch of samples in the making."""
+    shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
+    N, D, E, k = len(shape.classes), shape.features, plan.most_pairs, plan.shortlist
+    affine = _FLOAT * (E * (D + 64) + 3 * N * D)
+    blocks = 2 * PREDICTION_BATCH * (k or N) ** 2
+    applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
+    batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)
+    slab = _FLOAT * shape.samples_per_slab * (4 * D + N * (len(shape.couplings) + 2))
+    return affine + batch + slab + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+
+
+def _report_bytes(plan: Plan) -> int:
+    """All probabilities, the confusion matrix, the figures."""
+    N, R = len(plan.shape.classes), plan.shape.samples
+    figures = 200 * 2**20
+    graph = _BYTES_PER_NX_EDGE * plan.most_pairs
+    return _FLOAT * R * N * (len(plan.shape.couplings) + 1) + 8 * 4 * N**2 + figures + graph
+
+
+def disk_bytes(plan: Plan) -> dict[str, int]:
+    """Upper bounds of the disk usage, before compression."""
+    shape = plan.shape
+    E, N, R, S = plan.most_pairs, len(shape.classes), shape.samples, shape.draws
+    held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
+    tensor = R * (E + N**2) if shape.tensor_stored else 0
+    return {
+        "features.zarr": _bytes_of_features(plan),
+        "machines.zarr": E * _machine_bytes_of_edge(plan),
+        "logits.zarr": _FLOAT * (held_out + tensor),
+        "probabilities.zarr": _FLOAT * R * N * len(shape.couplings),
+    }
+
+
+def _bytes_of_features(plan: Plan) -> int:
+    shape = plan.shape
+    D, stored = shape.features, np.dtype(shape.dtype).itemsize
+    rows = stored * D * (sum(shape.rows) + shape.draws)
+    samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
+    whitenings = _FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
+    statistics = 8 * D * (D * len(plan.class_parts) + len(shape.classes)) if shape.whitenings else 0
+    return rows + 4 * sum(shape.rows) + samples + whitenings + statistics
+
+
+def file_count(plan: Plan) -> int:
+    """Files of the finished run: chunks, the ledger, metadata, waves and candidates, and the report."""
+    edges = np.zeros((plan.most_pairs, 2), np.int64)
+    groups = sum(map(len, run_groups(plan.shape).values()))
+    ledger = (
+        sum(map(plan.units, plan.keys)) + -(-plan.most_pairs // plan.shape.edges_per_tile) - len(plan.tiles)
+    )
+    single = plan.units("candidates") + plan.units("growth")
+    return chunk_count(plan.shape._replace(edges=edges)) + groups + ledger + single + _OWN_FILES

@@ -1,0 +1,106 @@
+"""A whole run: the one path of `pairloom run`, `pairloom resume` and `pairloom.run`.
+
+First, everything is checked that can be, and the cluster is connected to. Nothing is written before that. Then the run
+directory is locked, the plan written, and the missing work done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pairloom.cluster.config import Config
+from pairloom.cluster.driver import Connect, Progress, adopt_plan, drive, matching_plan, prepare_run
+from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.lock import REFUSED, RunLock, check_free
+from pairloom.cluster.plan import Mismatch, Plan
+from pairloom.cluster.schedule import Stop
+from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.units import log_line
+from pairloom.pipeline.features.feature_set import FeatureSet
+
+__all__ = ["BegunRun", "ReadyRun", "begun_run", "ready_run"]
+
+
+@dataclass(frozen=True)
+class ReadyRun:
+    """A run that may begin: nothing speaks against it, its cluster answers, and nothing is written yet."""
+
+    config: Config
+    directory: Path
+    fresh: Plan | None
+    data: FeatureSet | None
+    connect: Connect
+    update: bool
+
+
+@contextlib.contextmanager
+def ready_run(
+    config: Config, directory: Path, connect: Connect, *, at_once: bool, update: bool = False
+) -> Iterator[ReadyRun]:
+    """Check a run and connect to its cluster, which is left again at the end. Nothing is written.
+
+    Parameters
+    ----------
+    connect
+        Connects to the cluster.
+    at_once
+        Connect now, unless the run is finished: a cluster that will not do is then found before anything is written.
+        Otherwise it is connected to when the first task needs it.
+    update
+        Accept a directory whose configuration or data differ.
+    """
+    fresh, data = prepare_run(config, directory)
+    check_free(directory)
+    plan = matching_plan(directory, config, fresh, update=update)
+    ready = ReadyRun(config, directory, fresh, data, connect, update)
+    if not at_once or _seems_finished(directory, plan):
+        yield ready
+        return
+    with connect() as client:
+        yield replace(ready, connect=lambda: contextlib.nullcontext(client))
+
+
+def _seems_finished(directory: Path, plan: Plan) -> bool:
+    """Whether the ledger has all units. A run that grows may go on."""
+    ledger = Ledger(directory)
+    return plan.config.growth is None and all(
+        sum(1 for _ in ledger.claimed(stage, plan.keys[stage])) == plan.units(stage) for stage in STAGE_NAMES
+    )
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """A run whose directory is locked and has its plan."""
+
+    ready: ReadyRun
+    plan: Plan
+    stop: Stop
+
+    def finish(self, progress: Progress) -> None:
+        """Do the missing work."""
+        ready = self.ready
+        drive(ready.directory, self.plan, ready.data, ready.connect, self.stop, progress)
+
+
+@contextlib.contextmanager
+def begun_run(ready: ReadyRun, stop: Stop, note: Callable[[str], None]) -> Iterator[BegunRun]:
+    """Lock the directory and write the plan. The outcome is recorded at the end."""
+    directory = ready.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    with RunLock(directory, stop.request) as lock:
+        if lock.taken_over:
+            note(f"Taking over from a dead driver: {lock.taken_over}.")
+        try:
+            plan = adopt_plan(directory, ready.config, ready.fresh, update=ready.update)
+            yield BegunRun(ready, plan, stop)
+            lock.end_as("finished")
+        except Mismatch:
+            lock.end_as(REFUSED)
+            raise
+        except BaseException as error:
+            lock.end_as(f"{type(error).__name__}: {error}")
+            log_line(directory, f"ended by {error!r}")
+            raise

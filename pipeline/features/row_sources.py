@@ -1,0 +1,246 @@
+"""Where rows of features come from: memory, a file, a zarr array or a generator, read in pieces of bounded size.
+
+Nothing here holds more of a source than was asked for, so a set may be larger than memory. Files are read, not mapped:
+the pages of a mapped file count as memory of the process until something else needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.pieces import pieces
+
+__all__ = [
+    "PIECE_BYTES",
+    "ArrayRows",
+    "FileRows",
+    "GeneratedRows",
+    "MappedRows",
+    "Rows",
+    "SelectedRows",
+    "ZarrRows",
+    "in_order",
+]
+
+#: Rows are read in pieces of about this size. (A chunk of a zarr array that is larger is read whole.)
+PIECE_BYTES = 16 * 2**20
+
+Index = slice | NDArray[np.int64]
+
+
+class Rows(ABC):
+    """A matrix of real numbers (n, D), read as float32 or, if its type is wider, as float64.
+
+    Attributes
+    ----------
+    shape : (n, D)
+    dtype : the type of the rows that `read` returns
+    scattered : whether rows far apart are read about as fast as rows side by side
+    """
+
+    scattered = True
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+        # Keep float64: rows are centred before they become float32, or features far from zero would lose their digits.
+        self.dtype: np.dtype[np.floating] = np.result_type(dtype, np.float32)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def _read(self, rows: Index) -> NDArray[Any]:
+        """The rows in a slice with both ends given, or with these numbers."""
+
+    def read(self, rows: Index) -> NDArray[np.floating]:
+        """The rows in a slice, or with these numbers, as an array of their own."""
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            return self._as_rows(self._read(slice(start, stop)))
+        if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows) and (np.diff(rows) == 1).all():
+            return self.read(slice(int(rows[0]), int(rows[-1]) + 1))
+        return self._as_rows(self._read(rows))
+
+    def _as_rows(self, values: NDArray[Any]) -> NDArray[np.floating]:
+        return np.ascontiguousarray(values, dtype=self.dtype)
+
+    @property
+    def rows_per_piece(self) -> int:
+        """How many rows are read at once by `pieces`."""
+        return max(1, PIECE_BYTES // (self.dtype.itemsize * self.shape[1]))
+
+    def pieces(self) -> Iterator[tuple[slice, NDArray[np.floating]]]:
+        """All rows in their order, piece by piece."""
+        for part in pieces(len(self), self.rows_per_piece):
+            yield part, self.read(part)
+
+
+class ArrayRows(Rows):
+    """Rows in memory."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        super().__init__(values.shape, values.dtype)
+        self._values = values
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        return self._values[rows]
+
+
+class FileRows(Rows):
+    """Rows that lie one after the other in a file, from an offset on."""
+
+    def __init__(
+        self, path: Path | IO[bytes], offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        super().__init__(shape, dtype)
+        self._path, self._offset, self._stored = path, offset, dtype
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        if isinstance(self._path, Path):
+            with self._path.open("rb", buffering=0) as file:
+                return self._read_from(file, rows)
+        return self._read_from(self._path, rows)
+
+    def _read_from(self, file: IO[bytes], rows: Index) -> NDArray[Any]:
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        values = np.empty((count, self.shape[1]), self._stored)
+        for place, first, length in _runs(rows):
+            file.seek(self._offset + first * values.strides[0])
+            _fill(memoryview(values[place : place + length]).cast("B"), file)
+        return values
+
+
+def _runs(rows: Index) -> Iterator[tuple[int, int, int]]:
+    """Runs of consecutive rows: their place in the selection, the first row, and how many there are."""
+    if isinstance(rows, slice):
+        yield 0, rows.start, rows.stop - rows.start
+        return
+    starts = np.flatnonzero(np.diff(rows, prepend=rows[:1] - 2) != 1)
+    lengths = np.diff(starts, append=len(rows))
+    yield from zip(starts.tolist(), rows[starts].tolist(), lengths.tolist(), strict=True)
+
+
+def _fill(wanted: memoryview, file: IO[bytes]) -> None:
+    while wanted:
+        got: int = file.readinto(wanted)  # type: ignore[attr-defined]  # of an unbuffered file
+        if not got:
+            raise ValueError(f"{file.name} is cut short.")
+        wanted = wanted[got:]
+
+
+class MappedRows(Rows):
+    """Rows of a ``.npy`` file that is stored column by column. It is mapped only while it is read."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        super().__init__(shape, dtype)
+        self._path = path
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        return np.array(np.load(self._path, mmap_mode="r", allow_pickle=False)[rows])
+
+
+class ZarrRows(Rows):
+    """Rows of a zarr array. The chunks that were read last are kept: the next rows may lie in them too."""
+
+    scattered = False
+
+    def __init__(self, array: Any, name: str) -> None:
+        super().__init__(array.shape, array.dtype)
+        self._array, self._name = array, name
+        self._block = functools.lru_cache(maxsize=1)(self._read_block)
+
+    @property
+    def rows_per_piece(self) -> int:
+        """A whole number of chunks."""
+        chunk = int(self._array.chunks[0])
+        return -(-super().rows_per_piece // chunk) * chunk
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        if not isinstance(rows, slice):
+            return self._opened(lambda: self._array.oindex[rows])
+        values = np.empty((rows.stop - rows.start, self.shape[1]), self._array.dtype)
+        size, row = self.rows_per_piece, rows.start
+        while row < rows.stop:
+            number = row // size
+            end = min((number + 1) * size, rows.stop)
+            values[row - rows.start : end - rows.start] = self._block(number)[
+                row - number * size : end - number * size
+            ]
+            row = end
+        return values
+
+    def _read_block(self, number: int) -> NDArray[Any]:
+        size = self.rows_per_piece
+        return self._opened(lambda: self._array[number * size : (number + 1) * size])
+
+    def _opened(self, read: Callable[[], Any]) -> NDArray[Any]:
+        try:
+            return np.asarray(read())
+        except Exception as error:  # zarr and its codecs raise many kinds
+            raise ValueError(f"{self._name} is damaged or not what its name says: {error}.") from error
+
+
+class GeneratedRows(Rows):
+    """Rows that are generated class by class, as many of each."""
+
+    def __init__(
+        self, draw: Callable[[int], NDArray[np.floating]], n_classes: int, rows_per_class: int, features: int
+    ) -> None:
+        super().__init__((n_classes * rows_per_class, features), np.dtype(np.float32))
+        self._draw, self._of_class = functools.lru_cache(maxsize=1)(draw), rows_per_class
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        wanted = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        values = np.empty((len(wanted), self.shape[1]), self.dtype)
+        label, place = np.divmod(wanted, self._of_class)
+        for c in np.unique(label).tolist():
+            own = label == c
+            values[own] = self._draw(c)[place[own]]
+        return values
+
+
+class SelectedRows(Rows):
+    """Some rows of another source, in an order of their own."""
+
+    def __init__(self, source: Rows, chosen: NDArray[np.int64]) -> None:
+        super().__init__((len(chosen), source.shape[1]), source.dtype)
+        self._source, self._chosen, self.scattered = source, chosen, source.scattered
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        return self._source.read(self._chosen[rows])
+
+
+def in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:
+    """Rows in another order, to be read from the first to the last.
+
+    Where scattered rows are slow to read (a zarr array would be read again for every piece), all rows are first copied
+    into their new order, in a file without a name in ``folder``. It is gone when the rows are, or the process is.
+    """
+    if (np.diff(order) == 1).all():
+        return rows
+    if rows.scattered:
+        return SelectedRows(rows, order)
+    file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # open for as long as the rows are
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    for part, X in rows.pieces():
+        _write_rows(file, X, places[part])
+    return FileRows(file, 0, rows.shape, rows.dtype)
+
+
+def _write_rows(file: IO[bytes], X: NDArray[np.floating], places: NDArray[np.int64]) -> None:
+    by_place = np.argsort(places)
+    X = X[by_place]
+    for start, first, length in _runs(places[by_place]):
+        file.seek(first * X.strides[0])
+        wanted = memoryview(X[start : start + length]).cast("B")
+        while wanted:
+            wanted = wanted[file.write(wanted) :]

@@ -1,0 +1,124 @@
+"""Held-out samples of a run: slabs of the drawn training samples, scored by all machines that had no part in them.
+
+A slab of samples meets every edge at once, so it is ranked and its shortlists are completed where it is scored. What is
+stored is all that calibration and growth need: the shortlists, or where all pairs are coupled or something is learned
+from the edges themselves, the logits of the edges.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.calibration.held_out import HeldOut, typical_sizes, unit_of
+from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
+from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
+from pairloom.pipeline.run.feature_store import read_draws, read_whitening
+from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_completion import completion_of
+from pairloom.pipeline.run.run_directory import open_group, write_whole
+from pairloom.pipeline.storage.zarr_layout import read_whole
+
+__all__ = ["hold_out_slab", "read_held_out"]
+
+
+class _Listed(NamedTuple):
+    """The shortlists of some drawn samples, and the typical size of their logits."""
+
+    lists: Shortlists
+    sizes: NDArray[np.float32]
+
+
+def hold_out_slab(run: Run, draws: slice) -> list[Path]:
+    """Score a slab of the drawn samples by all edges of the run, and write what is needed of it."""
+    group, edges = open_group(run.directory, "logits.zarr", write=True), run.shape.edges
+    logits = _edge_logits(run, draws, edges)
+    if not run.shape.listed:
+        return write_whole(group["held_out"], (0, draws.start), logits)
+    (classes, tensor, potentials), sizes = _listed(run, logits, edges)
+    return [
+        *write_whole(group["listed"], (draws.start, 0), classes.astype(np.int32)),
+        *write_whole(group["blocks"], (0, 0, draws.start), tensor),
+        *write_whole(group["ranking"], (draws.start, 0), potentials),
+        *write_whole(group["size"], (draws.start,), sizes),
+    ]
+
+
+def read_held_out(run: Run, pairs: int) -> HeldOut:
+    """The drawn samples as the model of the first ``pairs`` edges of the run has them coupled."""
+    chosen = chosen_candidate(run)
+    drawn = read_draws(run, is_whitened(chosen.whiten))
+    weight, edges = class_weights_of(run, drawn.classes), run.shape.edges[:pairs]
+    if run.shape.listed:
+        (classes, tensor, potentials), sizes = _read_listed(run, pairs)
+        lists = Shortlists(
+            classes[drawn.chosen],
+            np.ascontiguousarray(tensor[:, :, drawn.chosen]),
+            potentials[drawn.chosen],
+        )
+        return HeldOut(lists, drawn.classes, weight, unit_of(sizes[drawn.chosen], chosen.calibration))
+    stored = read_whole(open_group(run.directory, "logits.zarr")["held_out"], slice(pairs))
+    logits = np.ascontiguousarray(stored[graphs.edge_order(edges)][:, drawn.chosen])
+    return HeldOut.of_edges(
+        logits,
+        drawn.classes,
+        completion_of(edges, len(run.shape.classes)),
+        calibration=chosen.calibration,
+        weight=weight,
+        shortlist=run.shortlist,
+        memory_limit=run.memory_limit,
+    )
+
+
+def _read_listed(run: Run, pairs: int) -> _Listed:
+    """The stored shortlists; of a smaller graph than the run has now, which are not stored, they are made again."""
+    if pairs == len(run.shape.edges):
+        group = open_group(run.directory, "logits.zarr")
+        classes, tensor, potentials, sizes = (
+            read_whole(group[name]) for name in ("listed", "blocks", "ranking", "size")
+        )
+        return _Listed(Shortlists(classes.astype(np.int64), tensor, potentials), sizes)
+    edges = run.shape.edges[:pairs]
+    slabs = [_listed(run, _edge_logits(run, draws, edges), edges) for draws in run.draw_slabs]
+    lists = Shortlists(
+        np.concatenate([slab.lists.classes for slab in slabs]),
+        np.concatenate([slab.lists.tensor for slab in slabs], axis=2),
+        np.concatenate([slab.lists.potentials for slab in slabs]),
+    )
+    return _Listed(lists, np.concatenate([slab.sizes for slab in slabs]))
+
+
+def _listed(run: Run, logits: NDArray[np.float32], edges: NDArray[np.int64]) -> _Listed:
+    """The shortlists of samples, given their logits by the edges in the run's order."""
+    completion: Completion = completion_of(edges, len(run.shape.classes))
+    by_sample = np.ascontiguousarray(logits.T[:, graphs.edge_order(edges)])
+    potentials = completion.ranking.of_samples(by_sample)
+    lists = shortlists(by_sample, potentials, completion, run.shape.listed)
+    return _Listed(lists, typical_sizes(by_sample.T))
+
+
+def _edge_logits(run: Run, draws: slice, edges: NDArray[np.int64]) -> NDArray[np.float32]:
+    """(E, r) out-of-fold logits of a slab of the drawn samples, tile by tile, in memory sample by sample."""
+    # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
+    drawn = read_draws(run, run.draws_whitened)
+    X, folds, parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
+    whitening, scheme = read_whitening(run, chosen_candidate(run).whiten), run.settings.machines().scheme
+    logits = np.empty((len(folds), len(edges)), np.float32)
+    for tile in pieces(len(edges), run.shape.edges_per_tile):
+        # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
+        # logits of these edges differently, and so change the score of a wave.
+        filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)
+        model = LinearModel(read_machines(run.directory, tile).of_edges(filled), whitening)
+        of_tile = out_of_fold_edge_logits(model, scheme, X, folds, parts)
+        logits[:, tile] = of_tile[: tile.stop - tile.start].T
+    return logits.T

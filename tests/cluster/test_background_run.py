@@ -1,0 +1,257 @@
+"""Runs from Python: `pairloom.run` and `pairloom.submit`, on clusters in this process and on processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from distributed import Client, LocalCluster
+from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
+
+import pairloom
+from pairloom import PairwiseSVC
+from pairloom.cluster.cli import main
+from pairloom.cluster.config import ConfigError
+from pairloom.cluster.connect import Unreachable
+from pairloom.cluster.local_path import NotLocal
+from pairloom.cluster.lock import Locked
+from pairloom.cluster.plan import Mismatch
+from pairloom.cluster.schedule import ClusterLost, Stopped, UnitFailed
+from pairloom.cluster.status import run_status
+
+LONG = 120.0
+
+
+@pytest.fixture
+def own_client():
+    """A client that a test may close."""
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def long_config(tmp_path_factory):
+    """Some seconds of work in 45 tiles."""
+    folder = tmp_path_factory.mktemp("long")
+    features = write_features(folder / "data.npz", classes=10, rows=250, features=300, samples=40)
+    return write_config(folder / "long.toml", features, edges_per_tile=1)
+
+
+def begun(handle):
+    """Wait until the first tile is trained."""
+    tiles = handle.directory / "ledger" / "machines"
+    while not (tiles.is_dir() and any(tiles.iterdir())):
+        assert handle.status().state == "running"
+
+
+def test_it_has_the_bytes_of_the_command_and_its_result_is_the_estimator(client, small_config, tmp_path):
+    handle = pairloom.run(small_config, directory=tmp_path / "here", client=client)
+    model = handle.result(timeout=LONG)
+    words = ["run", small_config, "--directory", tmp_path / "there", "--set", "cluster.kind=threads"]
+    assert CliRunner().invoke(main, [*map(str, words)]).exit_code == 0
+    assert_same_bytes(tmp_path / "here", bytes_of(tmp_path / "there"))
+    assert handle.status().state == "finished"
+    assert "finished" in repr(handle)
+    X = np.load(small_config.with_suffix(".npz"))["X_test"]
+    expected = PairwiseSVC.from_run(tmp_path / "there").predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_two_runs_one_after_the_other_leave_the_client_open(own_client, small_config, small_run, tmp_path):
+    for name in ("first", "second"):
+        pairloom.run(small_config, directory=tmp_path / name, client=own_client).wait(LONG)
+        assert_same_bytes(tmp_path / name, bytes_of(small_run))
+    assert own_client.submit(sum, [1, 2]).result(timeout=LONG) == 3
+
+
+def test_two_runs_at_once_on_one_client(client, small_config, small_run, tmp_path):
+    handles = [pairloom.run(small_config, directory=tmp_path / name, client=client) for name in "ab"]
+    for handle in handles:
+        handle.wait(LONG)
+        assert_same_bytes(handle.directory, bytes_of(small_run))
+
+
+def test_a_run_is_begun_in_any_thread(client, small_config, small_run, tmp_path):
+    done = []
+    thread = threading.Thread(
+        target=lambda: done.append(
+            pairloom.run(small_config, directory=tmp_path / "run", client=client).result(LONG)
+        )
+    )
+    thread.start()
+    thread.join(LONG)
+    assert isinstance(done[0], PairwiseSVC)
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+
+
+def test_without_a_client_it_starts_workers_of_its_own_and_ends_them(small_config, small_run, tmp_path):
+    before = threading.active_count()
+    overrides = {"cluster.kind": "threads", "cluster.workers": 2}
+    pairloom.run(small_config, directory=tmp_path / "run", overrides=overrides).wait(LONG)
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+    assert threading.active_count() <= before + 2, "the loop of Dask may stay, its cluster not"
+
+
+def test_a_relative_directory_is_that_of_the_call(client, small_config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    handle = pairloom.run(small_config, client=client, overrides={"run.name": "mine"})
+    monkeypatch.chdir("/")
+    handle.wait(LONG)
+    assert handle.directory == tmp_path / "runs" / "mine"
+    assert run_status(handle.directory, verify=True).state == "finished"
+
+
+def test_a_run_is_waited_for_cancelled_and_resumed(client, long_config, tmp_path):
+    handle = pairloom.run(long_config, directory=tmp_path / "run", client=client)
+    with pytest.raises(TimeoutError, match="not ended within 0 s"):
+        handle.wait(timeout=0)
+    begun(handle)
+    with pytest.raises(Locked):
+        pairloom.run(long_config, directory=tmp_path / "run", client=client)
+    handle.cancel()
+    with pytest.raises(Stopped, match="cancelled"):
+        handle.result()
+    status = handle.status()
+    assert status.state == "unfinished"
+    assert "Stopped: The run was cancelled." in status.driver
+    pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
+    assert sum(n - 1 for n in times_begun(tmp_path / "run", "machines").values()) <= 2, "one per thread"
+
+
+def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, client, long_config, tmp_path):
+    handle = pairloom.run(long_config, directory=tmp_path / "run", client=own_client)
+    begun(handle)
+    own_client.close()
+    with pytest.raises(ClusterLost):
+        handle.wait(LONG)
+    assert handle.status().state == "unfinished"
+    with pytest.raises(Unreachable, match="client must be connected"):
+        pairloom.run(long_config, directory=tmp_path / "run", client=own_client)
+    pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
+
+
+def test_an_error_inside_comes_out_of_wait_and_result(client, small_config, small_run, tmp_path):
+    run_here(small_config, tmp_path / "run", client, until="whitening")
+    obstacle = tmp_path / "run" / "machines.zarr" / "coef" / "c"
+    obstacle.write_text("a file where the chunks belong")
+    handle = pairloom.run(small_config, directory=tmp_path / "run", client=client)
+    with pytest.raises(UnitFailed, match=r"machines: unit .* failed: NotADirectoryError"):
+        handle.wait(LONG)
+    with pytest.raises(UnitFailed):
+        handle.result()
+    assert "UnitFailed" in handle.status().driver
+    handle.cancel()  # which changes nothing any more
+    obstacle.unlink()
+    pairloom.run(small_config, directory=tmp_path / "run", client=client).wait(LONG)
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+
+
+def test_an_asynchronous_client_is_refused(small_config, tmp_path):
+    async def notebook():
+        async with (
+            LocalCluster(
+                n_workers=0, processes=False, asynchronous=True, dashboard_address="127.0.0.1:0"
+            ) as cluster,
+            Client(cluster, asynchronous=True, set_as_default=False) as client,
+        ):
+            for begin in (pairloom.run, pairloom.submit):
+                with pytest.raises(TypeError, match=r"must not be asynchronous.*without asynchronous=True"):
+                    begin(small_config, directory=tmp_path / "run", client=client)
+
+    asyncio.run(notebook())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_client_of_nothing_is_refused(small_config, tmp_path):
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got str"):
+        pairloom.run(small_config, directory=tmp_path / "run", client="tcp://127.0.0.1:9")
+    with pytest.raises(ConfigError, match="needs a running cluster"):
+        pairloom.submit(small_config, directory=tmp_path / "run")
+    with pytest.raises(NotLocal, match="directory must be a path, not a URL"):
+        pairloom.run(small_config, directory="s3://bucket/run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_client_without_workers_is_given_up_and_nothing_is_written(small_config, tmp_path):
+    cluster = LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
+    with cluster, Client(cluster, set_as_default=False) as client:
+        for begin in (pairloom.run, pairloom.submit):
+            with pytest.raises(Unreachable, match=r"none came within 0\.2 s"):
+                begin(
+                    small_config,
+                    directory=tmp_path / "run",
+                    client=client,
+                    overrides={"cluster.worker_timeout": 0.2},
+                )
+            assert not (tmp_path / "run").exists()
+
+
+def test_an_adaptive_cluster_that_is_empty_starts_a_worker(small_config, small_run, tmp_path):
+    cluster = LocalCluster(
+        n_workers=0, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        cluster.adapt(minimum=0, maximum=2, interval="50ms")
+        pairloom.run(small_config, directory=tmp_path / "run", client=client).wait(LONG)
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+
+
+def test_other_settings_are_refused_unless_they_are_updated(client, small_config, small_run, tmp_path):
+    shutil.copytree(small_run, tmp_path / "run")
+    before = (tmp_path / "run" / "run.json").read_bytes()
+    changed = {"directory": tmp_path / "run", "client": client, "overrides": {"run.also_couple": ["vote"]}}
+    with pytest.raises(Mismatch, match="also_couple"):
+        pairloom.run(small_config, **changed)
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+    assert pairloom.run(small_config, **changed, update=True).result(LONG).coupling == "stratified"
+
+
+def test_a_submitted_run_is_driven_by_a_worker(client, small_config, small_run, tmp_path):
+    handle = pairloom.submit(small_config, directory=tmp_path / "run", client=client)
+    assert isinstance(handle.result(timeout=LONG), PairwiseSVC)
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+    records = sorted((tmp_path / "run" / "drivers").glob("*.json"))
+    assert [json.loads(path.read_text())["outcome"] for path in records] == ["submitted", "finished"]
+
+
+def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(client, long_config, tmp_path):
+    handle = pairloom.submit(long_config, directory=tmp_path / "run", client=client)
+    with pytest.raises(TimeoutError):
+        handle.wait(timeout=0)
+    handle.cancel()
+    with pytest.raises(Stopped, match="cancelled"):
+        handle.wait(LONG)
+
+
+def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config, tmp_path):
+    busy = own_client.submit(time.sleep, 3.0)  # on the only thread, so that the driver does not begin
+    handle = pairloom.submit(small_config, directory=tmp_path / "run", client=own_client)
+    assert handle.status().state == "submitted"
+    busy.release()
+    own_client.close()
+    with pytest.raises(ClusterLost, match="does not answer"):
+        handle.wait(LONG)
+
+
+def test_importing_pairloom_does_not_import_dask():
+    code = "import sys, pairloom; print('distributed' in sys.modules, 'dask' in sys.modules); pairloom.run"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["False", "False"]
+    assert {"run", "submit"} <= set(pairloom.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'runs'"):
+        _ = pairloom.runs

@@ -1,0 +1,125 @@
+"""Runs whose tensor is virtual: predicted from the machines, calibrated and grown by shortlists."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
+
+from pairloom import PairwiseSVC
+from pairloom.cluster.driver import load_data
+from pairloom.cluster.growing_run import judged_waves
+from pairloom.cluster.needs import file_count
+from pairloom.cluster.plan import Plan
+from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.run.run_directory import open_group
+
+CLASSES = 9
+VIRTUAL = "run.tensor=virtual"
+GROWING = ("graph.family=star", "growth.wave=4", "growth.plateau=never", "growth.pairs=16")
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("virtual")
+    features = write_features(folder / "data.npz", classes=CLASSES, rows=24, features=5, samples=70)
+    return write_config(folder / "run.toml", features, edges_per_tile=4, samples_per_slab=32)
+
+
+@pytest.fixture(scope="module")
+def grown_run(config_file, client, tmp_path_factory):
+    """Grown by shortlists of four. Copy it before you change it."""
+    directory = tmp_path_factory.mktemp("runs") / "grown"
+    run_here(config_file, directory, client, VIRTUAL, "model.shortlist=4", *GROWING, until="report")
+    return directory
+
+
+def probabilities_of(directory, coupling):
+    return open_group(directory, "probabilities.zarr")[coupling][:]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("model.shortlist=none",),
+        ("model.shortlist=4",),
+        ("model.shortlist=4", "model.coupled_calibration=edges", "model.coupling=normal"),
+        ("model.shortlist=3", "model.priors=[9, 8, 7, 6, 5, 4, 3, 2, 1]", "model.calibration=distance"),
+        ("model.shortlist=4", "graph.family=hub_neighbours", "graph.hubs=1", "graph.neighbours=2"),
+        ("model.shortlist=4", "graph.family=path"),
+    ],
+    ids=lambda settings: " ".join(settings),
+)
+def test_a_virtual_tensor_gives_the_probabilities_of_a_stored_one(settings, config_file, client, tmp_path):
+    couplings = [method for method in METHODS if f"model.coupling={method}" not in settings]
+    also = f"run.also_couple={[method for method in couplings if method != 'stratified'] or couplings}"
+    if "model.coupled_calibration=edges" in settings:
+        also = "run.also_couple=[]"
+    for tensor in ("stored", "virtual"):
+        plan = run_here(config_file, tmp_path / tensor, client, *settings, also, f"run.tensor={tensor}")
+    data = load_data(plan.config).load()
+    for coupling in plan.shape.couplings:
+        found = probabilities_of(tmp_path / "virtual", coupling)
+        np.testing.assert_allclose(found, probabilities_of(tmp_path / "stored", coupling), atol=1e-6)
+        if plan.config.model.priors is None:
+            read = PairwiseSVC.from_run(tmp_path / "virtual", coupling=coupling)
+            np.testing.assert_allclose(found, read.predict_proba(data.X_test), atol=1e-6)
+
+
+def test_nothing_is_stored_between_machines_and_probabilities(grown_run):
+    group = open_group(grown_run, "logits.zarr")
+    assert {"edges", "tensor", "held_out"}.isdisjoint(group.array_keys())
+    assert group["blocks"].shape[:2] == (4, 4)
+    assert not (grown_run / "ledger" / "logits").exists()
+
+
+@pytest.mark.parametrize("tensor", ["stored", "virtual"])
+def test_a_plan_counts_the_files_of_the_run(tensor, config_file, client, tmp_path):
+    settings = ("model.shortlist=4", f"run.tensor={tensor}", "model.C=auto")
+    plan = run_here(config_file, tmp_path / "run", client, *settings, until="report")
+    files = sum(path.is_file() for path in (tmp_path / "run").rglob("*"))
+    assert files <= file_count(plan) <= files + 10
+
+
+def test_a_run_grown_by_shortlists_is_the_grown_estimator(grown_run):
+    plan = Plan.read(grown_run)
+    data, waves = load_data(plan.config).load(), judged_waves(grown_run, plan)
+    y = np.array(data.classes)[data.y_train]
+    model = PairwiseSVC(**plan.estimator_parameters).fit(data.X_train, y)
+    grown = list(model.grow(data.X_train, y, wave=4, pairs=16, plateau="never"))
+    assert [wave.pairs for wave in waves] == [wave.pairs for wave in grown] == [8, 12, 16]
+    assert [wave.log_loss for wave in waves] == pytest.approx([wave.log_loss for wave in grown], rel=1e-5)
+    assert waves[0].proposed == grown[0].proposed
+
+
+def test_a_lost_judgement_of_an_earlier_wave_is_found_again(grown_run, config_file, client, tmp_path):
+    """The shortlists of its smaller graph are not stored any more."""
+    directory = tmp_path / "run"
+    shutil.copytree(grown_run, directory)
+    reference, judged = bytes_of(directory), (directory / "growth" / "000001.json").read_text()
+    (directory / "growth" / "000001.json").unlink()
+    run_here(config_file, directory, client, VIRTUAL, "model.shortlist=4", *GROWING, until="report")
+    assert json.loads((directory / "growth" / "000001.json").read_text()) == json.loads(judged)
+    assert_same_bytes(directory, reference)
+    assert set(times_begun(directory, "machines").values()) == {1}
+
+
+def test_a_run_grown_by_shortlists_later_is_grown_at_once(grown_run, config_file, client, tmp_path):
+    settings = (VIRTUAL, "model.shortlist=4", *GROWING[:-1])
+    for pairs in (10, 16):
+        run_here(config_file, tmp_path / "later", client, *settings, f"growth.pairs={pairs}", until="report")
+    assert_same_bytes(tmp_path / "later", bytes_of(grown_run))
+
+
+@pytest.mark.parametrize("stage", ["held_out", "probabilities", "calibration", "model"])
+def test_each_stage_of_a_virtual_run_is_resumed_by_itself(stage, grown_run, config_file, client, tmp_path):
+    directory = tmp_path / "run"
+    shutil.copytree(grown_run, directory)
+    before = times_begun(directory, stage)
+    shutil.rmtree(directory / "ledger" / stage)
+    run_here(config_file, directory, client, VIRTUAL, "model.shortlist=4", *GROWING, until="report")
+    assert_same_bytes(directory, bytes_of(grown_run))
+    assert {times - before[unit] for unit, times in times_begun(directory, stage).items()} == {1}
