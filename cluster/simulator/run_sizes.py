@@ -13,7 +13,6 @@ from pairloom.cluster.tiles import (
 )
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
-from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.model.choice import n_trials
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ class RunSizes(NamedTuple):
     """Sizes of a run, with the names of `RunShape` where it has them.
 
     ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
-    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``logits_stored`` tells whether tiles are applied
-    to the test samples in a stage of their own, which stores the logits of all edges.
+    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers.
     """
 
     classes: int
@@ -53,7 +51,6 @@ class RunSizes(NamedTuple):
     probe_pairs: int
     whitenings: int
     tensor_stored: bool
-    logits_stored: bool
 
     @property
     def tiles(self) -> int:
@@ -69,11 +66,6 @@ class RunSizes(NamedTuple):
     def draw_slabs(self) -> int:
         """Number of slabs of drawn samples."""
         return -(-self.draws // self.draws_per_slab)
-
-    @property
-    def class_parts(self) -> int:
-        """Number of parts of the classes whose statistics are found together."""
-        return len(scatter_parts(self.classes, self.features))
 
     @property
     def class_bytes(self) -> float:
@@ -108,7 +100,6 @@ def planned_sizes(plan: Plan) -> RunSizes:
         probe_pairs=0 if plan.probe is None else plan.probe.graph.number_of_edges(),
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
-        logits_stored=bool(plan.keys.get("logits")),
     )
 
 
@@ -121,6 +112,7 @@ def imagined_sizes(
     samples: int | None = None,
     family: str | None = None,
     edges_per_tile: int | None = None,
+    samples_per_slab: int | None = None,
 ) -> RunSizes:
     """The sizes that a plan would have with other data: its settings are kept, its tiles and slabs chosen anew.
 
@@ -130,8 +122,9 @@ def imagined_sizes(
     n, r, d = classes or like.classes, rows or like.rows, features or like.features
     quotas = draws_by_class(np.full(n, int(r)), model.calibration_samples, like.folds, like.whitenings > 0)
     edges = _edges(family or plan.graph["family"], n, like)
-    growing = plan.config.growth is not None
-    tile = edges_per_tile or default_edges_per_tile(edges, 2 * r, d, like.folds, growing)
+    tile = edges_per_tile or default_edges_per_tile(
+        edges, 2 * r, d, like.folds, plan.config.growth is not None
+    )
     return like._replace(
         classes=n,
         rows=r,
@@ -140,11 +133,10 @@ def imagined_sizes(
         draws=int(quotas.sum()) if like.draws else 0,
         edges=edges,
         edges_per_tile=min(tile, edges),
-        samples_per_slab=default_samples_per_prediction(n, d),
+        samples_per_slab=samples_per_slab or default_samples_per_prediction(n, d),
         draws_per_slab=default_draws_per_slab(edges),
         listed=shortlist_size(model.shortlist, n) or n,
         tensor_stored=False,
-        logits_stored=False,
     )
 
 

@@ -13,11 +13,10 @@ from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
 from pairloom.cluster.simulator.stage_costs import cost_of_stage
 from pairloom.cluster.simulator.unit_costs import UnitCosts
 from pairloom.cluster.simulator.workload import Phase, Workload
+from pairloom.pipeline.run.feature_store import CACHE_BYTES
 
 __all__ = ["RunForecast", "StageForecast", "simulate"]
 
-#: Bytes of class rows that a worker keeps: see `pipeline.run.feature_store`.
-CACHE_BYTES = 256 * 2**20
 # Dask gives a task to four workers before it reports a loss; `cluster.retries` is 10 by default.
 _MOST_LOSSES = 4 * 11
 _DRAWS = 4096
@@ -222,6 +221,7 @@ class _Session:
         tally[kernels.END] = (
             self.clock
             + seconds.sum()
+            + inputs.warm_up
             + moved / min(cluster.link_bytes, cluster.store_bytes)
             + phase.units * inputs.operations * cluster.latency
         )
@@ -274,7 +274,9 @@ class _Session:
             moved=(cost.reads(sizes) + cost.writes(sizes)) / of,
             operations=float(cost.operations(sizes)),
             shared=float(cost.shared(sizes)),
-            warm_up=self._costs.warm_up(phase.stage),
+            once=float(cost.once(sizes)),
+            warm_up=self._costs.warm_up(phase.stage, sizes)
+            + cost.once_operations(sizes) * self._cluster.latency,
             first=first,
             touched=pieces,
             piece=float(size),

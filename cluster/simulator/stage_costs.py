@@ -6,21 +6,23 @@ moves no bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from pairloom.cluster.simulator.run_sizes import RunSizes
-from pairloom.pipeline.model.affine_model import applies_listed_pairs
+from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.run.run_directory import rows_per_file
 
 __all__ = ["STAGE_COSTS", "StageCost", "cost_of_stage", "count_units"]
 
 Amount = Callable[[RunSizes], float]
-# A sample is ranked by all its edges, and its k classes are coupled in some thirty sweeps over k x k logits.
-_SWEEPS = 30
-# A product of matrices does so many times the work of a loop over samples in the same time.
-_BATCHED = 6
+# The k classes of a sample are coupled in some thirty sweeps over k x k logits. A product of two floats in a matrix
+# product takes about a 128th of the time of one logit of a sweep.
+_SWEEPS, _PRODUCT = 30, 1 / 128
+# Chunks that zarr reads at once (its setting async.concurrency). Files that a unit writes are read again, for digests.
+_AT_ONCE = 10
 
 
 def _nothing(s: RunSizes) -> float:
@@ -49,6 +51,9 @@ class StageCost:
         Whether units also read the rows of the classes of their edges, which a worker keeps.
     operations
         Operations of the store per unit: files read and written, those of the ledger included.
+    once, once_operations, once_work
+        Bytes, operations and work of a worker's first unit, beyond those of the others: what it keeps from then on,
+        however large.
     memory
         Bytes that one unit needs.
     """
@@ -59,7 +64,10 @@ class StageCost:
     writes: Amount = _nothing
     shared: Amount = _nothing
     reads_classes: bool = False
-    operations: Amount = _constant
+    operations: Amount = lambda s: 10.0
+    once: Amount = _nothing
+    once_operations: Amount = _nothing
+    once_work: Amount = _constant
     memory: Amount = _nothing
 
 
@@ -67,37 +75,36 @@ def _rows(s: RunSizes) -> float:
     return s.classes * s.rows * s.features
 
 
-def _coupling(s: RunSizes) -> float:
-    return s.edges + _SWEEPS * s.couplings * s.listed**2
+def _ranking(s: RunSizes) -> float:
+    """Work of a sample: rank the classes, apply the pairs of its shortlist, and couple these by every method."""
+    applied = s.features * _PRODUCT * (s.classes + min(s.edges, s.listed**2))
+    return applied + _SWEEPS * s.couplings * s.listed**2
 
 
-def _predicting(s: RunSizes) -> float:
-    """Coupling of the samples; and without stored logits, the ranking, the pairs of the shortlists, the machines."""
-    coupled = s.samples * (_coupling(s) + s.tensor_stored * s.classes**2)
-    if s.logits_stored:
-        return coupled
-    listed = s.listed < s.classes and applies_listed_pairs(s.classes, s.edges, s.listed)
-    pairs = s.listed * s.edges / s.classes if listed else s.edges / _BATCHED
-    ranked = s.classes / _BATCHED
-    return coupled + s.features * (s.samples * (pairs + ranked) + s.edges * s.machines_per_edge)
+def _completing(s: RunSizes) -> float:
+    """Work of a sample whose tensor is stored: all its logits are there."""
+    return s.edges + s.classes**2 + _SWEEPS * s.couplings * s.listed**2
+
+
+def _collapsing(s: RunSizes) -> float:
+    """Work to read all machines and whiten their weights, in tiles: one takes about 7 ms to open and read, as long as
+    7e7 products."""
+    return s.tiles + s.edges * s.features**2 / 7e7
+
+
+def _scoring(s: RunSizes) -> float:
+    """Work of all held-out samples, in the same unit: every slab reads the machines; a logit takes some 60 ns."""
+    return s.draw_slabs * _collapsing(s) + 8.6e-6 * s.draws * s.edges
 
 
 def _held_out_bytes(s: RunSizes) -> float:
-    """Shortlists and rankings of the drawn samples, or the logits of all edges."""
-    kept = s.listed**2 + s.classes if s.listed < s.classes else s.edges
+    """What is stored of the held-out samples."""
+    kept = s.edges if s.listed == s.classes else s.listed**2 + s.classes
     return 4.0 * s.draws * kept
 
 
-def _slab_memory(s: RunSizes) -> float:
-    if not s.logits_stored:
-        return 4.0 * (s.edges * s.features + s.samples_per_slab * (s.classes + s.features))
-    return 4.0 * s.samples_per_slab * (2 * s.edges + 3 * s.listed**2)
-
-
 STAGE_COSTS: dict[str, StageCost] = {
-    "features": StageCost(
-        "row block", work=_rows, writes=lambda s: s.itemsize * _rows(s), operations=lambda s: 3.0
-    ),
+    "features": StageCost("row block", work=_rows, writes=lambda s: s.itemsize * _rows(s)),
     "samples": StageCost(
         "slab", work=lambda s: s.samples * s.features, writes=lambda s: 4.0 * s.samples * s.features
     ),
@@ -108,15 +115,9 @@ STAGE_COSTS: dict[str, StageCost] = {
         "class part",
         work=lambda s: _rows(s) * (8 + s.features * bool(s.whitenings)),
         reads=lambda s: s.itemsize * _rows(s),
-        writes=lambda s: 8.0 * s.class_parts * s.features**2 * bool(s.whitenings),
     ),
-    "whitening": StageCost(
-        "one",
-        work=lambda s: s.features + s.whitenings * s.features**2 * (10 * s.features + s.class_parts),
-        reads=lambda s: 8.0 * s.class_parts * s.features**2 * bool(s.whitenings),
-        writes=lambda s: 4.0 * s.whitenings * s.features**2,
-    ),
-    # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
+    "whitening": StageCost("one", work=lambda s: s.features**3, writes=lambda s: 4.0 * s.features**2),
+    # The probe has at most 70 classes, or a few more, and at most 128 rows of each.
     "candidates": StageCost(
         "trial",
         work=lambda s: max(1, s.probe_pairs) * min(s.rows, 256) * s.features,
@@ -127,27 +128,28 @@ STAGE_COSTS: dict[str, StageCost] = {
         work=lambda s: s.edges * 2 * s.rows * s.features * s.folds,
         writes=lambda s: s.edges * s.machine_bytes,
         reads_classes=True,
-        operations=lambda s: 30.0,
-        memory=lambda s: s.edges_per_tile * s.machine_bytes + 2 * s.edges_per_tile**0.5 * s.class_bytes,
+        operations=lambda s: 15.0 + 2 * s.edges_per_tile**0.5,
+        memory=lambda s: (
+            3 * s.edges_per_tile * s.machine_bytes + (2 * s.edges_per_tile**0.5 + 4) * s.class_bytes
+        ),
     ),
+    # Every slab reads all machines.
     "held_out": StageCost(
         "draw slab",
-        work=lambda s: s.draws * s.edges * s.features,
+        work=_scoring,
         reads=lambda s: s.draw_slabs * s.edges * s.machine_bytes,
         writes=_held_out_bytes,
         shared=lambda s: 4.0 * s.draws * s.features,
-        operations=lambda s: 3.0 * s.tiles,
-        memory=lambda s: 12.0 * s.edges * s.draws_per_slab,
+        operations=lambda s: 20.0 + 2 * s.tiles,
+        memory=lambda s: s.edges * (12.0 * min(s.draws_per_slab, s.draws) + 128) + 25.0 * s.classes**2,
     ),
-    "growth": StageCost(
-        "one", work=lambda s: s.draws * _coupling(s), reads=_held_out_bytes, memory=_held_out_bytes
-    ),
+    "growth": StageCost("one", work=lambda s: s.draws * _ranking(s), reads=_held_out_bytes),
     "calibration": StageCost(
         "coupling",
-        work=lambda s: s.draws * s.couplings * _SWEEPS * s.listed**2,
+        work=lambda s: s.draws * _SWEEPS * s.couplings * s.listed**2,
         reads=lambda s: s.couplings * _held_out_bytes(s),
-        operations=lambda s: 5.0 * s.draw_slabs,
-        memory=lambda s: 4.0 * _held_out_bytes(s),
+        operations=lambda s: 10.0 + 4 * s.draw_slabs / _AT_ONCE,
+        memory=lambda s: 4 * _held_out_bytes(s),
     ),
     "model": StageCost("one", work=lambda s: float(s.tiles), operations=lambda s: float(s.tiles)),
     "logits": StageCost(
@@ -156,23 +158,31 @@ STAGE_COSTS: dict[str, StageCost] = {
         reads=lambda s: s.edges * s.machine_bytes,
         writes=lambda s: 4.0 * s.edges * s.samples,
         shared=lambda s: 4.0 * s.samples * s.features,
-        operations=lambda s: 20.0 + s.slabs,
+        operations=lambda s: 20.0 + 2 * s.slabs,
     ),
+    # Without a tensor, a worker's first slab reads all machines and keeps them as one affine map.
     "probabilities": StageCost(
         "slab",
-        work=_predicting,
-        reads=lambda s: 4.0 * s.edges * s.samples if s.logits_stored else 4.0 * s.samples * s.features,
-        # Without stored logits a worker reads all machines once, and keeps them as one affine map.
-        shared=lambda s: 0.0 if s.logits_stored else s.edges * s.machine_bytes,
+        work=lambda s: s.samples * (_completing(s) if s.tensor_stored else _ranking(s)),
+        reads=lambda s: 4.0 * s.samples * (s.edges if s.tensor_stored else s.features),
         writes=lambda s: 4.0 * s.samples * (s.couplings * s.classes + s.tensor_stored * s.classes**2),
-        operations=lambda s: float(s.tiles),
-        memory=_slab_memory,
+        operations=lambda s: 20.0 + s.tensor_stored * s.tiles / _AT_ONCE,
+        once=lambda s: 0.0 if s.tensor_stored else s.edges * s.machine_bytes,
+        once_operations=lambda s: 0.0 if s.tensor_stored else 2.0 * s.tiles,
+        once_work=lambda s: 1.0 if s.tensor_stored else _collapsing(s),
+        memory=lambda s: (
+            4.0 * s.samples_per_slab * (2 * s.edges + 3 * s.classes**2)
+            if s.tensor_stored
+            else 4.0 * s.edges * (s.features + 96) + 25.0 * s.classes**2
+        ),
     ),
     "report": StageCost(
         "one",
         # Figures take as long as the numbers of some ten million probabilities.
         work=lambda s: 1e7 + s.samples * s.classes * s.couplings,
-        operations=lambda s: float(s.tiles * (3 if s.logits_stored else 1) + s.slabs),
+        reads=lambda s: 4.0 * s.samples * s.classes * s.couplings,
+        operations=lambda s: float(s.tiles + s.slabs + s.draw_slabs),
+        memory=lambda s: 4.0 * s.samples * s.classes * (s.couplings + 1),
     ),
 }
 
@@ -184,17 +194,12 @@ def cost_of_stage(stage: str) -> StageCost:
 
 def count_units(stage: str, sizes: RunSizes) -> int:
     """Units of a stage of an imagined run that does not grow. A plan knows its own."""
-    absent = {
-        "draws": not sizes.draws,
-        "held_out": not sizes.draws,
-        "growth": True,
-        "logits": not sizes.logits_stored,
-    }
+    absent = {"draws": not sizes.draws, "growth": True, "logits": not sizes.tensor_stored}
     if absent.get(stage, False):
         return 0
     return {
-        "row block": -(-int(sizes.classes * sizes.rows) // rows_per_file(sizes.features)),
-        "class part": sizes.class_parts,
+        "row block": math.ceil(sizes.classes * sizes.rows / rows_per_file(sizes.features)),
+        "class part": len(scatter_parts(sizes.classes, sizes.features)),
         "slab": sizes.slabs,
         "draw slab": sizes.draw_slabs,
         "tile": sizes.tiles,

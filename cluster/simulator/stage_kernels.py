@@ -77,13 +77,14 @@ class Inputs(NamedTuple):
 
     Each unit moves ``moved`` bytes in ``operations`` of the store. ``shared`` bytes are read once per worker, if its
     cache can hold them. Unit u reads ``touched[first[u] : first[u + 1]]``, pieces of ``piece`` bytes each, unless they
-    are in the cache. The first task of a worker takes ``warm_up`` seconds longer.
+    are in the cache. The first task of a worker reads ``once`` bytes more and takes ``warm_up`` seconds longer.
     """
 
     seconds: NDArray[np.float64]
     moved: float
     operations: float
     shared: float
+    once: float
     warm_up: float
     first: NDArray[np.int64]
     touched: NDArray[np.int32]
@@ -158,35 +159,17 @@ def stage_events(
     queue, again = [(begin, 0, 0, 0)], [(begin, 0, 0, 0)]
     head, head_again = 1, 1
     events = [(weather.gaps[0] / weather.rate + begin if weather.rate > 0 else np.inf, _STRUCK, 0, 0)]
-    for w in range(len(back)):
-        events.append((max(begin, back[w]), _RETURNED, w, 0))
+    idle, next_idle, alive = [0], 1, 0
+    for thread in range(threads):
+        for w in range(len(back)):
+            if back[w] <= begin:
+                idle.append(w * threads + thread)
+                alive += thread == 0
+            elif thread == 0:
+                events.append((back[w], _RETURNED, w, 0))
     heapq.heapify(events)
-    idle, next_idle = [0], 1
-    planned, under_way, alive, now = 0, 0, 0, begin
+    planned, under_way, now = 0, 0, begin
     while tally[DONE] < units and not tally[GAVE_UP]:
-        now, kind, who, number = heapq.heappop(events)
-        if kind == _FINISHED:
-            if number != cores.attempt[who]:
-                continue
-            _finish(who, now, inputs, cores, recent, policy, tally, trace)
-            under_way -= 1
-            idle.append(who)
-        elif kind == _STRUCK:
-            following = weather.gaps[(number + 1) % len(weather.gaps)] / weather.rate
-            heapq.heappush(events, (now + following, _STRUCK, 0, number + 1))
-            if alive:
-                w = _victim(weather, number, alive, now, workers)
-                _lose(w, now, inputs, threads, weather, cores, workers, tally, again, trace)
-                heapq.heappush(events, (back[w], _RETURNED, w, 0))
-                alive -= 1
-        else:
-            alive += 1
-            for thread in range(threads):
-                idle.append(who * threads + thread)
-            # All workers that are there when the stage begins are there when its first tasks are launched.
-            if now == begin and events[0][0] == begin and events[0][1] == _RETURNED:
-                continue
-
         # The driver launches tasks, as `schedule.StageTasks` does.
         while planned < units and under_way < policy.tasks_per_thread * max(1, alive * threads):
             size = _units_per_task(units - planned, max(1, alive * threads), recent, tally, policy)
@@ -209,6 +192,24 @@ def stage_events(
                 head += 1
             finish = _start(core, task, now, inputs, fabric, cores, workers, tally)
             heapq.heappush(events, (finish, _FINISHED, core, cores.attempt[core]))
+
+        now, kind, who, number = heapq.heappop(events)
+        if kind == _FINISHED and number == cores.attempt[who]:
+            _finish(who, now, inputs, cores, recent, policy, tally, trace)
+            under_way -= 1
+            idle.append(who)
+        elif kind == _STRUCK:
+            following = weather.gaps[(number + 1) % len(weather.gaps)] / weather.rate
+            heapq.heappush(events, (now + following, _STRUCK, 0, number + 1))
+            if alive:
+                w = _victim(weather, number, alive, now, workers)
+                _lose(w, now, inputs, threads, weather, cores, workers, tally, again, trace)
+                heapq.heappush(events, (back[w], _RETURNED, w, 0))
+                alive -= 1
+        elif kind == _RETURNED:
+            alive += 1
+            for thread in range(threads):
+                idle.append(who * threads + thread)
     tally[LINK_BUSY] = workers.link_busy.max()
     return tally[:TALLIES]
 
@@ -292,9 +293,10 @@ def _start(
 @kernel
 def _shared(n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -> float:
     """Bytes of the input that all units share: read once per worker, or by every unit if the cache is too small."""
+    once = 0.0 if workers.warm[w] else inputs.once
     if inputs.shared > fabric.cache:
-        return n * inputs.shared
-    return 0.0 if workers.warm[w] else inputs.shared
+        return once + n * inputs.shared
+    return once if workers.warm[w] else once + inputs.shared
 
 
 @kernel

@@ -68,9 +68,12 @@ class UnitCosts(NamedTuple):
         work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
         return (work(sizes) / units) / (work(self.sizes) / measured)
 
-    def warm_up(self, stage: str) -> float:
-        """Extra seconds of a worker's first unit."""
-        return self.stages[stage].warm_up if stage in self.stages else 0.0
+    def warm_up(self, stage: str, sizes: RunSizes) -> float:
+        """Extra seconds of a worker's first unit, in a run of these sizes."""
+        if stage not in self.stages:
+            return 0.0
+        work = cost_of_stage(stage).once_work
+        return self.stages[stage].warm_up * work(sizes) / work(self.sizes)
 
 
 def costs_of_run(directory: Path) -> UnitCosts:

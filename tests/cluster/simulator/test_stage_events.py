@@ -22,7 +22,7 @@ FAST = kernels.Fabric(threads=1, latency=0.0, link=1e18, store=1e18, cache=1e9)
 def inputs_of(seconds, *, touched=None, **changes):
     """Units that read and write nothing, unless told."""
     seconds = np.asarray(seconds, np.float64)
-    given = {"moved": 0.0, "operations": 0.0, "shared": 0.0, "warm_up": 0.0, "piece": 0.0}
+    given = {"moved": 0.0, "operations": 0.0, "shared": 0.0, "once": 0.0, "warm_up": 0.0, "piece": 0.0}
     first, pieces = np.zeros(len(seconds) + 1, np.int64), np.zeros(0, np.int32)
     if touched is not None:
         first = np.cumsum([0, *map(len, touched)])
@@ -101,6 +101,11 @@ def test_shared_input_is_read_once_per_worker_or_by_every_unit_if_the_cache_is_t
     inputs = inputs_of([5.0] * 8, shared=50.0)
     assert play(inputs, workers=2)[0][kernels.BYTES] == 100
     assert play(inputs, workers=2, fabric=FAST._replace(cache=40.0))[0][kernels.BYTES] == 400
+
+
+def test_what_a_worker_keeps_for_good_is_read_once_however_large():
+    inputs = inputs_of([5.0] * 8, once=50.0)
+    assert play(inputs, workers=2, fabric=FAST._replace(cache=40.0))[0][kernels.BYTES] == 100
 
 
 def test_a_lost_worker_loses_only_the_unit_under_way_by_hand():

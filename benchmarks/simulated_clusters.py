@@ -1,0 +1,254 @@
+"""How runs would scale on clusters that are simulated: the table, the figure and the what-ifs of docs/scaling.md.
+
+    python -m pairloom.benchmarks.simulated_clusters                    # simulate (some minutes), then write
+    python -m pairloom.benchmarks.simulated_clusters --quick            # a few small cases, written nowhere
+    python -m pairloom.benchmarks.simulated_clusters --from-runs A B    # first take the times of units from runs
+
+Times of units are in ``docs/scaling/costs.json``: those of finished runs of all defaults and all pairs, on Gaussian
+classes with 512 features. A case takes those of the run whose rows per class are nearest, scaled to its own.
+"""
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pairloom.cluster.config import Config, DataConfig
+from pairloom.cluster.driver import load_data
+from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.simulator import (
+    RunForecast,
+    SimulatedCluster,
+    UnitCosts,
+    Workload,
+    costs_of_run,
+    imagined_workload,
+    simulate,
+)
+from pairloom.cluster.simulator.command import short_time
+from pairloom.cluster.simulator.run_sizes import RunSizes
+from pairloom.cluster.simulator.unit_costs import StageTimes
+
+WORKERS = (2, 16, 64, 256, 1024, 4096)
+CASES = [
+    (n, rows, family)
+    for n in (1000, 21_841)
+    for rows in (200, 1000)
+    for family in ("hub_neighbours", "complete")
+]
+TILES = (16, 64, 256, 1024, 4096)
+PARTS = ("cases", "tiles", "what_ifs")
+SAMPLES, FEATURES = 50_000, 512
+#: Tasks that need more memory than a worker has are simulated all the same, and reported.
+CLUSTER: dict[str, Any] = {"memory": "16GiB"}
+#: Improvements, as changes of the cluster.
+WHAT_IFS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "the driver collects results in batches (0.5 ms per task)": {"handle_seconds": 5e-4},
+    "a store with a latency of 0.1 ms": {"latency": 1e-4},
+    "a store with 50 GB/s": {"store": 50.0},
+    "all of these": {"handle_seconds": 5e-4, "latency": 1e-4, "store": 50.0},
+}
+COLOURS = {
+    "cores": "#4c9f70",
+    "scheduler": "#d1495b",
+    "driver": "#edae49",
+    "latency": "#66a3d2",
+    "store": "#00579c",
+    "network": "#7a5195",
+    "few units": "#999999",
+    "one task at a time": "#cccccc",
+    "start of the workers": "#e8e2d0",
+}
+
+
+def settings_plan() -> Plan:
+    """A plan of all defaults, for its settings: the sizes are imagined."""
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.npz"
+        y = np.repeat(np.arange(60), 20)
+        X = random.standard_normal((60, 8))[y] + random.standard_normal((len(y), 8))
+        np.savez(path, X_train=X.astype(np.float32), y_train=y, X_test=X[::9].astype(np.float32))
+        config = Config(data=DataConfig(features=str(path)))
+        return make_plan(config, load_data(config))
+
+
+def write_costs(path: Path, costs: dict[int, UnitCosts]) -> None:
+    """Store times of units, by rows per class."""
+    content = {
+        rows: {
+            "sizes": found.sizes._asdict(),
+            "stages": {
+                stage: {"seconds": times.seconds.round(4).tolist(), "warm_up": round(times.warm_up, 4)}
+                for stage, times in found.stages.items()
+            },
+        }
+        for rows, found in costs.items()
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content) + "\n")
+
+
+def read_costs(path: Path) -> dict[int, UnitCosts]:
+    """Read times of units, by rows per class."""
+    return {
+        int(rows): UnitCosts(
+            RunSizes(**found["sizes"]),
+            {stage: StageTimes(np.array(t["seconds"]), t["warm_up"]) for stage, t in found["stages"].items()},
+        )
+        for rows, found in json.loads(path.read_text()).items()
+    }
+
+
+def shares(forecast: RunForecast) -> dict[str, float]:
+    """Seconds by what limits them."""
+    found = {"start of the workers": forecast.startup}
+    for stage in forecast.stages:
+        found[stage.limited_by] = found.get(stage.limited_by, 0.0) + stage.seconds
+    return found
+
+
+def outcome(work: Workload, costs: UnitCosts, **keys: Any) -> dict[str, Any]:
+    """A simulation, in figures."""
+    started = time.perf_counter()
+    found = simulate(work, costs, SimulatedCluster(**CLUSTER | keys))
+    print(
+        f"{work.sizes.classes} classes, {work.sizes.rows:.0f} rows, {work.sizes.edges} pairs, {keys}: "
+        f"{short_time(found.seconds)}, {found.efficiency:.0%}, {found.limited_by}; "
+        f"simulated in {time.perf_counter() - started:.1f} s",
+        flush=True,
+    )
+    return {
+        "seconds": found.seconds,
+        "efficiency": found.efficiency,
+        "limited_by": found.limited_by,
+        "shares": shares(found),
+        "bytes": found.bytes_moved,
+        "price": found.price,
+        "stages": {stage.stage: [round(stage.seconds, 2), stage.limited_by] for stage in found.stages},
+        "too_large": {stage.stage: stage.memory for stage in found.too_large},
+    }
+
+
+class Study:
+    """The simulations of the page, in three parts."""
+
+    def __init__(self, costs: dict[int, UnitCosts], quick: bool) -> None:
+        self._plan, self._costs, self._quick = settings_plan(), costs, quick
+
+    def _imagined(self, n: int, rows: int, family: str, **changes: Any) -> Workload:
+        return imagined_workload(
+            self._plan, classes=n, rows=rows, features=FEATURES, samples=SAMPLES, family=family, **changes
+        )
+
+    def _nearest(self, rows: int) -> UnitCosts:
+        return self._costs[min(self._costs, key=lambda measured: abs(math.log(measured / rows)))]
+
+    def cases(self) -> dict[str, Any]:
+        """Every case on every number of workers."""
+        found = {}
+        for n, rows, family in CASES[:2] if self._quick else CASES:
+            work = self._imagined(n, rows, family)
+            for count in (2, 64) if self._quick else WORKERS:
+                found[f"{n} {rows} {family}|{count}"] = outcome(work, self._nearest(rows), workers=count)
+        return found
+
+    def tiles(self) -> dict[str, Any]:
+        """All pairs of 1000 classes in tiles of several sizes."""
+        found = {}
+        for tile in TILES[2:3] if self._quick else TILES:
+            work = self._imagined(1000, 200, "complete", edges_per_tile=tile)
+            for count in (64,) if self._quick else (16, 256, 1024, 4096):
+                found[f"{tile}|{count}"] = outcome(work, self._nearest(200), workers=count)
+        return found
+
+    def what_ifs(self) -> dict[str, Any]:
+        """Improvements, one by one and together."""
+        found = {}
+        for name, keys in WHAT_IFS.items():
+            for n, rows, family in CASES[:1] if self._quick else [CASES[3], CASES[6], CASES[5]]:
+                work = self._imagined(n, rows, family)
+                key = f"{name}|{n} {rows} {family}"
+                found[key] = outcome(work, self._nearest(rows), workers=1024, **keys)
+        return found
+
+
+def table(results: dict[str, Any], key: str) -> list[str]:
+    """Rows of a Markdown table: what is before the bar down, what is behind it across."""
+    down = list(dict.fromkeys(name.split("|")[0] for name in results[key]))
+    across = list(dict.fromkeys(name.split("|")[1] for name in results[key]))
+    lines = [f"| | {' | '.join(across)} |", "|---|" + "---|" * len(across)]
+    for row in down:
+        cells = [_cell(results[key].get(f"{row}|{column}")) for column in across]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    return f"{short_time(found['seconds'])}, {found['efficiency']:.0%}, {found['limited_by']}"
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Bars: the share of the time that each resource limits, by number of workers; one panel per case."""
+    cases = list(dict.fromkeys(name.split("|")[0] for name in results["cases"]))
+    figure = Figure(figsize=(13, 6.5), layout="constrained")
+    panels = figure.subplots(2, -(-len(cases) // 2), sharey=True, squeeze=False).T.ravel()
+    for panel, case in zip(panels, cases, strict=False):
+        columns = [name.split("|")[1] for name in results["cases"] if name.startswith(f"{case}|")]
+        bottom = np.zeros(len(columns))
+        for resource, colour in COLOURS.items():
+            found = [results["cases"][f"{case}|{column}"] for column in columns]
+            share = np.array([one["shares"].get(resource, 0.0) / one["seconds"] for one in found])
+            panel.bar(columns, share, bottom=bottom, color=colour, label=resource, width=0.85)
+            bottom += share
+        for x, column in enumerate(columns):
+            label = short_time(results["cases"][f"{case}|{column}"]["seconds"])
+            panel.text(x, 1.02, label, ha="center", va="bottom", fontsize=7)
+        n, rows, family = case.split()
+        panel.set_title(f"{int(n):,} classes, {rows} rows, {family}", fontsize=9, pad=16)
+        panel.set_xlabel("workers", fontsize=8)
+        panel.tick_params(labelsize=8)
+    panels[0].set_ylabel("share of the time, by what limits it", fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=Path("docs/scaling"), help="default: docs/scaling")
+    parser.add_argument(
+        "--from-runs", type=Path, nargs="+", metavar="DIR", help="finished runs to take times from"
+    )
+    parser.add_argument("--quick", action="store_true", help="a few small cases, written nowhere")
+    parser.add_argument(
+        "--parts", nargs="*", default=PARTS, choices=PARTS, help="default: all; others are kept as they were"
+    )
+    chosen = parser.parse_args(arguments)
+    if chosen.from_runs:
+        found = map(costs_of_run, chosen.from_runs)
+        write_costs(chosen.folder / "costs.json", {round(costs.sizes.rows): costs for costs in found})
+    stored = chosen.folder / "results.json"
+    results = json.loads(stored.read_text()) if stored.exists() and not chosen.quick else {}
+    study = Study(read_costs(chosen.folder / "costs.json"), chosen.quick)
+    for part in chosen.parts:
+        results[part] = getattr(study, part)()
+    for key in results:
+        print("\n".join(["", key, *table(results, key)]))
+    if not chosen.quick:
+        stored.write_text(json.dumps(results, indent=1) + "\n")
+        if "cases" in results:
+            draw(results, chosen.folder / "limits.svg")
+
+
+if __name__ == "__main__":
+    main()
