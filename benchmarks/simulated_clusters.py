@@ -31,7 +31,7 @@ from pairloom.cluster.simulator import (
     imagined_workload,
     simulate,
 )
-from pairloom.cluster.simulator.command import short_time
+from pairloom.cluster.printing import short_time
 from pairloom.cluster.simulator.run_sizes import RunSizes
 from pairloom.cluster.simulator.unit_costs import StageTimes
 

@@ -37,9 +37,9 @@ def print_result(directory: Path, as_json: bool) -> None:
     console.print(f"work per stage, summed over workers: {work}", highlight=False)
     if "planned_seconds" in metrics:
         ranges, took = metrics["planned_seconds"], metrics["elapsed_seconds"]
-        planned = tuple(map(sum, zip(*ranges.values(), strict=True)))
+        least, most = (sum(ends) for ends in zip(*ranges.values(), strict=True))
         console.print(
-            f"planned: {time_range(planned)}"
+            f"planned: {time_range((least, most))}"
             + (f", took {short_time(sum(took.values()))} in its stages" if took else ""),
             highlight=False,
         )
