@@ -215,6 +215,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
             panel.text(x, 1.02, label, ha="center", va="bottom", fontsize=7)
         n, rows, family = case.split()
         panel.set_title(f"{int(n):,} classes, {rows} rows, {family}", fontsize=9, pad=16)
+        panel.set_ylim(0, 1)
         panel.set_xlabel("workers", fontsize=8)
         panel.tick_params(labelsize=8)
     panels[0].set_ylabel("share of the time, by what limits it", fontsize=8)
