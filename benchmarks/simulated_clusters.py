@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from pairloom.cluster.config import Config, DataConfig
 from pairloom.cluster.driver import load_data
 from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.printing import short_time
 from pairloom.cluster.simulator import (
     RunForecast,
     SimulatedCluster,
@@ -31,7 +32,6 @@ from pairloom.cluster.simulator import (
     imagined_workload,
     simulate,
 )
-from pairloom.cluster.printing import short_time
 from pairloom.cluster.simulator.run_sizes import RunSizes
 from pairloom.cluster.simulator.unit_costs import StageTimes
 
