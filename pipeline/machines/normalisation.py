@@ -85,7 +85,8 @@ def _normalisation_of(moments: Moments, owner: str) -> Normalisation:
     centre, extremes = moments.centre, np.stack([moments.lowest, moments.highest])
     with np.errstate(over="ignore", invalid="ignore"):
         largest = float(np.abs(extremes - centre.astype(moments.dtype)).max())
-    if not math.isfinite(largest):
+        total = np.ldexp(moments.total, moments.exponent)
+    if not math.isfinite(largest) or not np.isfinite(total).all():
         raise ValueError(
             f"{owner} must have columns whose range {moments.dtype} can hold, got larger ones: scale the features."
         )

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,13 +17,16 @@ from small_runs import assert_same_bytes, bytes_of, run_here, write_config, writ
 from pairloom import PairwiseSVC
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data, prepare_run
+from pairloom.cluster.stages import stage_named
 from pairloom.pipeline.features import row_sources
 from pairloom.pipeline.machines import class_scatter
 from pairloom.pipeline.run import run_directory
 from pairloom.pipeline.run.feature_store import read_class
-from pairloom.pipeline.run.run_directory import open_group, rows_per_file
+from pairloom.pipeline.run.run_directory import open_group, rows_per_file, stamp_groups
+from pairloom.pipeline.run.storing import storing_bytes
 
 MEGABYTE = 2**20
+STORING = ("features", "samples", "draws", "statistics", "whitening")
 
 
 @pytest.fixture
@@ -180,6 +184,26 @@ def test_a_gigabyte_is_planned_and_stored_in_a_fraction_of_its_size(tmp_path):
 def test_twenty_gigabytes_are_planned_and_stored_in_less_than_one(tmp_path):
     found = resident_memory(tmp_path, 20 * 2**19)
     assert found["stored"] < 1024 * MEGABYTE, found
+
+
+def test_no_unit_takes_more_memory_than_it_says(tmp_path):
+    random = np.random.default_rng(0)
+    y = np.repeat(np.arange(40), np.append(np.full(39, 300), 9000))
+    X = random.standard_normal((len(y), 512)).astype(np.float32)
+    config = write_config(
+        tmp_path / "run.toml", as_npy(tmp_path, {"X_train": X, "y_train": y, "X_test": X[:99]})
+    )
+    directory = tmp_path / "run"
+    plan, data = prepare_run(load_config(config), directory)
+    plan.write(directory)
+    stamp_groups(directory, plan.shape)
+    for name in STORING:
+        for unit in range(plan.units(name)):
+            tracemalloc.start()
+            stage_named(name).work(directory, plan, unit, data)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < storing_bytes(plan.shape)[name] + 4 * MEGABYTE, name
 
 
 @pytest.mark.faults
