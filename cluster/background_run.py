@@ -32,7 +32,7 @@ from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 
 __all__ = ["BackgroundRun", "RunHandle", "SubmittedRun", "run", "submit"]
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 1.0
 
 
 class RunHandle(ABC):
@@ -252,6 +252,17 @@ def submit(
     -------
     SubmittedRun
         With the methods ``status``, ``wait``, ``result`` and ``cancel``.
+
+    Examples
+    --------
+    >>> import pairloom, tempfile
+    >>> from distributed import Client, LocalCluster
+    >>> local = {"n_workers": 1, "threads_per_worker": 2, "host": "127.0.0.1", "dashboard_address": None}
+    >>> with tempfile.TemporaryDirectory() as folder, LocalCluster(**local) as cluster, Client(cluster) as client:
+    ...     handle = pairloom.submit("digits", directory=f"{folder}/run", client=client)
+    ...     model = handle.result(timeout=600)
+    >>> model.n_features_in_
+    64
     """
     settings = configured(config, overrides or {})
     where = _directory(settings, directory)

@@ -331,7 +331,7 @@ class RunConfig(_Section):
     )
     edges_per_tile: int | None = Field(None, ge=1, description="default: about half a second of work")
     samples_per_slab: int | None = Field(None, ge=1, description="default: about 16 MiB of the tensor")
-    memory_limit: str = Field("2GiB", pattern=_SIZE, description="memory of one worker")
+    memory_limit: str = Field("2GiB", pattern=_SIZE, description="memory that one task may take")
 
     @field_validator("also_couple")
     @classmethod

@@ -27,8 +27,14 @@ def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:
 
 
 def workers_of(plan: Plan) -> int:
-    """The number of workers that the configuration asks for, or the cores of this computer."""
-    return plan.config.cluster.workers or os.cpu_count() or 1
+    """The workers that the configuration asks for: of its jobs, or local ones, by default one per core.
+
+    Those of a scheduler are not known before it is asked; as many as this computer has cores are taken.
+    """
+    cluster = plan.config.cluster
+    if cluster.job_queue is not None:
+        return cluster.job_queue.jobs * cluster.job_queue.processes
+    return cluster.workers or os.cpu_count() or 1
 
 
 def is_worth_a_forecast(plan: Plan) -> bool:

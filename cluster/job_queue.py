@@ -222,7 +222,10 @@ class _JobKeeper:
 
     def _watch(self) -> None:
         while not self._closed.wait(WATCH_SECONDS):
-            there, jobs = self._cluster.sync(self._snapshot)
+            try:
+                there, jobs = self._cluster.sync(self._snapshot)
+            except (OSError, RuntimeError, TimeoutError):  # the cluster is busy, or about to close
+                continue
             listed = _listed_jobs(self._kind)
             lost = [name for name, job in jobs.items() if self._is_lost(name, job, name in there, listed)]
             if lost and not self._closed.is_set():
@@ -249,7 +252,10 @@ class _JobKeeper:
         return name in self._seen and time.monotonic() - self._seen[name] > self._patience
 
     def _replace(self, lost: list[str], jobs: list[str | None]) -> None:
-        self._failures += sum(name not in self._seen for name in lost)
+        # A job without a number was refused by the batch system, which may have room for it later.
+        self._failures += sum(
+            name not in self._seen and job is not None for name, job in zip(lost, jobs, strict=True)
+        )
         if self._failures >= MOST_FAILURES:
             self._closed.set()
             self._on_failure(

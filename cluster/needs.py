@@ -33,8 +33,11 @@ _BYTES_PER_NX_EDGE = 800
 
 
 def worker_bytes(plan: Plan) -> int:
-    """Peak memory of a worker with one thread: the process, its cache of features, and the largest task."""
-    return _PROCESS_BYTES + CACHE_BYTES + max(task_bytes(plan).values())
+    """Peak memory of a worker with one thread: the process, its cache of features, and the largest task.
+
+    A tenth is added for what the allocator does not give back.
+    """
+    return int(1.1 * (_PROCESS_BYTES + CACHE_BYTES + max(task_bytes(plan).values())))
 
 
 def task_bytes(plan: Plan) -> dict[str, int]:
@@ -76,8 +79,9 @@ def _candidates_bytes(plan: Plan) -> int:
 def _machines_bytes(plan: Plan) -> int:
     """The rows of the classes of a tile, one of them in the making, and the machines, with a copy to be written."""
     shape = plan.shape
-    touched = max((len(np.unique(shape.edges[tile])) for tile in plan.tiles), default=0)
-    rows = (touched + 4) * max(shape.rows) * shape.features
+    of_class = np.array(shape.rows)
+    touched = max((int(of_class[np.unique(shape.edges[tile])].sum()) for tile in plan.tiles), default=0)
+    rows = (touched + 4 * max(shape.rows)) * shape.features
     return _FLOAT * (rows + shape.features**2) + 3 * _tile_bytes(plan)
 
 
@@ -146,7 +150,7 @@ def _predicted_bytes(plan: Plan) -> int:
     """The machines as one affine map, the ranking as another, and a batch of samples in the making."""
     shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
     N, D, E, k = len(shape.classes), shape.features, plan.most_pairs, plan.shortlist
-    affine = _FLOAT * (E * (D + 64) + 3 * N * D)
+    affine = _FLOAT * (E * ((1 + shape.edges_calibrated * len(shape.couplings)) * D + 64) + 3 * N * D)
     blocks = 2 * PREDICTION_BATCH * (k or N) ** 2
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)

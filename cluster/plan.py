@@ -52,6 +52,14 @@ FORMAT = 5
 
 # By default, a larger tensor is not stored: nobody expects it to fill the disk.
 _STORED_TENSOR_LIMIT = 2 * 2**30
+# What else lowers the memory of a task.
+_ADVICE = {
+    "machines": ", or lower run.edges_per_tile",
+    "logits": ", or lower run.edges_per_tile or run.samples_per_slab",
+    "probabilities": ", or lower run.samples_per_slab",
+    "calibration": ", or lower model.calibration_samples",
+    "growth": ", or lower growth.pairs",
+}
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed", "networkx")
 
 
@@ -165,8 +173,7 @@ class Plan:
     @property
     def most_pairs(self) -> int:
         """The maximum number of edges, after growth."""
-        growth, E = self.config.growth, len(self.shape.edges)
-        return E if growth is None else max(E, growth.budget.most_pairs(len(self.shape.classes)))
+        return _most_pairs(self.config, len(self.shape.edges), len(self.shape.classes))
 
     @property
     def judging_coupling(self) -> str:
@@ -214,10 +221,6 @@ class Plan:
         """Keys of what workers keep in memory. The key of the drawn samples is empty if there are none."""
         return StoreKeys(*(digest_of(self.keys[stage]) for stage in StoreKeys._fields))
 
-    def tensor_bytes(self) -> int:
-        """Size of the completed (class, class, sample) tensor, in bytes."""
-        return 4 * len(self.shape.classes) ** 2 * self.shape.samples
-
     def check_memory(self) -> None:
         """Raise if a task needs more memory than a worker has."""
         by_stage, limit = task_bytes(self), parse_bytes(self.config.run.memory_limit)
@@ -225,7 +228,8 @@ class Plan:
         if needed > limit:
             raise ValueError(
                 f"run.memory_limit must be at least {format_bytes(needed)}, the memory of one task of {stage}, "
-                f"got {self.config.run.memory_limit}. Raise it, or lower run.edges_per_tile or run.samples_per_slab."
+                f"got {self.config.run.memory_limit}. Raise it"
+                f"{_ADVICE.get(stage, '')}."
             )
 
     def differing_keys(self, config: Config, fingerprints: Mapping[str, str]) -> list[str]:
@@ -399,7 +403,7 @@ def _shape(
         listed=_listed(config, N),
         edges_per_tile=tile,
         samples_per_slab=config.run.samples_per_slab or slab,
-        draws_per_slab=default_draws_per_slab(len(edges)),
+        draws_per_slab=default_draws_per_slab(_most_pairs(config, len(edges), N)),
         couplings=config.couplings,
         edges_calibrated=model.coupled_calibration == "edges",
         tensor_stored=stored,
@@ -412,6 +416,11 @@ def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) 
     if config.model.coupled_calibration == "none" and config.growth is None:
         return 0
     return int(draws_by_class(rows, config.model.calibration_samples, folds, whitened).sum())
+
+
+def _most_pairs(config: Config, edges: int, n_classes: int) -> int:
+    """The maximum number of edges of a model that has so many now, after growth."""
+    return edges if config.growth is None else max(edges, config.growth.budget.most_pairs(n_classes))
 
 
 def _listed(config: Config, n_classes: int) -> int:

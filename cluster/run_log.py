@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -13,12 +14,14 @@ __all__ = ["begin_times", "elapsed_seconds"]
 
 def begin_times(directory: Path) -> dict[tuple[str, int], float]:
     """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
-    lines = (line.split() for line in (directory / "log.txt").read_text(encoding="utf-8").splitlines())
-    return {
-        (words[3], int(words[4])): datetime.fromisoformat(words[0]).timestamp()
-        for words in lines
-        if len(words) == 5 and words[2] == "begin"
-    }
+    text = (directory / "log.txt").read_text(encoding="utf-8", errors="replace")
+    found = {}
+    for words in (line.split() for line in text.splitlines()):
+        if len(words) == 5 and words[2] == "begin":
+            # A line may be torn where the file system does not append atomically; times can do without it.
+            with contextlib.suppress(ValueError):
+                found[words[3], int(words[4])] = datetime.fromisoformat(words[0]).timestamp()
+    return found
 
 
 def elapsed_seconds(directory: Path, entries: Iterable[Entry]) -> dict[str, float]:

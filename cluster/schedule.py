@@ -91,7 +91,7 @@ class _Pace:
 class StageTasks:
     """Runs units of one stage on a cluster; iterating yields their receipts as they arrive.
 
-    The scheduler only ever holds a few tasks per thread, although 499,500 edges are a few thousand tiles.
+    The scheduler only ever holds a few tasks per thread, although 499,500 edges are a thousand tiles.
 
     Parameters
     ----------
@@ -128,6 +128,8 @@ class StageTasks:
     def __iter__(self) -> Iterator[Receipt]:
         try:
             with self._stop.waking(self._cancel):
+                # A request before this moment woke nobody.
+                self._stop.raise_if_requested()
                 yield from self._receipts()
         except (CommClosedError, ClosedClientError, CancelledError, TimeoutError) as error:
             self._stop.raise_if_requested()

@@ -116,7 +116,11 @@ def _forecast(ready: ReadyRun, plan: Plan, note: Callable[[str], None]) -> None:
     if begun or ready.data is None or not is_worth_a_forecast(plan):
         return
     note("Measuring how long the run will take, on a part of the data.")
-    ranges = forecast_seconds(plan, ready.data)
-    write_forecast(ready.directory, ranges)
+    try:
+        ranges = forecast_seconds(plan, ready.data)
+        write_forecast(ready.directory, ranges)
+    except Exception as error:  # no result depends on it: a run can do without
+        note(f"How long it will take could not be measured: {error}")
+        return
     low, high = (sum(ends) for ends in zip(*ranges.values(), strict=True))
     note(f"It should take {time_range((low, high))} on {workers_of(plan)} workers.")

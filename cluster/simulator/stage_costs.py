@@ -117,7 +117,7 @@ STAGE_COSTS: dict[str, StageCost] = {
         reads=lambda s: s.itemsize * _rows(s),
     ),
     "whitening": StageCost("one", work=lambda s: s.features**3, writes=lambda s: 4.0 * s.features**2),
-    # The probe has at most 70 classes, or a few more, and at most 128 rows of each.
+    # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
     "candidates": StageCost(
         "trial",
         work=lambda s: max(1, s.probe_pairs) * min(s.rows, 256) * s.features,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.cluster.config import Config, DataConfig
+from pairloom.cluster.config import Config, DataConfig, GraphConfig
 from pairloom.cluster.config_file import with_overrides, with_section
 from pairloom.cluster.driver import load_data
 from pairloom.cluster.ledger import Entry, Ledger
@@ -140,8 +140,9 @@ def _short(plan: Plan, part: DataConfig) -> Config:
     config = with_overrides(
         plan.config, ["run.edges_per_tile=32", "run.samples_per_slab=64", f"run.tensor={tensor}"]
     )
-    sparse = {"family": "hub_neighbours", "hubs": 1, "neighbours": min(4, len(plan.shape.classes) - 1)}
-    config = with_section(config.model_copy(update={"growth": None, "data": part}), "graph", sparse)
+    neighbours = min(4, len(plan.shape.classes) - 1)
+    sparse = GraphConfig(family="hub_neighbours", hubs=1, neighbours=neighbours)
+    config = config.model_copy(update={"growth": None, "data": part, "graph": sparse})
     # Weights and priors are those of all classes, and cost nothing.
     return with_section(config, "model", {"priors": None, "class_weight": None})
 

@@ -103,6 +103,8 @@ def bradley_terry_gradient(
     move r.
     """
     n = p.shape[1]
+    if n == 2 and not barrier:  # the coupling is then the softmax itself, of logits that are not clipped
+        return linear_gradient(L, p, y, matrix, weights, barrier)
     H, d = hessian_and_directions(L, p, matrix, weights, barrier)
     right = -p
     right[np.arange(len(p)), y] += 1

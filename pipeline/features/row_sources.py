@@ -102,9 +102,13 @@ class FileRows(Rows):
     ) -> None:
         super().__init__(shape, dtype)
         self._path, self._offset, self._stored = path, offset, dtype
+        self._stamp = _stamp(path) if isinstance(path, Path) else None
 
     def _read(self, rows: Index) -> NDArray[Any]:
         if isinstance(self._path, Path):
+            # It is read more than once, and only the first time its content is checked and fingerprinted.
+            if _stamp(self._path) != self._stamp:
+                raise ValueError(f"{self._path} must not change while it is read, but it was written to.")
             with self._path.open("rb", buffering=0) as file:
                 return self._read_from(file, rows)
         return self._read_from(self._path, rows)
@@ -116,6 +120,12 @@ class FileRows(Rows):
             file.seek(self._offset + first * values.strides[0])
             _fill(values[place : place + length].data.cast("B"), file)
         return values
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is replaced or written to."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _runs(rows: Index) -> Iterator[tuple[int, int, int]]:

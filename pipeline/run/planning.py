@@ -1,4 +1,4 @@
-"""Facts about the data that the plan of a run needs: pairs, candidates, class weights, and the time per pair."""
+"""Facts about the data that the plan of a run needs: pairs, candidates, and the probe."""
 
 from __future__ import annotations
 

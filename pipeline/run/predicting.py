@@ -6,6 +6,7 @@ classes of a sample, and applies the pairs that its shortlist needs, as an estim
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,46 +25,64 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.training import collapsed_tile
 
-__all__ = ["predict_samples"]
+__all__ = ["predict_samples", "release_machines"]
 
-# The machines of one run, as all slabs of a process use the same.
-_kept: dict[tuple[Path, str], AffineModel] = {}
+# The models of one run, as all slabs of a process use the same. Threads share them: they are as large as the machines.
+_kept: dict[tuple[Path, str, str], dict[str, AffineModel]] = {}
+_lock = threading.Lock()
 
 
 def predict_samples(run: Run, slab: slice) -> list[Path]:
     """Predict a slab of samples from the machines by every method."""
     X, calibrations = read_samples(run, slab), read_calibrations(run)
+    models = _models(run, calibrations)
     coupled = {method: np.empty((len(X), len(run.shape.classes)), np.float32) for method in calibrations}
     for batch in pieces(len(X), PREDICTION_BATCH):
-        for method, p in _predicted(run, X[batch], calibrations, slab.start + batch.start).items():
+        found = _predicted(run, models, X[batch], calibrations, slab.start + batch.start)
+        for method, p in found.items():
             coupled[method][batch] = p
     return write_probabilities(run, slab, coupled)
 
 
+def release_machines() -> None:
+    """Forget the machines that this process keeps."""
+    with _lock:
+        _kept.clear()
+
+
 def _predicted(
-    run: Run, X: NDArray[np.floating], calibrations: Mapping[str, CoupledCalibration], first: int
+    run: Run,
+    models: Mapping[str, AffineModel],
+    X: NDArray[np.floating],
+    calibrations: Mapping[str, CoupledCalibration],
+    first: int,
 ) -> Coupled:
     """Probabilities of a batch of normalised samples by each method. ``first`` is the number of the first sample."""
-    model, limits = _affine_model(run), (run.shortlist, run.memory_limit, first)
+    limits = (run.shortlist, run.memory_limit, first)
+    if run.shape.edges_calibrated:
+        return {method: model.samples(X, *limits).couple(method) for method, model in models.items()}
+    samples = models[run.shape.couplings[0]].samples(X, *limits)
+    return {method: samples.couple(method, found.scale) for method, found in calibrations.items()}
+
+
+def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel]:
+    """The machines of the run as an affine map for each method: one for all, unless edges have slopes of their own."""
+    key = (run.directory, run.keys.machines, run.keys.calibration)
+    with _lock:
+        if key not in _kept:
+            _kept.clear()
+            _kept[key] = _models_of(run, calibrations)
+        return _kept[key]
+
+
+def _models_of(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel]:
+    raw = _collapsed(run)
     if not run.shape.edges_calibrated:
-        samples = model.samples(X, *limits)
-        return {method: samples.couple(method, found.scale) for method, found in calibrations.items()}
-    coupled: Coupled = {}
-    for method, (_, _, slope, shift) in calibrations.items():
-        own = AffineModel(calibrated(model.logits, slope, shift), model.completion)
-        coupled[method] = own.samples(X, *limits).couple(method)
-    return coupled
-
-
-def _affine_model(run: Run) -> AffineModel:
-    """The machines of the run as one affine map, uncalibrated."""
-    key = (run.directory, run.keys.machines)
-    model = _kept.get(key)
-    if model is None:
-        model = _collapsed(run)
-        _kept.clear()
-        _kept[key] = model
-    return model
+        return dict.fromkeys(calibrations, raw)
+    return {
+        method: AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.completion)
+        for method, found in calibrations.items()
+    }
 
 
 def _collapsed(run: Run) -> AffineModel:

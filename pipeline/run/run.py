@@ -18,12 +18,13 @@ __all__ = ["Run", "StoreKeys"]
 
 
 class StoreKeys(NamedTuple):
-    """Digests of what workers keep in memory: the whitening, the drawn samples, the test samples, and the machines."""
+    """Digests of what workers keep in memory: whitening, drawn samples, test samples, machines, their calibration."""
 
     whitening: str
     draws: str
     samples: str
     machines: str
+    calibration: str
 
 
 class Run(NamedTuple):

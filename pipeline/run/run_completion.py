@@ -18,7 +18,7 @@ def completion_of(edges: NDArray[np.int64], n_classes: int) -> Completion:
     return _completion_of(edges.tobytes(), n_classes)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=1)
 def _completion_of(edges: bytes, n_classes: int) -> Completion:
     pairs = np.frombuffer(edges, np.int64).reshape(-1, 2)
     return completion_over(n_classes, pairs[graphs.edge_order(pairs)])

@@ -77,12 +77,14 @@ def assert_same_bytes(directory: Path, reference: dict[str, bytes]) -> None:
 
 def times_begun(directory: Path, stage: str) -> Counter[int]:
     """How often each unit of a stage was begun, by any process, from the log of the run."""
+    assert stage in STAGE_NAMES
     lines = (line.split() for line in (directory / "log.txt").read_text().splitlines())
     return Counter(int(words[4]) for words in lines if words[2:4] == ["begin", stage])
 
 
 def workers_at_work(directory: Path, stage: str) -> set[int]:
     """Processes that have begun units of a stage, from the log of the run."""
+    assert stage in STAGE_NAMES
     log = directory / "log.txt"
     lines = (line.split() for line in log.read_text().splitlines()) if log.exists() else ()
     return {int(words[1].rpartition(":")[2]) for words in lines if words[2:4] == ["begin", stage]}

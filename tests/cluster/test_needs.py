@@ -11,10 +11,14 @@ from distributed import Client, LocalCluster
 from small_runs import run_here, write_config, write_features
 
 from pairloom.cluster.cli import main
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import prepare_run
+from pairloom.cluster.config_file import load_config, with_cluster
+from pairloom.cluster.driver import load_data, prepare_run
+from pairloom.cluster.forecast import forecast_seconds, workers_of
 from pairloom.cluster.forecast_file import read_forecast, write_forecast
 from pairloom.cluster.needs import worker_bytes
+from pairloom.cluster.plan import make_plan
+from pairloom.cluster.run_log import begin_times
+from pairloom.graphs import FAMILIES
 
 RUNS = {
     "shortlists": (
@@ -89,3 +93,61 @@ def test_a_forecast_that_cannot_be_read_is_none(tmp_path):
         assert read_forecast(tmp_path) is None
     write_forecast(tmp_path, {"machines": (1.0, 2.0)})
     assert read_forecast(tmp_path) == {"machines": (1.0, 2.0)}
+
+
+GRAPHS = {
+    "star": ["graph.centre=2"],
+    "path": [],
+    "tree": ["graph.parents=[-1, 0, 0, 1, 1]"],
+    "spanning_tree": [],
+    "star_of_least_distance": [],
+    "bipartite": ["graph.hubs=2"],
+    "complete": [],
+    "hub_neighbours": ["graph.hubs=1", "graph.neighbours=2"],
+    "grown": ["graph.edges=7", "graph.seed=3"],
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_can_be_forecast(family, small_config):
+    config = load_config(small_config, [f"graph.family={family}", *GRAPHS[family], "run.also_couple=[]"])
+    data = load_data(config)
+    plan = make_plan(config, data)
+    ranges = forecast_seconds(plan, data)
+    assert ranges.keys() == {stage for stage in plan.keys if plan.units(stage)}
+    assert all(0 <= low < high for low, high in ranges.values())
+
+
+def test_weights_and_priors_of_all_classes_do_not_stop_a_forecast(small_config):
+    settings = ["model.priors=[5, 4, 3, 2, 1]", 'model.class_weight={"class 4" = 2.0}', "growth.share=0.9"]
+    config = load_config(small_config, ["graph.family=star", *settings])
+    data = load_data(config)
+    assert forecast_seconds(make_plan(config, data), data)["machines"][1] > 0
+
+
+def test_a_run_goes_on_without_a_forecast_that_fails(small_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("pairloom.cluster.forecast._LONG_SECONDS", 0.0)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    options = ["--directory", str(tmp_path / "run"), "--set", "cluster.kind=threads"]
+    done = CliRunner().invoke(main, ["run", str(small_config), *options])
+    assert done.exit_code == 0, done.output
+    assert "could not be measured" in done.stderr
+    assert not (tmp_path / "run" / "forecast.json").exists()
+
+
+def test_the_workers_of_jobs_are_counted(small_config):
+    jobs = {"kind": "slurm", "slurm": {"jobs": 4, "processes": 8, "cores": 8}}
+    config = with_cluster(load_config(small_config), jobs)
+    assert workers_of(make_plan(config, load_data(config))) == 32
+
+
+def test_a_torn_line_of_the_log_is_passed_over(tmp_path):
+    stamp = "2026-01-02T03:04:05+00:00"
+    lines = [
+        f"{stamp} host:1 begin machines 0",
+        f"{stamp} host:1 begin machines x",
+        "20 host:1 begin machines 1",
+    ]
+    (tmp_path / "log.txt").write_bytes("\n".join(lines).encode() + b"\n\xff\xfe")
+    assert begin_times(tmp_path).keys() == {("machines", 0)}

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray
+from distributed import Client, LocalCluster
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -17,6 +18,7 @@ from pairloom.cluster import units as cluster_units
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import adopt_plan, prepare_run, unfinished_units
 from pairloom.cluster.plan import Mismatch
+from pairloom.cluster.schedule import StageTasks, Stop, Stopped
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.features.feature_set import load_features
 
@@ -214,3 +216,14 @@ def test_a_unit_has_one_thread_of_blas_wherever_it_runs(tmp_path):
     with threadpool_limits(2):
         cluster_units.run_unit(tmp_path, "whitening", 0, "key", work)
     assert set(seen) == {1}, "how a product is split among threads decides the last bits of its sums"
+
+
+def test_a_stop_that_was_asked_for_before_a_stage_is_felt_without_any_worker(tmp_path):
+    stop = Stop()
+    stop.request("enough")
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as nobody,
+        pytest.raises(Stopped, match="enough"),
+    ):
+        list(StageTasks(nobody, tmp_path, "machines", {0: "key"}, 0, stop))

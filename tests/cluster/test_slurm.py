@@ -176,7 +176,7 @@ def test_workers_that_leave_in_time_are_followed_by_others(begin, directory, und
     leave = '["--lifetime", "9s", "--lifetime-stagger", "1s"]'
     driver = begin(*slurm(jobs=1, worker_extra_args=leave))
     assert_finished(*finish(driver, LONG), directory, undisturbed)
-    stages = ("machines", "draw_logits", "calibration", "logits", "probabilities")
+    stages = ("machines", "held_out", "calibration", "logits", "probabilities")
     workers = set().union(*(workers_at_work(directory, stage) for stage in stages))
     assert len(workers) >= 2, "the first worker did it all"
     assert units_begun_again(directory) < len(workers), "at most the unit that each of them was at"

@@ -105,3 +105,11 @@ def test_zadrozny_has_none():
         gradient_of_code_log_probability(
             np.zeros((3, 1)), np.zeros(1, int), graphs.one_vs_rest(3), "zadrozny"
         )
+
+
+def test_two_classes_have_the_gradient_of_their_unclipped_coupling():
+    """Clipped logits would not move r; the coupling of two classes does not clip."""
+    L, code = np.array([[-20.0, 20.0, 3.0]]), [[1], [-1]]
+    p = couple_code(L, code)
+    _, gradient = gradient_of_code_log_probability(L, np.array([0, 0, 1]), code)
+    np.testing.assert_allclose(3 * gradient[0], [1 - p[0, 0], 1 - p[1, 0], -p[2, 0]], rtol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 from pairloom.pipeline.features import row_sources
-from pairloom.pipeline.features.row_sources import ArrayRows, GeneratedRows, SelectedRows, in_order
+from pairloom.pipeline.features.row_sources import ArrayRows, FileRows, GeneratedRows, SelectedRows, in_order
 from pairloom.pipeline.features.source_files import open_arrays
 
 VALUES = np.random.default_rng(0).standard_normal((57, 3)).astype(np.float32)
@@ -73,11 +73,20 @@ def test_rows_are_read_in_another_order_and_leave_no_file(rows, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_file_that_is_cut_short_while_it_is_read_is_named(tmp_path):
-    rows = as_npy(tmp_path)
+def test_a_file_that_was_cut_short_is_named(tmp_path):
+    as_npy(tmp_path)
     (tmp_path / "X.npy").write_bytes((tmp_path / "X.npy").read_bytes()[:-4])
+    rows = FileRows(tmp_path / "X.npy", 128, VALUES.shape, VALUES.dtype)
     with pytest.raises(ValueError, match=r"X\.npy is cut short"):
         rows.read(slice(None))
+
+
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path):
+    rows = as_npy(tmp_path)
+    rows.read(slice(0, 3))
+    np.save(tmp_path / "X.npy", VALUES + 1)
+    with pytest.raises(ValueError, match=r"X\.npy must not change while it is read, but it was written to"):
+        rows.read(slice(0, 3))
 
 
 def test_a_damaged_chunk_is_named(tmp_path):
