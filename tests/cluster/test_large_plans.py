@@ -25,7 +25,7 @@ def data_of(n_classes):
     return OpenFeatures(ArrayRows(X), y, ArrayRows(X[:50]), y[:50], names, prints, moments)
 
 
-@pytest.fixture(scope="module", params=[20_000, 100_000])
+@pytest.fixture(scope="module", params=[20_000, pytest.param(100_000, marks=pytest.mark.long)])
 def data(request):
     return data_of(request.param)
 

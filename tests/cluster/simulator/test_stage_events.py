@@ -172,7 +172,7 @@ def test_every_unit_is_done_once_and_what_was_executed_was_done_or_redone(
 ):
     weather = storm(per_hour, seed)
     tally, trace = play(inputs_of(seconds), workers, fabric=FAST._replace(threads=threads), weather=weather)
-    assume(not tally[kernels.GAVE_UP])
+    assume(len(trace) < 4 * len(seconds) + 4000)  # a storm that never ends fills the trace
     finished = [u for row in trace for u in range(int(row[3]), int(row[3] + row[5]))]
     assert sorted(finished) == list(range(len(seconds)))
     assert tally[kernels.DONE] == len(seconds)

@@ -53,7 +53,7 @@ def by_hand(a, b, classes, settings):
     "settings",
     [
         MachineSettings(C=0.3, tol=1e-7),
-        MachineSettings(C=0.3, folds=3, fit_on="fold", tol=1e-7, seed=4),
+        MachineSettings(C=0.3, folds=3, fit_on="fold", tol=1e-5, seed=4),
         MachineSettings(C=0.3, folds=5, fit_on="all", tol=1e-7),
     ],
     ids=["rest", "fold", "all"],
@@ -70,7 +70,9 @@ def test_machines_against_fits_by_hand(rows, settings):
         first, second = unseen[y > 0], unseen[y < 0]
         expected = abs(first.mean() - second.mean()) / np.sqrt((first.var() + second.var()) / 2)
         assert machines.dprime[e] == pytest.approx(expected, rel=0.02)
-    assert (machines.gap <= 1e-5).all()  # float32 rows do not allow 1e-7 for every machine
+    assert (
+        machines.gap <= 1e-5
+    ).all()  # float32 rows do not allow 1e-7 for every machine, and trying takes long
     assert (machines.threshold == 0).all()
 
 
