@@ -29,9 +29,9 @@ __all__ = [
     "read_classes",
     "read_draws",
     "read_normalisation",
-    "read_raw_class",
     "read_raw_rows",
     "read_samples",
+    "read_stored_rows",
     "read_whitening",
 ]
 
@@ -66,14 +66,13 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
 
 def read_class(run: Run, c: int) -> NDArray[np.floating]:
     """Normalised training rows of a class."""
-    return read_normalisation(run)(read_raw_class(run, c, slice(0, run.shape.rows[c])))
-
-
-def read_raw_class(run: Run, c: int, rows: slice) -> NDArray[np.floating]:
-    """Some training rows of a class, as they came."""
     start = int(run.starts[c])
-    stored = open_group(run.directory, "features.zarr")["train"]
-    return read_whole(stored, slice(start + rows.start, start + rows.stop))
+    return read_normalisation(run)(read_stored_rows(run, start, start + run.shape.rows[c]))
+
+
+def read_stored_rows(run: Run, start: int, stop: int) -> NDArray[np.floating]:
+    """Consecutive training rows, sorted by class, as they came."""
+    return read_whole(open_group(run.directory, "features.zarr")["train"], slice(start, stop))
 
 
 def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> NDArray[np.floating]:

@@ -24,7 +24,7 @@ from pairloom.pipeline.machines.normalisation import normalised_moments
 from pairloom.pipeline.machines.whitening import centred_at, is_whitened, within_classes
 from pairloom.pipeline.model.class_table import checksum
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.feature_store import read_normalisation, read_raw_class, read_raw_rows
+from pairloom.pipeline.run.feature_store import read_normalisation, read_raw_rows, read_stored_rows
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import RunShape, open_group, rows_per_file, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
@@ -91,7 +91,7 @@ def store_statistics(run: Run, part: int) -> list[Path]:
     shape = run.shape
     classes = scatter_parts(len(shape.classes), shape.features)[part]
     group = open_group(run.directory, "features.zarr", write=True)
-    reader = _ClassReader(run, _drawn(run, whitened=True))
+    reader = _ClassReader(run, _drawn(run, whitened=True), classes)
     files = []
     if shape.whitenings:
         found = class_scatter(reader.kept_rows, classes, run.rows, shape.features)
@@ -106,9 +106,11 @@ def store_statistics(run: Run, part: int) -> list[Path]:
 class _ClassReader:
     """Reads classes from the store, from first to last row, and finds their checksums on the way."""
 
-    def __init__(self, run: Run, held_out: DrawnSamples) -> None:
+    def __init__(self, run: Run, held_out: DrawnSamples, classes: slice) -> None:
         self._run, self._held_out = run, held_out
         self._normalise = read_normalisation(run)
+        self._end = int(run.starts[classes.stop - 1] + run.rows[classes.stop - 1])
+        self._ahead, self._first = np.empty((0, run.shape.features), run.shape.dtype), 0
         self.checksums: dict[int, int] = {}
 
     def kept_rows(self, c: int, rows: slice) -> NDArray[np.floating]:
@@ -127,9 +129,17 @@ class _ClassReader:
                 self._read(c, rows)
 
     def _read(self, c: int, rows: slice) -> NDArray[np.floating]:
-        raw = read_raw_class(self._run, c, rows)
+        start = int(self._run.starts[c])
+        raw = self._stored(start + rows.start, start + rows.stop)
         self.checksums[c] = checksum(raw, self.checksums.get(c, 0) if rows.start else 0)
         return raw
+
+    def _stored(self, start: int, stop: int) -> NDArray[np.floating]:
+        """Stored rows. Small classes are read many at once: to open the store takes as long as to read many rows."""
+        if start < self._first or stop > self._first + len(self._ahead):
+            ahead = min(self._end, start + rows_per_batch(self._run.shape.features))
+            self._ahead, self._first = read_stored_rows(self._run, start, max(stop, ahead)), start
+        return self._ahead[start - self._first : stop - self._first]
 
 
 def store_whitenings(run: Run) -> list[Path]:
@@ -179,8 +189,8 @@ def storing_bytes(shape: RunShape) -> dict[str, int]:
         "features": driver,
         "samples": driver,
         "draws": 3 * stored * D * shape.draws + _BLOCKS_AT_ONCE * block,
-        # Rows as they are stored, normalised, and as deviations, twice; their product, and its sum.
-        "statistics": (3 * stored + 8) * batch + _BLOCKS_AT_ONCE * block + 3 * square,
+        # Rows that were read ahead, normalised, and as deviations, twice; their product, and its sum.
+        "statistics": (4 * stored + 8) * batch + _BLOCKS_AT_ONCE * block + 3 * square,
         # Scatter, its decomposition with LAPACK's workspace, the factor and its products; class means.
         "whitening": 10 * square + 3 * classes if shape.whitenings else 8 * D,
     }
