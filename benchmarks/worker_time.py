@@ -9,7 +9,8 @@ W workers that a run of T seconds had gave it W T worker-seconds. A worker is ei
   trip through scheduler and driver, at the end of a stage also the comparison of the next stage's files;
 - idle: without a task, because the stage has no more of them but another worker is still at one: the tail of a stage,
   and stages that run their tasks in turn;
-- driver: the driver does a stage itself, or plans.
+- driver: the driver does a stage itself, or plans;
+- other: in a task of another stage (draws, statistics, whitening, the description of the model, the report).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +45,7 @@ class WorkerTime:
     scheduler: float = 0.0
     idle: float = 0.0
     driver: float = 0.0
+    other: float = 0.0
 
     @property
     def total(self) -> float:
@@ -75,7 +77,7 @@ def _in_tasks(run: TimedRun) -> Iterator[tuple[str, float]]:
     for stage, _, begin, end, transfer in run.tasks:
         computing = end - begin - transfer
         store = run.store_share(stage) * computing
-        yield from ((KINDS[stage], computing - store), ("store", store), ("transfer", transfer))
+        yield from ((KINDS.get(stage, "other"), computing - store), ("store", store), ("transfer", transfer))
 
 
 def store_seconds(run: TimedRun) -> dict[str, float]:

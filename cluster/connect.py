@@ -13,10 +13,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.config
 from distributed import Client, LocalCluster
@@ -40,10 +40,15 @@ __all__ = [
 ]
 
 CONNECT_SECONDS = 15
+#: Seconds that workers may take to say which versions they have.
+VERSION_SECONDS = 10
 ANSWER_SECONDS = 3
 # Run by every worker process that is started here. They share the terminal of the driver, and Dask has them log every
 # task that is cancelled because the run was stopped.
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
+
+
+Answer = TypeVar("Answer")
 
 
 class Insecure(RuntimeError):
@@ -124,9 +129,11 @@ def check_workers(client: Client, timeout: float, note: Callable[[str], None] = 
     """
     try:
         _wait_for_worker(client, timeout, note)
-        versions: Any = client.get_versions()
+        versions, answers = _within(VERSION_SECONDS, lambda: _versions_of(client))
         check_dask_versions(versions)
-        answers = client.run(_version, on_error="return")
+    except TimeoutError:
+        note("Some workers do not answer. Their versions are compared when they do their first task.")
+        return
     except (OSError, RuntimeError, CancelledError) as error:
         if isinstance(error, VersionMismatch | Unreachable):
             raise
@@ -137,6 +144,25 @@ def check_workers(client: Client, timeout: float, note: Callable[[str], None] = 
                 f"Workers must have the driver's version of pairloom, {pairloom.__version__}, "
                 f"got {answer!r} on {worker}. Install the same version on both."
             )
+
+
+def _versions_of(client: Client) -> tuple[Any, Any]:
+    """Versions of Dask everywhere, and of pairloom on the workers."""
+    return client.get_versions(), client.run(_version, on_error="return")
+
+
+def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:
+    """The result of a question that a frozen worker would not answer. Raises TimeoutError if it takes longer."""
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="pairloom-versions", daemon=True).start()
+    return answer.result(seconds)
 
 
 def _wait_for_worker(client: Client, timeout: float, note: Callable[[str], None]) -> None:

@@ -183,9 +183,14 @@ def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> li
     for s, e, chunk, length in zip(start, ends, size_of_file, array.shape, strict=True):
         if s % chunk or (e % chunk and e != length):
             raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}.")
-    array[tuple(map(slice, start, ends))] = values
     grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, size_of_file, strict=True)]
-    return [chunk_file(array, index) for index in product(*grid)]
+    files = [chunk_file(array, index) for index in product(*grid)]
+    if array.shards is not None:
+        # The last shard of an array is not full. zarr would read what is there before, which may be damaged.
+        for file in files:
+            file.unlink(missing_ok=True)
+    array[tuple(map(slice, start, ends))] = values
+    return files
 
 
 def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:

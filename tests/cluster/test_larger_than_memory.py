@@ -130,21 +130,19 @@ def test_a_crowded_class_among_small_ones_pads_none_of_them(client, tmp_path):
 # What a driver takes while it plans and stores the first and the last rows, in a process of its own. Resident memory
 # is the most that the process ever had: a mapped file would count, the cache of the file system does not.
 DRIVER = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
+from pairloom.benchmarks.memory import peak_bytes
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import prepare_run
 from pairloom.cluster.stages import stage_named
 from pairloom.cluster.units import run_unit
 from pairloom.pipeline.run.run_directory import stamp_groups
 
-def resident():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
 config, directory = load_config(sys.argv[1]), Path(sys.argv[2])
-before = resident()
+before = peak_bytes()
 plan, data = prepare_run(config, directory)
-planned = resident()
+planned = peak_bytes()
 directory.mkdir()
 plan.write(directory)
 stamp_groups(directory, plan.shape)
@@ -152,7 +150,7 @@ for unit in (0, 1, plan.units("features") - 1):
     key = plan.keys["features"][unit]
     work = lambda: stage_named("features").work(directory, plan, unit, data)
     run_unit(directory, "features", unit, key, work)
-print(json.dumps({"before": before, "planned": planned, "stored": resident(), "rows": sum(plan.shape.rows)}))
+print(json.dumps({"before": before, "planned": planned, "stored": peak_bytes(), "rows": sum(plan.shape.rows)}))
 """
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 
 import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
 from small_runs import run_here, write_config, write_features
 
+from pairloom.benchmarks.memory import peak_bytes
 from pairloom.cluster.cli import main
 from pairloom.cluster.config_file import load_config, with_cluster
 from pairloom.cluster.driver import load_data, prepare_run
@@ -34,10 +34,6 @@ RUNS = {
         ("graph.family=complete", "run.also_couple=[]"),
     ),
 }
-
-
-def peak_bytes():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 @pytest.mark.long

@@ -173,7 +173,7 @@ def test_a_job_that_is_cancelled_loses_only_its_tasks_and_is_asked_for_again(
 
 def test_workers_that_leave_in_time_are_followed_by_others(begin, directory, undisturbed):
     """As at the end of the wall time, only sooner."""
-    leave = '["--lifetime", "9s", "--lifetime-stagger", "1s"]'
+    leave = '["--lifetime", "4s", "--lifetime-stagger", "1s"]'
     driver = begin(*slurm(jobs=1, worker_extra_args=leave))
     assert_finished(*finish(driver, LONG), directory, undisturbed)
     stages = ("machines", "held_out", "calibration", "logits", "probabilities")
