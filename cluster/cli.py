@@ -28,6 +28,7 @@ from pairloom.cluster.connect import check_address, connected, install_hint, sch
 from pairloom.cluster.driver import drive, load_data, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
+from pairloom.cluster.features_command import features_command
 from pairloom.cluster.forecast import forecast_seconds
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
@@ -74,6 +75,7 @@ def main() -> None:
 
 
 main.add_command(simulate_command)
+main.add_command(features_command)
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:

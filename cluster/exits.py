@@ -18,6 +18,7 @@ from pairloom.cluster.ownership import NotARun
 from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
+from pairloom.pipeline.images.picture_store import StoreRefused
 
 __all__ = ["RESUMABLE", "ended_by_signals", "error_named", "exits", "print_error", "resumable", "stderr"]
 
@@ -32,6 +33,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,
+    StoreRefused: REFUSED,
     Unreachable: RESUMABLE,
     ClusterLost: RESUMABLE,
     DiskFull: RESUMABLE,

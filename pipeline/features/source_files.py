@@ -28,6 +28,9 @@ DATA_FOLDER = "PAIRLOOM_DATA"
 Arrays = dict[str, NDArray[Any] | Rows]
 
 _FEATURES = ("X_train", "X_test", "X")
+# What is read at once from a zarr group. It may hold other arrays, which nothing here asks for: a network's own
+# probabilities can be larger than memory.
+_SMALL = ("y_train", "y_test", "y", "classes")
 
 
 def open_arrays(source: str, parameter: str = "data.features", embedded: Iterable[str] = ()) -> Arrays:
@@ -113,7 +116,7 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
 def _open_zarr(path: Path) -> dict[str, Any]:
     try:
         group = zarr.open_group(path, mode="r")
-        return {name: array if name in _FEATURES else np.asarray(array[:]) for name, array in group.arrays()}
+        return {name: np.asarray(array[:]) if name in _SMALL else array for name, array in group.arrays()}
     except Exception as error:  # zarr and its codecs raise many kinds
         raise RuntimeError(error) from error
 

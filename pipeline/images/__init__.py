@@ -1,0 +1,6 @@
+"""Images: from folders of pictures, through a network, to a store of features that a run takes.
+
+`image_folder` lists the pictures, `picture_check` reads each of them once, `picture_rows` decides which rows the store
+gets (the pictures and their augmented copies), `network` runs an ONNX model up to its penultimate layer, and
+`extraction` fills the store block by block. Needs the extra ``images``: onnx, onnxruntime and Pillow.
+"""

@@ -1,0 +1,204 @@
+"""A folder of pictures: one folder per class, or ``train`` and ``val`` with one folder per class in each.
+
+Files are listed by name, so that the order of the rows does not depend on the file system. Pictures in folders below a
+class's folder belong to the class, as in Tiny-ImageNet. A folder of a class, and a picture, may be a symbolic link to
+anywhere, since subsets of ImageNet are often made of links; linked folders within a class could be circular and are not
+followed. Hidden files are passed over; other files that are no pictures by their names are passed over and listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pairloom.graphs.labels import did_you_mean, listed
+from pairloom.pipeline.features import imagenet50
+from pairloom.pipeline.images.picture import SUFFIXES
+
+__all__ = ["POOL", "TEST", "TRAIN", "ClassFolder", "ImageFolder", "Picture", "list_images", "wanted_classes"]
+
+#: Parts of a set. A folder without train/ and val/ is one pool.
+TRAIN, TEST, POOL = "train", "test", "pool"
+
+# The first of these that is there holds the test pictures. ImageNet's test/ comes last: its pictures have no labels.
+_TEST_FOLDERS = ("val", "validation", "test")
+
+
+class ClassFolder(NamedTuple):
+    """A class: the name of its folder, and the name it has in the store."""
+
+    folder: str
+    name: str
+
+
+class Picture(NamedTuple):
+    """A picture: its path relative to the folder of all pictures, with slashes, and the index of its class."""
+
+    file: str
+    label: int
+
+
+class ImageFolder(NamedTuple):
+    """The pictures below a folder.
+
+    Parameters
+    ----------
+    root : Path
+    classes : tuple of ClassFolder
+    parts : mapping of str to tuple of Picture
+        The pictures of `TRAIN` and `TEST`, or of `POOL`; by class, then by path.
+    ignored : tuple of str
+        Files that are no pictures by their names, and linked folders within classes.
+    """
+
+    root: Path
+    classes: tuple[ClassFolder, ...]
+    parts: Mapping[str, tuple[Picture, ...]]
+    ignored: tuple[str, ...]
+
+
+def wanted_classes(classes: str) -> list[tuple[str, ...]]:
+    """The classes that ``--classes`` asks for, each as the names that its folder may have, its own name last.
+
+    Parameters
+    ----------
+    classes : str
+        "imagenet50", or the path of a text file with one class per line: the name of its folder and, optionally, after
+        a space, the name of the class (such as ImageNet's ``LOC_synset_mapping.txt``).
+    """
+    if classes == "imagenet50":
+        return [(row.wordnet_id, row.name) for row in imagenet50.CLASSES]
+    if not Path(classes).is_file():
+        raise ValueError(
+            f'--classes must be "imagenet50" or a text file with one class per line, got {classes!r}.'
+            f"{did_you_mean(classes, ['imagenet50'])}"
+        )
+    lines = Path(classes).read_text(encoding="utf-8").splitlines()
+    wanted = [tuple(line.split(maxsplit=1)) for line in lines if line.strip()]
+    if repeated := _repeated([names[-1].strip() for names in wanted]):
+        raise ValueError(
+            f"{classes}: every class must have a name of its own, got {listed(repeated)} more than once."
+        )
+    return [tuple(name.strip() for name in names) for names in wanted]
+
+
+def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> ImageFolder:
+    """List the pictures below a folder, of all classes or of the wanted ones in their order.
+
+    Raises
+    ------
+    ValueError
+        If wanted classes have no folder, a class has no pictures, or there are fewer than two classes.
+    """
+    if not root.is_dir():
+        raise ValueError(f"IMAGES must be a folder with one folder per class, got {root}.")
+    places = _places_of_parts(root)
+    first, *others = places
+    classes = _classes_in(root / places[first], wanted)
+    for part in others:
+        _check_classes_of(root / places[part], classes, wanted)
+    ignored: list[str] = []
+    parts = {part: tuple(_pictures(root, place, classes, ignored)) for part, place in places.items()}
+    _check_every_class_has_pictures(root, classes, parts[first])
+    return ImageFolder(root, classes, parts, tuple(ignored))
+
+
+def _places_of_parts(root: Path) -> dict[str, str]:
+    """The folder of every part, relative to the root."""
+    folders = set(_folders_in(root))
+    found = [name for name in _TEST_FOLDERS if name in folders]
+    if TRAIN in folders and found and _folders_in(root / TRAIN):
+        return {TRAIN: TRAIN, TEST: found[0]}
+    return {POOL: ""}
+
+
+def _folders_in(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _classes_in(folder: Path, wanted: Sequence[tuple[str, ...]] | None) -> tuple[ClassFolder, ...]:
+    there = _folders_in(folder)
+    if wanted is not None:
+        return _folders_of(wanted, there, folder)
+    if len(there) < 2:
+        raise ValueError(
+            f"IMAGES must hold one folder per class, of two classes or more, got {folder}, "
+            f"which holds {listed(there) or 'none'}."
+        )
+    return tuple(ClassFolder(name, name) for name in there)
+
+
+def _folders_of(
+    wanted: Sequence[tuple[str, ...]], there: Sequence[str], folder: Path
+) -> tuple[ClassFolder, ...]:
+    known = set(there)
+    found = [next((name for name in names if name in known), None) for names in wanted]
+    missing = [" ".join(names) for names, name in zip(wanted, found, strict=True) if name is None]
+    if missing:
+        raise ValueError(
+            f"{folder} must have a folder for each of the {len(wanted)} classes that --classes asks for, "
+            f"{len(missing)} are missing: {', '.join(missing)}."
+        )
+    return tuple(ClassFolder(str(name), names[-1]) for names, name in zip(wanted, found, strict=True))
+
+
+def _check_classes_of(
+    folder: Path, classes: Sequence[ClassFolder], wanted: Sequence[tuple[str, ...]] | None
+) -> None:
+    """Raise unless the folder of the test pictures has the classes of the training pictures."""
+    there = _folders_in(folder)
+    if not there:
+        raise ValueError(f"{folder} must hold one folder per class, as the training pictures do, got none.")
+    if wanted is not None:
+        _folders_of(wanted, there, folder)
+    elif strange := sorted(set(there) - {row.folder for row in classes}):
+        raise ValueError(
+            f"{folder} must have the classes of the training pictures, got also {listed(strange)}."
+        )
+
+
+def _pictures(
+    root: Path, place: str, classes: Sequence[ClassFolder], ignored: list[str]
+) -> Iterator[Picture]:
+    for label, row in enumerate(classes):
+        for file in sorted(_files_below(root / place / row.folder, root, ignored)):
+            if file.lower().endswith(SUFFIXES):
+                yield Picture(_storable(file), label)
+            else:
+                ignored.append(file)
+
+
+def _files_below(folder: Path, root: Path, ignored: list[str]) -> Iterator[str]:
+    """Paths relative to the root, as text: how `Path` objects are sorted depends on the version of Python."""
+    for where, folders, files in os.walk(folder):
+        place = Path(where).relative_to(root)
+        linked = [name for name in folders if (Path(where) / name).is_symlink()]
+        ignored.extend((place / name).as_posix() for name in sorted(linked))
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from ((place / name).as_posix() for name in files if not name.startswith("."))
+
+
+def _storable(file: str) -> str:
+    try:
+        file.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"The names of pictures must be UTF-8, got {file!r}. Rename it.") from error
+    return file
+
+
+def _check_every_class_has_pictures(
+    root: Path, classes: Sequence[ClassFolder], pictures: Sequence[Picture]
+) -> None:
+    seen = {picture.label for picture in pictures}
+    if empty := [row.folder for label, row in enumerate(classes) if label not in seen]:
+        raise ValueError(
+            f"IMAGES: every class must have a picture ({', '.join(SUFFIXES)}), "
+            f"those of {root} in {listed(empty)} have none."
+        )
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})

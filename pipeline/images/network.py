@@ -1,0 +1,251 @@
+"""An ONNX network, run up to its penultimate layer.
+
+The layer is made an output of the graph in memory; the file is only read. Features are the activations of the layer,
+one vector per picture: sizes of one are dropped, and a map of activations is averaged over its positions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from pairloom.pipeline.images.penultimate_layer import named_layer, penultimate_layer
+from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.storage.digests import digest_of, file_digest
+
+__all__ = ["Network", "NetworkInput", "open_network"]
+
+_TYPES: dict[int, type[np.floating]] = {
+    onnx.TensorProto.FLOAT: np.float32,
+    onnx.TensorProto.FLOAT16: np.float16,
+    onnx.TensorProto.DOUBLE: np.float64,
+}
+# A network's own probabilities add up to one but for rounding, in half precision too.
+_SUM_TOLERANCE = 1e-2
+# Pictures of noise that tell the shapes of features and outputs. Two: a network that always answers the same is broken.
+_PROBES = 2
+
+
+class NetworkInput(NamedTuple):
+    """What a network takes. Sizes are None where it takes any."""
+
+    name: str
+    layout: str
+    channels: int
+    size: tuple[int | None, int | None]
+    batch: int | None
+    dtype: type[np.floating]
+
+
+class Network:
+    """A network that turns pictures into features and, if it is a classifier, into probabilities.
+
+    Attributes
+    ----------
+    input : NetworkInput
+    layer, output : str
+        Names of the activations that are the features, and of the output that are the class scores (None if there is
+        none).
+    digest : str
+        SHA-256 of the file of the model (with its external data, if it has any).
+    metadata : dict of str to str
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        taken: NetworkInput,
+        layer: str,
+        output: str | None,
+        digest: str,
+        metadata: dict[str, str],
+    ) -> None:
+        self._session = session
+        self.input, self.layer, self.output = taken, layer, output
+        self.digest, self.metadata = digest, metadata
+        self.positions: tuple[int, ...] = ()
+        self.softmax = False
+        self.n_features, self.n_outputs = 0, 0
+
+    def measure(self, size: tuple[int, int]) -> None:
+        """Run pictures of noise: finds the number of features and outputs, and whether outputs are probabilities."""
+        noise = np.random.default_rng(0).standard_normal((_PROBES, *size, self.input.channels))
+        layer, scores = self._run(noise.astype(np.float32))
+        self.positions = layer.shape[2:] if layer.ndim == 4 and layer[0, 0].size > 1 else ()
+        self.n_features = _vectors(layer, self.layer).shape[1]
+        if scores is None:
+            return
+        if scores.ndim < 2 or scores.shape[1] < 2 or scores.size != len(scores) * scores.shape[1]:
+            self.output = None  # boxes, masks, embeddings: not one score per class
+            return
+        self.n_outputs = scores.shape[1]
+        scores = scores.reshape(len(scores), -1)
+        with np.errstate(all="ignore"):  # what is not finite is found, and named, in the features
+            sums = scores.sum(axis=1, dtype=np.float64)
+            self.softmax = not (scores.min() >= 0 and (abs(sums - 1) <= _SUM_TOLERANCE).all())
+
+    def __call__(
+        self, pictures: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Features (n, D) and probabilities (n, K) of normalised pictures (n, height, width, channels)."""
+        layer, scores = self._run(pictures)
+        features = _vectors(layer, self.layer)
+        if scores is None:
+            return features, None
+        scores = scores.reshape(len(scores), -1).astype(np.float32)
+        return features, _softmax(scores) if self.softmax else scores
+
+    def _run(self, pictures: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        parts = [
+            self._run_batch(pictures[part])
+            for part in pieces(len(pictures), self.input.batch or len(pictures))
+        ]
+        layers, scores = zip(*parts, strict=True)
+        return np.concatenate(layers), None if self.output is None else np.concatenate(scores)
+
+    def _run_batch(self, pictures: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        taken, n = self.input, len(pictures)
+        if taken.batch is not None and n < taken.batch:
+            pictures = np.concatenate(
+                [pictures, np.zeros((taken.batch - n, *pictures.shape[1:]), np.float32)]
+            )
+        if taken.layout == "nchw":
+            pictures = pictures.transpose(0, 3, 1, 2)
+        given = {taken.name: np.ascontiguousarray(pictures, taken.dtype)}
+        wanted = [self.layer] if self.output is None else [self.layer, self.output]
+        try:
+            found = self._session.run(wanted, given)
+        except Exception as error:  # onnxruntime raises kinds of its own
+            raise ValueError(
+                f"--model: the network cannot be run on pictures {pictures.shape}: {error}"
+            ) from error
+        if found[0].shape[:1] != (len(pictures),):
+            raise ValueError(
+                f"--layer must have one row per picture, got {self.layer!r} of shape {found[0].shape} for "
+                f"{len(pictures)} pictures."
+            )
+        return found[0][:n], found[1][:n] if len(wanted) > 1 else None
+
+
+def open_network(
+    path: Path, *, layer: str | None = None, layout: str | None = None, provider: str, threads: int
+) -> Network:
+    """Open a model for its features.
+
+    Parameters
+    ----------
+    path : Path
+        An ONNX file.
+    layer : str, optional
+        Name of the activations, or of the operation that makes them. Default: the input of the last matrix product.
+    layout : {"nchw", "nhwc"}, optional
+        Order of the axes of its input. Default: read from its shape.
+    provider : str
+        Execution provider of onnxruntime.
+    threads : int
+    """
+    model, digest = _loaded(path)
+    output: str | None
+    if layer is None:
+        layer, output = penultimate_layer(model.graph)
+    else:
+        layer = named_layer(model.graph, layer)
+        output = next((o.name for o in model.graph.output if o.name != layer), None)
+    if layer not in {o.name for o in model.graph.output}:
+        model.graph.output.append(onnx.ValueInfoProto(name=layer))
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    session = _session(model, path, provider, threads)
+    return Network(session, _input_of(model.graph, layout), layer, output, digest, metadata)
+
+
+def _loaded(path: Path) -> tuple[Any, str]:
+    """The model, and the digest of its file and of the files beside it that hold its weights, if there are any."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+        entries = (entry for tensor in model.graph.initializer for entry in tensor.external_data)
+        places = sorted({entry.value for entry in entries if entry.key == "location"})
+        onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # protobuf raises kinds of its own
+        raise ValueError(
+            f"--model must be an ONNX file, got {path}, which cannot be read: {error}."
+        ) from error
+    if not places:
+        return model, file_digest(path)
+    return model, digest_of([file_digest(path), *(file_digest(path.parent / place) for place in places)])
+
+
+def _session(model: Any, path: Path, provider: str, threads: int) -> Any:
+    known = onnxruntime.get_available_providers()
+    if provider not in known:
+        raise ValueError(
+            f"--provider must be one that onnxruntime has here, {', '.join(known)}, got {provider!r}."
+        )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # errors only
+    try:
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
+    except Exception as error:  # onnxruntime and protobuf raise kinds of their own
+        raise ValueError(f"--model: {path} cannot be run by onnxruntime: {error}") from error
+
+
+def _input_of(graph: Any, layout: str | None) -> NetworkInput:
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    if len(inputs) != 1:
+        names = ", ".join(value.name for value in inputs)
+        raise ValueError(f"--model must have one input, the pictures, got {len(inputs)}: {names}.")
+    tensor = inputs[0].type.tensor_type
+    # A size that depends on what is given has a name, or is 0 or negative.
+    shape = [d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim]
+    if len(shape) != 4 or tensor.elem_type not in _TYPES:
+        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+        raise ValueError(
+            f"--model must take pictures as a tensor of floating-point numbers with 4 axes, got {inputs[0].name!r} "
+            f"of type {kind} with {len(shape)} axes."
+        )
+    layout = layout or _layout_of(shape, inputs[0].name)
+    batch, (channels, *size) = shape[0], shape[1:] if layout == "nchw" else (shape[3], *shape[1:3])
+    if channels not in (None, 1, 3):
+        raise ValueError(
+            f"--model must take pictures of 1 or 3 channels, got {channels} in the layout {layout}."
+        )
+    return NetworkInput(
+        inputs[0].name, layout, channels or 3, (size[0], size[1]), batch, _TYPES[tensor.elem_type]
+    )
+
+
+def _layout_of(shape: list[int | None], name: str) -> str:
+    first, last = shape[1] in (1, 3), shape[3] in (1, 3)
+    if first == last:
+        shown = " x ".join("any" if n is None else str(n) for n in shape)
+        raise ValueError(
+            f"--layout must be given, nchw or nhwc: the shape of the network's input {name!r}, {shown}, does not tell."
+        )
+    return "nchw" if first else "nhwc"
+
+
+def _vectors(layer: NDArray[Any], name: str) -> NDArray[np.float32]:
+    if layer.ndim == 4 and layer[0, 0].size > 1:
+        layer = layer.mean(axis=(2, 3), dtype=np.float32)
+    flat = layer.reshape(len(layer), -1)
+    if layer.ndim < 2 or flat.shape[1] != layer.shape[1]:
+        raise ValueError(
+            f"--layer must be a vector or a map (channels, height, width) per picture, got {name!r} of shape "
+            f"{layer.shape}."
+        )
+    return np.ascontiguousarray(flat, np.float32)
+
+
+def _softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares: NDArray[np.float32] = odds / odds.sum(axis=1, keepdims=True)
+    return shares

@@ -1,0 +1,264 @@
+"""The store of features: a zarr group that `[data] features` takes, filled block by block.
+
+While it is filled it lies beside its place, in ``NAME-unfinished``, and is renamed when it is whole: a store of its own
+name is always complete. A block is done when its entry in ``extraction/ledger`` has been written, with the
+checksums of its chunks, so a process that was killed loses the block that it was working on.
+``extraction/settings.json`` says what the store was made of; a store of other settings is not touched.
+
+    X_train, y_train      features and labels; X_test, y_test, or X, y for one pool
+    files_train           the picture of every row, relative to the folder of all pictures
+    copies_train          0 for the picture itself, k for its k-th augmented copy
+    probabilities_train   the network's own probabilities, if it has any
+    classes               names, in the order of the labels
+    outputs, output_of_class   names of the network's outputs, and which output is which class, if they are known
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from pairloom.graphs.labels import listed
+from pairloom.pipeline.images.image_folder import POOL
+from pairloom.pipeline.images.picture_check import CheckedPicture
+from pairloom.pipeline.images.picture_rows import PictureRows
+from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
+from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, file_digest, sealed, unsealed
+from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, chunk_file, group_files, stamp
+
+__all__ = [
+    "BLOCK",
+    "PictureStore",
+    "StoreContent",
+    "StoreRefused",
+    "checked_before",
+    "name_in_store",
+    "settings_of",
+]
+
+#: Rows of one file, and of one entry of the ledger: what a killed process may lose.
+BLOCK = 256
+
+# Ours, in a folder of its own beside the arrays.
+_SETTINGS, _CHECKED, _LEDGER = (f"extraction/{name}" for name in ("settings.json", "pictures.json", "ledger"))
+
+
+class StoreRefused(ValueError):
+    """A place where no store may be written, or a store that was made of something else."""
+
+
+class StoreContent(NamedTuple):
+    """What a store holds, known before the network has seen a picture.
+
+    Parameters
+    ----------
+    rows : mapping of str to PictureRows
+        By part.
+    classes : sequence of str
+    n_features : int
+    n_outputs : int
+        0 if the network's probabilities are not stored.
+    outputs : sequence of str, optional
+    output_of_class : sequence of int, optional
+    """
+
+    rows: Mapping[str, PictureRows]
+    classes: Sequence[str]
+    n_features: int
+    n_outputs: int
+    outputs: Sequence[str] | None = None
+    output_of_class: Sequence[int] | None = None
+
+
+def name_in_store(array: str, part: str) -> str:
+    """The name of an array of a part: ``X_train``, but ``X`` of a pool.
+
+    Examples
+    --------
+    >>> name_in_store("files", "train"), name_in_store("X", "pool")
+    ('files_train', 'X')
+    """
+    return array if part == POOL else f"{array}_{part}"
+
+
+class PictureStore:
+    """A store that is being filled. Hold it with `held`."""
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.folder = out, out.with_name(f"{out.name}-unfinished")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the store lies in its place."""
+        return (self.out / _SETTINGS).is_file()
+
+    def check(self) -> None:
+        """Raise `StoreRefused` unless the store may be made here: both places are free, or hold a store."""
+        if not self.out.parent.is_dir():
+            raise StoreRefused(f"--out must lie in a folder that exists, got {self.out}.")
+        for place in (self.out, self.folder):
+            if place.is_symlink() or (place.exists() and not _is_ours(place)):
+                raise StoreRefused(
+                    f"--out must be new or a store of `pairloom features`, got {place}, which is something else. "
+                    "Nothing was changed. Choose another --out."
+                )
+
+    @contextlib.contextmanager
+    def held(self, settings: Mapping[str, Any]) -> Iterator[None]:
+        """Keep other processes from the store. Raise `StoreRefused` if it has other settings, or is being filled."""
+        if self.is_finished:
+            self._check_settings(self.out, settings)
+            yield
+            return
+        create_exclusively(self.folder / _SETTINGS, sealed(dict(settings), indent=1))
+        self._check_settings(self.folder, settings)
+        with (self.folder / _SETTINGS).open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise StoreRefused(f"Another process is filling {self.out}.") from error
+            if not (self.folder / _SETTINGS).exists():
+                raise StoreRefused(f"Another process has just finished {self.out}.")
+            yield
+
+    def _check_settings(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        differences = _differences(settings_of(folder) or {}, settings)
+        if differences:
+            raise StoreRefused(
+                f"{folder} was made with other settings:\n  "
+                + "\n  ".join(differences)
+                + "\nNothing was changed. Choose another --out, or remove that folder."
+            )
+
+    def prepare(self, content: StoreContent, attributes: Mapping[str, Any]) -> None:
+        """Write everything that is known before the first block: metadata, labels, names."""
+        stamp(self.folder, group_files(_arrays(content), _coordinates(content), attributes))
+        self._content, self._key = content, digest_of(settings_of(self.folder))
+        self._group = zarr.open_group(self.folder, mode="r+")
+
+    def missing(self, part: str) -> list[slice]:
+        """Blocks of a part that are not done, or whose files are damaged."""
+        return [
+            block for block in pieces(len(self._content.rows[part]), BLOCK) if not self._is_done(part, block)
+        ]
+
+    def write(
+        self, part: str, block: slice, X: NDArray[np.float32], probabilities: NDArray[np.float32] | None
+    ) -> None:
+        """Write a block and its entry in the ledger."""
+        files = {}
+        for name, values in (("X", X), ("probabilities", probabilities)):
+            if values is not None and name_in_store(name, part) in self._group:
+                array = self._group[name_in_store(name, part)]
+                assert isinstance(array, zarr.Array)
+                array[block] = values
+                path = chunk_file(array, (block.start // BLOCK, 0))
+                files[path.relative_to(self.folder).as_posix()] = file_digest(path)
+        write_atomically(self._entry(part, block), sealed({"key": self._key, "files": files}))
+
+    def finish(self) -> None:
+        """Put the whole store into its place."""
+        for path in self.folder.rglob(f".*{PARTIAL_SUFFIX}"):  # left by killed processes
+            path.unlink()
+        self.folder.rename(self.out)
+
+    def _is_done(self, part: str, block: slice) -> bool:
+        try:
+            entry = unsealed(self._entry(part, block).read_bytes())
+            return entry["key"] == self._key and all(
+                file_digest(self.folder / path) == digest for path, digest in entry["files"].items()
+            )
+        except (OSError, DamagedSeal, KeyError):
+            return False
+
+    def _entry(self, part: str, block: slice) -> Path:
+        return self.folder / _LEDGER / part / f"{block.start // BLOCK:06d}.json"
+
+    def remember(self, stamps: Mapping[str, list[int]], checked: Mapping[str, CheckedPicture]) -> None:
+        """Keep what reading the pictures found, so that a resumed process need not read them all again."""
+        content = {file: [stamps[file], *checked[file]] for file in checked}
+        write_atomically(self.folder / _CHECKED, sealed({"pictures": content}))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is a store, or one that was begun: with our settings, or without any file."""
+    if not folder.is_dir():
+        return False
+    files = (
+        path for path in folder.rglob("*") if not path.is_dir() and not path.name.endswith(PARTIAL_SUFFIX)
+    )
+    return settings_of(folder) is not None or next(files, None) is None
+
+
+def settings_of(folder: Path) -> dict[str, Any] | None:
+    """What a store was made of; None if it is not there, or not a store."""
+    try:
+        settings = unsealed((folder / _SETTINGS).read_bytes())
+    except (OSError, DamagedSeal):
+        return None
+    return settings if "preprocessing" in settings else None
+
+
+def checked_before(store: PictureStore) -> tuple[dict[str, list[int]], dict[str, CheckedPicture]]:
+    """What an earlier process found in the pictures: their stamps, and whether they are sound."""
+    for folder in (store.out, store.folder):
+        with contextlib.suppress(OSError, DamagedSeal):
+            found = unsealed((folder / _CHECKED).read_bytes())["pictures"]
+            return (
+                {file: stamp for file, (stamp, _, _) in found.items()},
+                {file: CheckedPicture(digest, problem) for file, (_, digest, problem) in found.items()},
+            )
+    return {}, {}
+
+
+def _differences(was: Mapping[str, Any], now: Mapping[str, Any], above: str = "") -> list[str]:
+    """One line for every setting that differs."""
+    lines = []
+    for key in dict.fromkeys([*was, *now]):
+        old, new = was.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            lines += _differences(old, new, f"{above}{key}.")
+        elif old != json.loads(json.dumps(new)):
+            lines.append(f"{above}{key}: was {_shown(old)}, is {_shown(new)}")
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return listed(value) if isinstance(value, list) else repr(value)
+
+
+def _arrays(content: StoreContent) -> list[ChunkedArray]:
+    arrays = []
+    for part, rows in content.rows.items():
+        for name, along, width in (
+            ("X", "feature", content.n_features),
+            ("probabilities", "output", content.n_outputs),
+        ):
+            if width:
+                shape, chunks = (len(rows), width), (BLOCK, width)
+                arrays.append(ChunkedArray(name_in_store(name, part), (part, along), shape, chunks))
+    return arrays
+
+
+def _coordinates(content: StoreContent) -> list[Coordinate]:
+    found = [Coordinate("classes", ("class",), np.array(content.classes))]
+    if content.outputs is not None:
+        found.append(Coordinate("outputs", ("output",), np.array(content.outputs)))
+    if content.output_of_class is not None:
+        found.append(Coordinate("output_of_class", ("class",), np.array(content.output_of_class, np.int32)))
+    for part, rows in content.rows.items():
+        found += [
+            Coordinate(name_in_store("y", part), (part,), rows.labels),
+            Coordinate(name_in_store("files", part), (part,), np.array(rows.files, np.dtypes.StringDType())),
+            Coordinate(name_in_store("copies", part), (part,), rows.copies),
+        ]
+    return found

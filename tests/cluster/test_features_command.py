@@ -1,0 +1,135 @@
+"""``pairloom features``: what it prints, how it ends, and a run on what it wrote."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+from click.testing import CliRunner
+from dask_processes import finish, kill_and_reap, pairloom_process, wait_until
+from made_pictures import PREPROCESSING, files_of, make_folder, make_network, make_split
+
+from pairloom.cluster.cli import main
+from pairloom.cluster.exits import REFUSED
+
+
+def pairloom(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return make_split(tmp_path / "pictures", 6)
+
+
+@pytest.fixture
+def network(tmp_path):
+    return make_network(tmp_path / "net.onnx")
+
+
+def test_features_are_extracted_and_a_run_takes_them(pictures, network, tmp_path):
+    out = tmp_path / "features.zarr"
+    done = pairloom(
+        "features", pictures, "--model", network, "--out", out, *PREPROCESSING, "--outputs", "folders"
+    )
+    assert done.exit_code == 0, done.output
+    assert "3 classes, 18 train rows, 6 test rows, 6 features" in done.stdout
+    assert "layer: pooled" in done.stdout
+    assert "probabilities of the network: 3, softmax of its output scores" in done.stdout
+    assert "accuracy of the network itself" in done.stdout
+    assert "features: 24 of 24, " in done.stderr
+    assert "per second" in done.stderr
+    (tmp_path / "my.toml").write_text(f'[data]\nfeatures = "{out}"\n[graph]\nfamily = "complete"\n')
+    run = pairloom(
+        "run",
+        tmp_path / "my.toml",
+        "--directory",
+        tmp_path / "run",
+        "--set",
+        "cluster.kind=threads",
+        "--json",
+    )
+    assert run.exit_code == 0, run.output
+    assert json.loads(run.stdout)["methods"]["stratified"]["accuracy"] == 1.0
+
+
+def test_json_says_the_same(pictures, network, tmp_path):
+    arguments = (
+        "features",
+        pictures,
+        "--model",
+        network,
+        "--out",
+        tmp_path / "a.zarr",
+        *PREPROCESSING,
+        "--json",
+    )
+    first, again = (json.loads(pairloom(*arguments).stdout) for _ in range(2))
+    assert (first["rows"], first["features"], first["was_finished"]) == ({"train": 18, "test": 6}, 6, False)
+    assert again == {**first, "was_finished": True}
+
+
+def test_it_ends_with_the_codes_of_the_other_commands(pictures, network, tmp_path):
+    arguments = ("features", pictures, "--model", network, "--out", tmp_path / "a.zarr")
+    assert pairloom(*arguments, "--mean", "half").exit_code == 2
+    unknown = pairloom(*arguments)
+    assert unknown.exit_code == 1
+    assert "--mean must be given" in unknown.stderr
+    assert pairloom(*arguments, *PREPROCESSING).exit_code == 0
+    other = pairloom(*arguments, *PREPROCESSING, "--resize", 30)
+    assert other.exit_code == REFUSED
+    assert "preprocessing.resize: was 18, is 30" in other.stderr
+    assert pairloom("features", pictures, "--model", network, "--out", "s3://bucket/a.zarr").exit_code == 2
+
+
+def test_missing_classes_of_imagenet50_are_named(network, tmp_path):
+    images = make_folder(tmp_path / "pictures", 1)
+    found = pairloom(
+        "features",
+        images,
+        "--model",
+        network,
+        "--out",
+        tmp_path / "a.zarr",
+        *PREPROCESSING,
+        "--classes",
+        "imagenet50",
+    )
+    assert found.exit_code == 1
+    assert "50 are missing: n01558993 robin, " in found.stderr
+    assert "n12144580 corn." in found.stderr
+
+
+def test_without_the_extra_it_says_how_to_install_it(pictures, network, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    found = pairloom("features", pictures, "--model", network, "--out", tmp_path / "a.zarr", *PREPROCESSING)
+    assert found.exit_code == 2
+    assert "needs onnxruntime" in found.stderr
+    assert 'pip install -e ".[images]"' in found.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_extraction_is_resumed_to_the_same_bytes(how, pictures, network, tmp_path):
+    def arguments(out):
+        return ("features", pictures, "--model", network, "--out", out, *PREPROCESSING, "--augment", 1000)
+
+    out = tmp_path / "features.zarr"
+    process = pairloom_process(*arguments(out))
+    try:
+        wait_until(
+            (tmp_path / "features.zarr-unfinished/extraction/ledger/train/000001.json").exists, "two blocks"
+        )
+        process.send_signal(how)
+        code, errors = finish(process)
+    finally:
+        kill_and_reap(process)
+    assert code == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[how], errors
+    assert not out.exists()
+    assert how == signal.SIGKILL or "Run the same command again to continue" in errors
+    resumed = pairloom(*arguments(out))
+    assert resumed.exit_code == 0, resumed.output
+    assert "reading" not in resumed.stderr
+    assert pairloom(*arguments(tmp_path / "whole.zarr")).exit_code == 0
+    assert files_of(out) == files_of(tmp_path / "whole.zarr")
