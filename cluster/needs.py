@@ -135,9 +135,11 @@ def _description_bytes(plan: Plan) -> int:
 
 
 def _logits_bytes(plan: Plan) -> int:
-    shape = plan.shape
-    slab = shape.samples_per_slab * (shape.edges_per_tile + 3 * shape.features)
-    return 3 * _tile_bytes(plan) + _FLOAT * slab
+    """The machines as one affine map, the logits of a slab, and its tensor with a compressed copy."""
+    shape, E = plan.shape, plan.most_pairs
+    slab = shape.samples_per_slab * (2 * E + 3 * len(shape.classes) ** 2 + 3 * shape.features)
+    affine = E * (shape.features + 64)
+    return _FLOAT * (affine + slab) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
 
 
 def _coupled_bytes(plan: Plan) -> int:
@@ -171,7 +173,7 @@ def disk_bytes(plan: Plan) -> dict[str, int]:
     shape = plan.shape
     E, N, R, S = plan.most_pairs, len(shape.classes), shape.samples, shape.draws
     held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
-    tensor = R * (E + N**2) if shape.tensor_stored else 0
+    tensor = R * N**2 if shape.tensor_stored else 0
     return {
         "features.zarr": _bytes_of_features(plan),
         "machines.zarr": E * _machine_bytes_of_edge(plan),

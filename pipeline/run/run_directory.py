@@ -7,7 +7,7 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened),
                           from kept_mean (class, feature) and scatter (part, feature, other_feature), without the drawn
 machines.zarr             coef (edge, machine, feature); parameters (edge, machine, parameter), everything else
-logits.zarr               where the tensor is stored, edges (edge, sample), and tensor (class, other, sample);
+logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
                           out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
                           coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
                           size (draw), the typical size of the logits
@@ -20,7 +20,9 @@ Class names and the two classes of each edge are coordinates: ``xarray.open_zarr
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -28,6 +30,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.storage import LocalStore
 
 from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.machines.class_scatter import scatter_parts
@@ -167,9 +170,31 @@ def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> 
     return stamped
 
 
-def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any:
-    """Open a group. (The type is Any because zarr's types do not say that members are arrays.)"""
-    return zarr.open_group(directory / group, mode="r+" if write else "r", use_consolidated=False)
+@dataclass(frozen=True)
+class StoredGroup:
+    """A group of a run directory, by whose names its arrays are opened."""
+
+    path: Path
+    mode: Literal["r", "r+"]
+
+    def __getitem__(self, name: str) -> Any:
+        """The array with this name. (The type is Any because zarr's knows no data type.)"""
+        metadata = (self.path / name / "zarr.json").stat()
+        return _opened_array(self, name, (metadata.st_ino, metadata.st_mtime_ns, metadata.st_size))
+
+
+@functools.lru_cache(maxsize=64)
+def _opened_array(group: StoredGroup, name: str, metadata: tuple[int, int, int]) -> zarr.Array[Any]:
+    """An array of a group whose metadata file is this one. To open it takes as long as to read a chunk.
+
+    A run that grows has its metadata written again, into another file, and the array is then opened again.
+    """
+    return zarr.open_array(LocalStore(group.path), path=name, mode=group.mode)
+
+
+def open_group(directory: Path, group: GroupName, *, write: bool = False) -> StoredGroup:
+    """Open a group of a run directory."""
+    return StoredGroup(directory / group, "r+" if write else "r")
 
 
 def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
@@ -278,11 +303,10 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
-    E, N, R = len(shape.edges), len(shape.classes), shape.samples
-    T, r = shape.edges_per_tile, shape.samples_per_slab
+    N, R = len(shape.classes), shape.samples
+    r = shape.samples_per_slab
     arrays = _held_out_arrays(shape) if shape.draws else []
     if shape.tensor_stored:
-        arrays.append(ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r)))
         arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
     return arrays
 
