@@ -174,11 +174,12 @@ def _check_extra() -> None:
 
 
 def _print_summary(done: Any) -> None:
-    rows = ", ".join(f"{n} {'rows' if part == 'pool' else part + ' rows'}" for part, n in done.rows.items())
-    copies = f" ({done.copies} of them augmented copies)" if done.copies else ""
+    names = {"train": "training rows", "test": "test rows", "pool": "rows"}
+    copies = {"train": f" ({done.copies} of them augmented copies)" if done.copies else ""}
+    rows = ", ".join(f"{n} {names[part]}{copies.get(part, '')}" for part, n in done.rows.items())
     lines = [
         f"{'Complete already' if done.was_finished else 'Wrote'}: {done.out}",
-        f"{done.classes} classes, {rows}{copies}, {done.features} features",
+        f"{done.classes} classes, {rows}, {done.features} features",
         f"layer: {done.layer}"
         + (f", averaged over {' x '.join(map(str, done.positions))} positions" if done.positions else ""),
     ]

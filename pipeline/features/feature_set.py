@@ -184,6 +184,11 @@ def _imagenet50_synthetic() -> Arrays:
     return _generated(imagenet50.synthetic_class, [row.name for row in imagenet50.CLASSES], 200, 50)
 
 
+def _imagenet50_synthetic_paper() -> Arrays:
+    """As many rows per class as the paper has [S 2.3]."""
+    return _generated(imagenet50.synthetic_class, [row.name for row in imagenet50.CLASSES], 10_000, 50)
+
+
 def _imagenet1000_synthetic() -> Arrays:
     return _generated(imagenet1000.synthetic_class, imagenet1000.NAMES, 200, 10)
 
@@ -203,10 +208,12 @@ def _generated(
 EMBEDDED: dict[str, Callable[[], Arrays]] = {
     "digits": _digits,
     "imagenet50-synthetic": _imagenet50_synthetic,
+    "imagenet50-synthetic-paper": _imagenet50_synthetic_paper,
     "imagenet1000-synthetic": _imagenet1000_synthetic,
 }
 _RECIPES = {
     "imagenet50-synthetic": f"imagenet50-synthetic version {imagenet50.GENERATOR_VERSION}",
+    "imagenet50-synthetic-paper": f"imagenet50-synthetic-paper version {imagenet50.GENERATOR_VERSION}",
     "imagenet1000-synthetic": f"imagenet1000-synthetic version {imagenet1000.GENERATOR_VERSION}",
 }
 

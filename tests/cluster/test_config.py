@@ -8,6 +8,7 @@ from pairloom.cluster.config import Config, ConfigError, Coupling, Family, diffe
 from pairloom.cluster.config_file import configured, load_config, named_configs, with_overrides
 from pairloom.graphs import FAMILIES
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS as PAPER_COUPLINGS
 from pairloom.pipeline.storage.digests import digest_of
 
 
@@ -23,6 +24,15 @@ def test_every_named_configuration_is_sound():
     )
     for name in named_configs():
         assert load_config(name).run.name == name
+
+
+@pytest.mark.parametrize("name", ["imagenet50-paper", "imagenet50-synthetic-paper"])
+def test_the_papers_settings_are_the_papers(name):
+    config = load_config(name)
+    model = config.model
+    assert (model.fit_on, model.folds, model.calibration, model.whiten) == ("fold", 4, "platt", "none")
+    assert (model.coupled_calibration, model.shortlist, config.graph.family) == ("none", "none", "complete")
+    assert set(config.couplings) == set(PAPER_COUPLINGS)
 
 
 def test_the_choices_are_those_that_there_are():

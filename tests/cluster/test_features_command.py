@@ -35,7 +35,7 @@ def test_features_are_extracted_and_a_run_takes_them(pictures, network, tmp_path
         "features", pictures, "--model", network, "--out", out, *PREPROCESSING, "--outputs", "folders"
     )
     assert done.exit_code == 0, done.output
-    assert "3 classes, 18 train rows, 6 test rows, 6 features" in done.stdout
+    assert "3 classes, 18 training rows, 6 test rows, 6 features" in done.stdout
     assert "layer: pooled" in done.stdout
     assert "probabilities of the network: 3, softmax of its output scores" in done.stdout
     assert "accuracy of the network itself" in done.stdout

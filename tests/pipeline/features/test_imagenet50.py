@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from pairloom.pipeline.features.feature_set import load_features
+from pairloom.pipeline.features.feature_set import EMBEDDED, load_features
 from pairloom.pipeline.features.imagenet50 import CLASSES, FEATURES, synthetic_class
 
 
@@ -21,6 +21,12 @@ def test_features_look_like_a_rectified_layer():
     assert 0.3 < (rows == 0).mean() < 0.8
     np.testing.assert_array_equal(rows[:5], synthetic_class(3, 5))
     assert not np.array_equal(rows, synthetic_class(3, 20, test=True))
+
+
+def test_the_set_as_large_as_the_papers_is_generated_as_it_is_read():
+    X = EMBEDDED["imagenet50-synthetic-paper"]()["X_train"]
+    assert X.shape == (500_000, FEATURES)
+    np.testing.assert_array_equal(X.read(slice(30_000, 30_003)), synthetic_class(3, 3))
 
 
 def test_a_linear_model_errs_on_one_sample_in_ten_to_five_within_super_classes():
