@@ -66,6 +66,8 @@ class UnitCosts(NamedTuple):
         if stage not in self.stages or not units:
             return 1.0
         work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
+        if not work(self.sizes):  # such as a calibration of the coupled model that has nothing to learn
+            return 1.0
         return (work(sizes) / units) / (work(self.sizes) / measured)
 
     def warm_up(self, stage: str, sizes: RunSizes) -> float:

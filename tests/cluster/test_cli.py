@@ -51,6 +51,12 @@ def test_run_and_resume(small_config, small_run, tmp_path):
     assert set(times_begun(directory, "machines").values()) == {1}
 
 
+def test_a_run_without_calibration_of_the_coupled_model_is_planned(small_config):
+    found = pairloom("plan", small_config, "--set", "model.coupled_calibration=none", "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["seconds"][0] > 0
+
+
 def test_plan_makes_nothing(small_config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     facts = json.loads(pairloom("plan", small_config, "--json").stdout)
