@@ -40,7 +40,7 @@ Floats: TypeAlias = NDArray[np.float64]
 #: (tinyimagenet50 is best near 3, letter near 100).
 STRENGTHS = (3.0, 100.0)
 #: Steps of L-BFGS at most, steps without a gain after which it stops, and the pairs of vectors that it remembers.
-MOST_STEPS, PATIENCE, MEMORY = 100, 8, 5
+MOST_STEPS, PATIENCE, MEMORY = 100, 5, 5
 #: Multiply-adds of the edges on the samples, in all steps together: about a minute.
 MOST_WORK = 4e11
 #: Samples at most, and logits of samples at most: 256 MiB.
@@ -86,7 +86,8 @@ class LearningRecord(NamedTuple):
     held_out : int
         Samples that decided the number of steps.
     held_out_before, held_out_after : float
-        Their log loss, by machines fitted and changed without them.
+        Their log loss, by machines fitted and changed without them; after as many steps as were best, whether or not
+        that was clear.
     """
 
     iterations: int
@@ -206,7 +207,7 @@ def learn_changes(
 def _early_stopped(
     seen: CoupledLoss, held_out: CoupledLoss, start: Floats, before: Floats
 ) -> tuple[float, int, Floats]:
-    """Strength, number of steps and losses of the held-out samples where they are least; no steps without a gain."""
+    """Strength, number of steps and losses of held-out samples where they are least; no steps without a clear gain."""
     best = (STRENGTHS[0], 0, before)
     if len(before) < FEW_SAMPLES:
         return best
@@ -216,9 +217,9 @@ def _early_stopped(
         if followed.least < held_out.mean(best[2]):
             best = (strength, followed.best, followed.losses)
     gain = before - best[2]
-    # A standard error, as among candidates of C: a smaller gain would be a matter of luck.
-    clear = held_out.mean(gain) > gain.std() / np.sqrt(len(gain))
-    return best if clear else (best[0], 0, before)
+    # Two standard errors, as the best of many steps looks better than it is.
+    clear = held_out.mean(gain) > 2 * gain.std() / np.sqrt(len(gain))
+    return best if clear else (best[0], 0, best[2])
 
 
 class _Follower:

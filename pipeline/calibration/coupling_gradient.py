@@ -72,7 +72,7 @@ def gradient_of_log_probability(
     for samples in pieces(n_samples, width):
         part = np.ascontiguousarray(edge_logits[:, samples])
         tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1])))
-        p = couple(tensor, method)
+        p = couple(tensor, method).astype(np.float64, copy=False)
         mean += float(share[samples] @ np.log(np.maximum(p[np.arange(len(p)), y[samples]], 1e-12)))
         G = gradient_of_pairs(tensor.transpose(2, 0, 1), p, y[samples], method)
         gradient[:, samples] = completion_transpose(G, completion)

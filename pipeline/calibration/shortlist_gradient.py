@@ -52,7 +52,7 @@ def gradient_through_shortlists(
     gradient : (R, E) float32 array
     """
     lists = _lists(logits, completion, k)
-    listed = couple(lists.tensor.astype(np.float64), method)
+    listed = couple(lists.tensor.astype(np.float64), method).astype(np.float64, copy=False)
     ranked = softmax(lists.potentials.astype(np.float64))
     log_p = _log_p(lists, listed, ranked, y)
     G = _gradient_of_lists(lists, listed, y, method)
@@ -92,7 +92,8 @@ def _gradient_of_lists(lists: Shortlists, listed: Floats, y: NDArray[np.integer]
     is_true = lists.classes == y[:, None]
     L = lists.tensor.transpose(2, 0, 1).astype(np.float64)
     G = gradient_of_pairs(L, listed, is_true.argmax(axis=1), method)
-    return G * is_true.any(axis=1)[:, None, None]
+    G *= is_true.any(axis=1)[:, None, None]
+    return G
 
 
 def _gradient_of_ranking(lists: Shortlists, ranked: Floats, y: NDArray[np.integer]) -> Floats:
@@ -106,4 +107,5 @@ def _gradient_of_ranking(lists: Shortlists, ranked: Floats, y: NDArray[np.intege
     missed = ~(lists.classes == y[:, None]).any(axis=1)
     wanted[missed] = 0
     wanted[rows[missed], y[missed]] = 1
-    return wanted / wanted.sum(axis=1, keepdims=True) - ranked
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    return np.asarray(wanted - ranked)

@@ -171,7 +171,7 @@ def models(draw: tuple[int, int]) -> dict[tuple[str, str], Floats]:
 
 def predicted_on_grid(name: str, weights: Floats) -> NDArray[np.int64]:
     """(GRID, GRID) likeliest class of the points of the plane."""
-    return probabilities(name, weights @ grid().T).argmax(axis=1).reshape(GRID, GRID)
+    return np.asarray(probabilities(name, weights @ grid().T).argmax(axis=1).reshape(GRID, GRID))
 
 
 def replicate(trained: TrainedTensor, draw: tuple[int, int]) -> Floats:

@@ -66,18 +66,19 @@ def learn_weights(
     """
     drawn = draw_evenly(training.classes, sample_limit(trained.n_edges), settings.folds, settings.seed)
     view = _View(training, trained, settings, coupled)
-    common = {
-        "completion": completion,
-        "coupling": settings.coupling,
-        "shortlist": settings.shortlist_of(completion.n_classes),
-        "n_threads": thread_count(n_jobs, "PairwiseSVC"),
-    }
+    shortlist = settings.shortlist_of(completion.n_classes)
+    n_threads = thread_count(n_jobs, "PairwiseSVC")
+
+    def loss(samples: LearningSamples) -> CoupledLoss:
+        return CoupledLoss(samples, completion, settings.coupling, shortlist, n_threads)
+
     unseen = drawn.folds == HELD_OUT_FOLD
-    without_fold = settings.machines().scheme.out_of_fold[HELD_OUT_FOLD]
+    scheme = settings.machines().scheme
+    without_fold = scheme.out_of_fold[HELD_OUT_FOLD]
     change, record = learn_changes(
-        CoupledLoss(view.samples(_of(drawn, ~unseen), without_fold), **common),
-        CoupledLoss(view.held_out(_of(drawn, unseen), without_fold), **common),
-        lambda: CoupledLoss(view.samples(drawn, settings.machines().scheme.shares), **common),
+        loss(view.samples(_of(drawn, ~unseen), without_fold)),
+        loss(view.held_out(_of(drawn, unseen), without_fold)),
+        lambda: loss(view.samples(drawn, scheme.shares)),
     )
     return Learned(view.changed(change) if record.iterations else None, record)
 
