@@ -23,7 +23,7 @@ def region_samples(per_region, seed):
 @pytest.fixture(scope="module")
 def regions():
     """The three-class example of [I]: one class lies in two regions."""
-    X, y = region_samples(250, 0)
+    X, y = region_samples(400, 0)
     X_new, y_new = region_samples(1000, 1)
     return SimpleNamespace(X=X, y=y, X_new=X_new, y_new=y_new)
 
@@ -38,11 +38,10 @@ def learned(regions):
     return fitted(regions, learn="coupled")
 
 
-@pytest.mark.parametrize("coupling", ["bradley_terry", "wlw2"])
-def test_one_class_in_two_regions_is_told_apart_better(regions, coupling):
-    before, after = (fitted(regions, coupling=coupling, learn=how) for how in ("machines", "coupled"))
+def test_one_class_in_two_regions_is_told_apart_better(regions):
+    before, after = (fitted(regions, learn=how) for how in ("machines", "coupled"))
     p, q = (model.predict_proba(regions.X_new) for model in (before, after))
-    assert mean_log_loss(q, regions.y_new) < mean_log_loss(p, regions.y_new) - 0.005
+    assert mean_log_loss(q, regions.y_new) < mean_log_loss(p, regions.y_new) - 0.01
     assert after.score(regions.X_new, regions.y_new) > before.score(regions.X_new, regions.y_new) + 0.01
     record = after.learned_
     assert record.iterations > 0
