@@ -36,8 +36,8 @@ from pairloom.pipeline.pieces import in_threads, pieces
 __all__ = ["CoupledLoss", "LearningRecord", "LearningSamples", "learn_changes", "sample_limit"]
 
 Floats: TypeAlias = NDArray[np.float64]
-#: Variances of the changes: embeddings with few rows per class want little, tables with many rows much
-#: (tinyimagenet50 is best near 3, letter near 100).
+#: Variances of the changes: embeddings with few rows per class want little, tables with many rows much. Chosen by test
+#: losses, of which tinyimagenet50's is least near 3 and letter's near 100: docs/learning.md.
 STRENGTHS = (3.0, 100.0)
 #: Steps of L-BFGS at most, steps without a gain after which it stops, and the pairs of vectors that it remembers.
 MOST_STEPS, PATIENCE, MEMORY = 100, 10, 5
