@@ -1,4 +1,4 @@
-"""The experiments by name, in the order of the paper; then that of another paper."""
+"""The experiments by name, in the order of the paper; then those of other papers."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ from pairloom.pipeline.experiments import (
     centres,
     disagreements,
     encodings,
+    gaussians,
     growth_curves,
+    mixtures,
     quintets,
     star_centres,
     ten_class,
@@ -26,6 +28,8 @@ _MODULES = (
     bipartite,
     disagreements,
     boundaries,
+    mixtures,
+    gaussians,
     encodings,
 )
 
