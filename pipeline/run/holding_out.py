@@ -19,11 +19,10 @@ from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
 from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.machines.whitening import centred_at, is_whitened
 from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
-from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -112,13 +111,16 @@ def _edge_logits(run: Run, draws: slice, edges: NDArray[np.int64]) -> NDArray[np
     # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
     drawn = read_draws(run, run.draws_whitened)
     X, folds, parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
-    whitening, scheme = read_whitening(run, chosen_candidate(run).whiten), run.settings.machines().scheme
+    # Whitened here, once for all tiles.
+    rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(X), np.float32)
+    as_they_are, scheme = centred_at(np.zeros(rows.shape[1])), run.settings.machines().scheme
     logits = np.empty((len(folds), len(edges)), np.float32)
-    for tile in pieces(len(edges), run.shape.edges_per_tile):
+    for tile, machines in read_tiles(run.directory, len(edges), run.shape.edges_per_tile):
         # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
         # logits of these edges differently, and so change the score of a wave.
         filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)
-        model = LinearModel(read_machines(run.directory, tile).of_edges(filled), whitening)
-        of_tile = out_of_fold_edge_logits(model, scheme, X, folds, parts)
+        of_tile = out_of_fold_edge_logits(
+            LinearModel(machines.of_edges(filled), as_they_are), scheme, rows, folds, parts
+        )
         logits[:, tile] = of_tile[: tile.stop - tile.start].T
     return logits.T
