@@ -3,10 +3,10 @@
 Nothing is read from the set that the experiment is run on. Linear discriminants of pairs are counted (max-wins) or
 coupled, and set beside the linear (LDA) and the quadratic (QDA) discriminants of all classes.
 
-[HT] do not print the mixtures, so these are ours, and drawn anew in every simulation: five Gaussians per class, of
-variance 1/5, about centres that are drawn about the corners of a triangle. The clouds of centres are round, or long in
-a direction that differs between the classes. In the second case the pairs differ in their pooled covariances, which is
-all that tells coupled linear discriminants from LDA.
+The parameters of the mixtures in [HT] are not known to us, so these are ours, and drawn anew in every simulation: five
+Gaussians per class, of variance 1/5, about centres that are drawn about the corners of a triangle. The clouds of
+centres are round, or long in a direction that differs between the classes. In the second case the pairs differ in their
+pooled covariances, which is all that tells coupled linear discriminants from LDA.
 
 References
 ----------
@@ -48,8 +48,8 @@ SHAPES = {"round": (0.7, 0.7), "long": (1.2, 0.2)}
 RULES = ("max-wins", "coupled", "LDA", "QDA", "Bayes")
 #: Undecided points of the plane have this number in place of a class.
 UNDECIDED = CLASSES
-_POINTS = 200
-_COLOURS = ("#3465a4", "#f57900", "#4e9a06", "#888a85")
+_POINTS = 150
+_COLOURS = ("#3465a4", "#f57900", "#4e9a06", "#2e3436")
 
 
 class MixtureError(NamedTuple):
@@ -195,7 +195,7 @@ def findings(rows: Sequence[MixtureError]) -> list[Finding]:
         error = {rule: found[shape, rule].error for rule in RULES}
         findings += [
             Finding(
-                HT,
+                OURS,
                 f"{shape} mixtures: coupling errs less than max-wins",
                 f"{error['coupled']:.2%} against {error['max-wins']:.2%}",
                 error["coupled"] < error["max-wins"],
@@ -223,7 +223,8 @@ def draw(trained: TrainedTensor, rows: Sequence[MixtureError], title: str) -> Fi
         predicted = drawn.rules.predictions(grid.reshape(-1, 2))
         for axes, rule in zip(panels, shown, strict=True):
             _draw_regions(axes, grid, predicted[rule].reshape(_POINTS, _POINTS))
-            axes.scatter(*drawn.X.T, s=5, c=[_COLOURS[c] for c in drawn.y], linewidths=0)
+            for c in range(CLASSES):
+                axes.plot(*drawn.X[drawn.y == c].T, ".", color=_COLOURS[c], markersize=3)
             axes.set_title(f"{rule}, {shape}", fontsize="medium")
     return figure
 

@@ -35,6 +35,9 @@ How to read them:
   were added when it had been seen to lose to those on test samples, and settled on held-out training samples of
   imagenet50-synthetic, digits, tinyimagenet50 and imagenette, where neither another number of hubs nor neighbours by
   confusion were better throughout.
+- The parameters of the mixtures in [HT] Figures 1 and 2 are not known to us: `pipeline/experiments/mixtures.py` says
+  how ours are drawn. [HT] Figure 3 has no printed numbers, and its sentence on the covariances is garbled: the square
+  roots of the eigenvalues are uniform here, since the Bayes error is then below 1%, as it should be.
 - Times are what the measurement took, in one process or on a cluster: they are no benchmark.
 """
 
@@ -103,7 +106,7 @@ def _is_simulated(record: Record) -> bool:
 
 def _data(record: Record) -> str:
     """What the experiment was run on."""
-    return "simulated" if _is_simulated(record) else str(record["data"])
+    return "simulated data" if _is_simulated(record) else str(record["data"])
 
 
 def _differences(records: Sequence[Record]) -> str:
