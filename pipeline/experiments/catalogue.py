@@ -6,6 +6,7 @@ from pairloom.pipeline.experiments import (
     bipartite,
     boundaries,
     centres,
+    curved,
     disagreements,
     encodings,
     gaussians,
@@ -31,6 +32,7 @@ _MODULES = (
     mixtures,
     gaussians,
     encodings,
+    curved,
 )
 
 #: Any, as each experiment has rows of its own type.

@@ -37,6 +37,8 @@ class ModelSettings:
         How many training samples, at most, it is learned from.
     shortlist : int, "auto" or "none"
         How many classes of a sample are coupled; "none" lists none and couples all.
+    learn : {"machines", "coupled"}
+        Whether the weights of the machines are then learned through the coupling.
     """
 
     candidates: tuple[Candidate, ...]
@@ -49,6 +51,7 @@ class ModelSettings:
     tol: float = 1e-3
     seed: int = 0
     shortlist: int | Literal["auto", "none"] = "auto"
+    learn: Literal["machines", "coupled"] = "machines"
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""
