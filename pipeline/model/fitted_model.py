@@ -96,7 +96,7 @@ class FittedModel:
         Of several machines of a pair it is the mean of their decision values.
         """
         uncalibrated = CoupledCalibration.uniform("none", 1.0, len(self.edges))
-        return replace(self, trained=self.trained.by_decision_value(), coupled=uncalibrated)
+        return replace(self, trained=self.trained.by_decision_value(), coupled=uncalibrated, learned=None)
 
     @cached_property
     def affine(self) -> AffineModel:
