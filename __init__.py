@@ -7,12 +7,14 @@ from pairloom import graphs
 from pairloom.pipeline.completion.complete import complete_logits
 from pairloom.pipeline.coupling import couple, couple_code
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
+from pairloom.pipeline.machines.nearest_neighbours import NearestNeighboursCV
 
 if TYPE_CHECKING:
     from pairloom.cluster.background_run import run, submit
 
 __version__ = version("pairloom")
 __all__ = [
+    "NearestNeighboursCV",
     "PairwiseSVC",
     "__version__",
     "complete_logits",

@@ -364,8 +364,8 @@ def experiment(
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, disagreements, boundaries, encodings-simulated or curved; `all` for all of
-    them; or `results`, which collects their output on one page.
+    star-centres, growth, centres, bipartite, disagreements, boundaries, mixtures, gaussians, encodings-simulated or
+    curved; `all` for all of them; or `results`, which collects their output on one page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.

@@ -14,7 +14,6 @@ from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
-from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = [
@@ -133,7 +132,8 @@ class ModelConfig(_Section):
     )
     folds: Annotated[int, Field(ge=2)] | Literal["auto"] = Field("auto", description="folds per class")
     fit_on: FitOn = Field("rest", description="fold scheme")
-    calibration: Calibration | Literal["auto"] = Field(
+    # Machines of a run are linear: none has probabilities of its own, so calibration = "none" is not for them.
+    calibration: Literal["auto", "distance", "platt"] = Field(
         "auto", description="how decision values become logits"
     )
     coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")

@@ -70,8 +70,8 @@ def typical_sizes(edge_logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def unit_of(sizes: NDArray[np.floating], calibration: Calibration) -> float:
-    """The unit of the logits of samples, from their typical sizes: one for Platt's, which are calibrated."""
-    if calibration == "platt" or not sizes.size:
+    """The unit of the logits of samples, from their typical sizes: one where they are log odds already."""
+    if calibration != "distance" or not sizes.size:
         return 1.0
     typical = float(np.median(sizes))
     return typical if typical > 0 else 1.0

@@ -33,6 +33,7 @@ from pairloom.pipeline.estimator.parameters import (
     check_parameters,
     check_positive,
     check_shortlist,
+    holds_samples_out,
     measures_distances,
     seed_of,
 )
@@ -70,7 +71,7 @@ from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.named_errors import named_errors
 from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
-from pairloom.pipeline.model.prediction import predict_probabilities
+from pairloom.pipeline.model.prediction import SIGN_VOTE, predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
 from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.pieces import thread_count
@@ -93,9 +94,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         connected graph whose nodes are the classes. "hub_neighbours" keeps the accuracy of all pairs at a fraction of
         the cost, with 20 neighbours of every class or, where these clearly improve the out-of-fold coupled log loss,
         40; "complete" trains all of them. See `pairloom.graphs`.
-    coupling : {"stratified", "wlw2", "normal", "bradley_terry", "vote"}, default="stratified"
+    coupling : {"stratified", "wlw2", "normal", "bradley_terry", "vote", "sign_vote"}, default="stratified"
         How the pairs become probabilities; see `pairloom.couple`. The model is calibrated for the coupling that it was
-        fitted with; another one may be set later and is used from then on.
+        fitted with; another one may be set later and is used from then on. "vote" counts the signs of calibrated
+        logits, "sign_vote" those of the machines' own decision values, as LIBSVM's `predict` does.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default="linear"
         Linear machines are Pairloom's own; others are scikit-learn's SVC.
     C : float, "scale", "auto", or a list of these, default="auto"
@@ -109,11 +111,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         The fold scheme. "rest" fits machine k on all folds but k and calibrates it on k, and averages the machines.
         "fold" does the reverse [1]_, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,
         calibrated by cross-validation.
-    calibration : {"auto", "distance", "platt"}, default="auto"
+    calibration : {"auto", "distance", "platt", "none"}, default="auto"
         How a machine's decision value becomes a logit: "distance" takes the signed distance to the hyperplane, times
         one slope for all pairs, which is the scale of the coupled model; "platt" is Platt's sigmoid on held-out samples
         [5]_. Distances can be compared between pairs and are better where a pair has tens of samples, Platt's sigmoid
-        may be where it has hundreds. "auto" takes the one with the least out-of-fold coupled log loss.
+        may be where it has hundreds. "auto" takes the one with the least out-of-fold coupled log loss. "none" uses the
+        probabilities of an `estimator` as they are [2]_; with coupled_calibration="none" and without thresholds nothing
+        is held out then, and each pair has one machine, fitted on all of its samples.
     coupled_calibration : {"scale", "edges", "none"}, default="scale"
         What is learned through the coupling [3]_ from out-of-fold training samples: one scale for the coupled model;
         every edge's slope and shift as well; or nothing.
@@ -134,7 +138,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     thresholds : bool, default=False
         Shift each pair's logit to the point of fewest errors on held-out samples [2]_.
     estimator : scikit-learn classifier, default=None
-        Any two-class learner with decision_function or predict_proba, in place of the SVM.
+        Any two-class learner with decision_function or predict_proba, in place of the SVM; `NearestNeighboursCV`, for
+        example.
     priors : array-like of shape (n_classes,), default=None
         The share of each class where predictions are made, if it is not that of the training samples. Applied at
         prediction: `set_params(priors=...)` needs no refit.
@@ -330,8 +335,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def _settings(self, training: TrainingSet, moments: NormalisedMoments | None) -> ModelSettings:
         return ModelSettings(
             candidates=self._candidates(moments),
-            coupling=self.coupling,
-            folds=usable_folds(self.folds, np.bincount(training.classes), "PairwiseSVC"),
+            # What is learned from calibrated logits takes their vote for that of the machines' own signs.
+            coupling="vote" if self.coupling == SIGN_VOTE else self.coupling,
+            folds=self._folds(training),
             fit_on=self.fit_on,  # type: ignore[arg-type]  # check_parameters has seen it
             coupled_calibration=self.coupled_calibration,  # type: ignore[arg-type]
             calibration_samples=int(self.calibration_samples),
@@ -342,9 +348,15 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             learn=self.learn,  # type: ignore[arg-type]
         )
 
+    def _folds(self, training: TrainingSet) -> int:
+        if not holds_samples_out(self):
+            return 2  # of which no machine misses one
+        return usable_folds(self.folds, np.bincount(training.classes), "PairwiseSVC")
+
     def _candidates(self, moments: NormalisedMoments | None) -> tuple[Candidate, ...]:
         # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
-        how = "platt" if self.coupled_calibration == "none" else self.calibration
+        sloped = self.coupled_calibration != "none" or self.calibration == "none"
+        how = self.calibration if sloped else "platt"
         if moments is not None:
             return linear_candidates(self.C, self.whiten, how, moments)
         # C is a parameter of the estimator itself, where there is one.
@@ -515,7 +527,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def calibration_(self) -> str:
-        """How the decision values of the machines become logits: "distance" or "platt"."""
+        """How the decision values of the machines become logits: "distance", "platt" or "none"."""
         return self.model_.settings.calibration
 
     @property

@@ -10,19 +10,19 @@ from sklearn.utils import check_random_state
 from pairloom.graphs.labels import did_you_mean, listed
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
-from pairloom.pipeline.coupling.couple import METHODS
 from pairloom.pipeline.machines.feature_norm import has_feature_norm
 from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
 from pairloom.pipeline.model.learning import LEARN
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_positive, is_share
+from pairloom.pipeline.model.prediction import COUPLINGS
 
-__all__ = ["KERNELS", "check_one_of", "check_parameters", "check_positive", "seed_of"]
+__all__ = ["KERNELS", "check_one_of", "check_parameters", "check_positive", "holds_samples_out", "seed_of"]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 _CHOICES = {
-    "coupling": tuple(METHODS),
+    "coupling": COUPLINGS,
     "kernel": KERNELS,
     "fit_on": FIT_ON,
     "calibration": ("auto", *CALIBRATIONS),
@@ -43,6 +43,7 @@ class Parameters(Protocol):
     estimator: Any
     kernel: Any
     calibration: Any
+    thresholds: Any
     shortlist: Any
     tol: Any
 
@@ -90,6 +91,7 @@ def check_parameters(model: Parameters) -> None:
             "PairwiseSVC: estimator must be a classifier with decision_function or predict_proba,"
             f" got {model.estimator!r}."
         )
+    _check_own_probabilities(model)
 
 
 def _check_learning(model: Parameters) -> None:
@@ -137,6 +139,27 @@ def _check_distances(model: Parameters) -> None:
             "PairwiseSVC: calibration='distance' needs machines whose norm in feature space is known (linear ones, SVC"
             f" with an inner product for a kernel), got {machine}."
         )
+
+
+def _check_own_probabilities(model: Parameters) -> None:
+    """Raise if machines that give no probabilities are to be used uncalibrated."""
+    if model.calibration != "none" or hasattr(model.estimator, "predict_proba"):
+        return
+    if model.estimator is None:
+        got = f"kernel={model.kernel!r}, whose machines have none: choose 'auto', or give an estimator"
+    else:
+        got = (
+            f"estimator={model.estimator!r}: choose 'platt', which makes probabilities of its decision values"
+        )
+    raise ValueError(
+        "PairwiseSVC: calibration='none' needs an estimator with predict_proba, whose probabilities are used as they"
+        f" are, got {got}."
+    )
+
+
+def holds_samples_out(model: Parameters) -> bool:
+    """Whether anything is learned from held-out samples. If not, every pair has one machine, fitted on all of its."""
+    return bool(model.calibration != "none" or model.coupled_calibration != "none" or model.thresholds)
 
 
 def measures_distances(model: Parameters) -> bool:

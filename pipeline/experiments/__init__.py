@@ -1,5 +1,5 @@
 """The experiments of the main paper, one file each, and the page that gathers their results.
 
-Every model is a part of one trained tensor, so no experiment trains anything but that. `encodings` and `curved` are
-of other papers: one simulates its machines, the other draws its data.
+Every model is a part of one trained tensor, so no experiment trains anything but that. Those of other papers simulate:
+`encodings` its machines, `mixtures`, `gaussians` and `curved` the samples that theirs are trained on.
 """

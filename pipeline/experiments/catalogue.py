@@ -9,7 +9,9 @@ from pairloom.pipeline.experiments import (
     curved,
     disagreements,
     encodings,
+    gaussians,
     growth_curves,
+    mixtures,
     quintets,
     star_centres,
     ten_class,
@@ -27,6 +29,8 @@ _MODULES = (
     bipartite,
     disagreements,
     boundaries,
+    mixtures,
+    gaussians,
     encodings,
     curved,
 )

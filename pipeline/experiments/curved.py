@@ -264,7 +264,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Boundaries], title: str) -> Figu
 
 EXPERIMENT = Experiment(
     name="curved",
-    shows="[I] Figures 1 to 3: boundaries before and after learning through the coupling; the set has no part in it",
+    shows="[I] Figures 1 to 3: boundaries before and after learning through the coupling",
     row=Boundaries,
     measure=measure,
     findings=findings,
@@ -272,4 +272,5 @@ EXPERIMENT = Experiment(
     repetitions=20,
     full=100,
     data=("digits",),
+    simulated=True,
 )

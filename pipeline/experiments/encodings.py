@@ -164,7 +164,7 @@ def summary(rows: Sequence[Encoding]) -> list[EncodingDigest]:
 def draw(trained: TrainedTensor, rows: Sequence[Encoding], title: str) -> Figure:
     """Accuracy above, relative mean squared error below, one column per case."""
     figure = Figure(figsize=(10, 6), layout="constrained")
-    figure.suptitle("encodings-simulated: codes on simulated machines")
+    figure.suptitle(title)
     axes = figure.subplots(2, 3, sharex=True)
     for k, case in enumerate("abc"):
         for name in CODES:
@@ -183,7 +183,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Encoding], title: str) -> Figure
 
 EXPERIMENT = Experiment(
     name="encodings-simulated",
-    shows="[HLW] Figures 1 and 2: codes on simulated machines; the set has no part in it",
+    shows="[HLW] Figures 1 and 2: codes on simulated machines",
     row=Encoding,
     measure=measure,
     findings=findings,
@@ -192,4 +192,5 @@ EXPERIMENT = Experiment(
     repetitions=100,
     full=500,
     data=("digits",),
+    simulated=True,
 )

@@ -73,7 +73,7 @@ class Experiment(Generic[Row]):
     name : str
         Name on the command line.
     shows : str
-        The table or figure of [S], and its subject.
+        The table or figure of [S], or of the paper that is named first, and its subject.
     row : type
         NamedTuple of one row; its fields are the columns.
     measure : callable
@@ -91,6 +91,8 @@ class Experiment(Generic[Row]):
         Default number of repetitions on 100 classes or more, where one repetition takes minutes.
     data : tuple of str
         The sets to run on by default, if they are present.
+    simulated : bool
+        Whether the experiment draws its own data, so that nothing is read from the set.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Experiment(Generic[Row]):
     full: int = 1
     of_many_classes: int | None = None
     data: tuple[str, ...] = SETS
+    simulated: bool = False
 
     @property
     def is_repeated(self) -> bool:
@@ -175,11 +178,13 @@ def write_files(
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / experiment.name
     summary = experiment.summary(rows)
-    title = f"{experiment.name}: {facts['data']}" + (" (synthetic features)" if trained.synthetic else "")
+    set_name = facts["data"] + (" (synthetic features)" if trained.synthetic else "")
+    title = f"{experiment.name}: {'simulated' if experiment.simulated else set_name}"
     record = {
         **facts,
         "experiment": experiment.name,
         "shows": experiment.shows,
+        "simulated": experiment.simulated,
         "table": [heading(type(summary[0]) if summary else experiment.row), *cells(summary)],
         "findings": [finding._asdict() for finding in experiment.findings(rows)],
     }

@@ -1,13 +1,14 @@
 """Machines: folds and parts, the SVM solver, whitening, and the training of the edges of a model graph.
 
-A decision value becomes a logit by Platt's sigmoid or as a distance to the hyperplane. `train_edges` is the unit of
-work of threads and of the cluster alike; `collapse` makes one affine map of its machines.
+A decision value becomes a logit by Platt's sigmoid or as a distance to the hyperplane, unless it is log odds already.
+`train_edges` is the unit of work of threads and of the cluster alike; `collapse` makes one affine map of its machines.
 """
 
 from pairloom.pipeline.machines.estimator_model import EstimatorModel, train_estimator_model
 from pairloom.pipeline.machines.linear_machines import Machines, train_edges
 from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model, train_machines
 from pairloom.pipeline.machines.logits import AffineLogits, collapse
+from pairloom.pipeline.machines.nearest_neighbours import NearestNeighboursCV
 from pairloom.pipeline.machines.normalisation import Normalisation, fit_normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Whitening, fit_whitening
@@ -18,6 +19,7 @@ __all__ = [
     "LinearModel",
     "MachineSettings",
     "Machines",
+    "NearestNeighboursCV",
     "Normalisation",
     "Whitening",
     "collapse",

@@ -1,4 +1,7 @@
-"""Machines that are scikit-learn classifiers: the same folds, Platt's parameters and averaging as for linear ones."""
+"""Machines that are scikit-learn classifiers: the same folds, Platt's parameters and averaging as for linear ones.
+
+Those that give probabilities may be used as they are, as [HT] use linear discriminants and nearest neighbours.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
 
 from pairloom.pipeline.machines.feature_norm import feature_norm, has_feature_norm
 from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, class_folds, class_parts
@@ -21,17 +27,28 @@ from pairloom.pipeline.machines.pair_kernels import (
 )
 from pairloom.pipeline.machines.settings import MachineSettings
 
-__all__ = ["EstimatorModel", "PairEstimators", "decision_values", "train_estimator_model", "train_pair"]
+__all__ = [
+    "EstimatorModel",
+    "PairEstimators",
+    "decision_values",
+    "own_log_odds",
+    "train_estimator_model",
+    "train_pair",
+]
 
-#: Probabilities of a classifier without a decision_function are held this far from 0 and 1 before their logit is taken.
+#: Probabilities of a classifier are held this far from 0 and 1 before their logit is taken. Shares of neighbours are
+#: often 0 or 1. All of them then have logits of the same size, so that `bradley_terry` is max-wins, as in [HT 4].
 _CERTAIN = 1e-6
+#: Classifiers whose decision function is the log odds of their probabilities: exact where these round to 0 or 1.
+_LOG_ODDS = (LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis, LogisticRegression)
 
 
 class PairEstimators(NamedTuple):
     """The fitted classifiers of one edge, the training rows each was fitted on, and their calibration.
 
     `norms` (M,) are those in feature space, NaN where that is not known. `platt`, `crossfit`, `threshold` and `dprime`
-    are as in `linear_machines.Machines`.
+    are as in `linear_machines.Machines`. With `own_odds` the decision values are the log odds of the classifiers' own
+    probabilities.
     """
 
     estimators: list[Any]
@@ -41,6 +58,7 @@ class PairEstimators(NamedTuple):
     crossfit: NDArray[np.float64]
     threshold: float
     dprime: float
+    own_odds: bool = False
 
     def logits(self, shares: NDArray[np.float64], X: Any, precomputed: bool) -> NDArray[np.float64]:
         """(R,) logits of samples X with these shares of the classifiers."""
@@ -62,12 +80,20 @@ class PairEstimators(NamedTuple):
 
     def by_distance(self) -> PairEstimators:
         """The same classifiers with their distances for logits."""
+        return self._in_units_of(self.norms)
+
+    def by_decision_value(self) -> PairEstimators:
+        """The same classifiers with their decision values for logits, and without a threshold: LIBSVM's votes."""
+        return self._in_units_of(np.ones_like(self.norms))._replace(threshold=0.0)
+
+    def _in_units_of(self, norms: NDArray[np.float64]) -> PairEstimators:
         platt, crossfit = np.empty_like(self.platt), np.empty_like(self.crossfit)
-        measure_distances(self.norms, platt, crossfit)
+        measure_distances(norms, platt, crossfit)
         return self._replace(platt=platt, crossfit=crossfit)
 
     def _values(self, m: int, X: Any, precomputed: bool) -> NDArray[np.float64]:
-        return decision_values(self.estimators[m], X[:, self.fitted_on[m]] if precomputed else X)
+        values = own_log_odds if self.own_odds else decision_values
+        return values(self.estimators[m], X[:, self.fitted_on[m]] if precomputed else X)
 
 
 class EstimatorModel(NamedTuple):
@@ -85,6 +111,10 @@ class EstimatorModel(NamedTuple):
         """The same classifiers with their distances for logits."""
         return self._replace(pairs=[pair.by_distance() for pair in self.pairs])
 
+    def by_decision_value(self) -> EstimatorModel:
+        """The same classifiers with their decision values for logits."""
+        return self._replace(pairs=[pair.by_decision_value() for pair in self.pairs])
+
     def logits(self, shares: NDArray[np.float64], X: Any) -> NDArray[np.float32]:
         """(E, R) float32 logits with these shares of each edge's machines."""
         return np.array([pair.logits(shares, X, self.precomputed) for pair in self.pairs], dtype=np.float32)
@@ -100,6 +130,14 @@ class EstimatorModel(NamedTuple):
 def decision_values(estimator: Any, X: Any) -> NDArray[np.float64]:
     """One real number per sample, positive for the second of the estimator's two classes."""
     if hasattr(estimator, "decision_function"):
+        return np.asarray(estimator.decision_function(X), np.float64).ravel()
+    return own_log_odds(estimator, X)
+
+
+def own_log_odds(estimator: Any, X: Any) -> NDArray[np.float64]:
+    """The log odds of the second of the estimator's two classes, by its own probabilities."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(last, _LOG_ODDS):
         return np.asarray(estimator.decision_function(X), np.float64).ravel()
     p = np.clip(np.asarray(estimator.predict_proba(X), np.float64)[:, 1], _CERTAIN, 1 - _CERTAIN)
     return np.asarray(np.log(p / (1 - p)))
@@ -121,6 +159,7 @@ def train_estimator_model(
     Parameters
     ----------
     estimator : scikit-learn classifier with decision_function or predict_proba
+        With predict_proba for ``settings.calibration == "none"``.
     X : the training samples, or their kernel matrix if `precomputed`
     members : list of int arrays, the rows of each class
     edges, settings : as for `linear_machines.train_edges`; C is a parameter of the estimator itself
@@ -162,25 +201,26 @@ def train_pair(
     samples = X[np.ix_(rows, rows)] if precomputed else X[rows]
     estimators, fitted_on = [], []
     f, norms = np.empty((scheme.n_machines, len(rows))), np.empty(scheme.n_machines)
-    measurable = has_feature_norm(estimator)
+    measurable, own_odds = has_feature_norm(estimator), settings.calibration == "none"
+    values = own_log_odds if own_odds else decision_values
     for m, seen in enumerate(scheme.fitted_on):
         chosen = np.flatnonzero(seen[folds] | (folds == NEVER_HELD_OUT))
         known = samples[np.ix_(chosen, chosen)] if precomputed else samples[chosen]
         fitted = clone(estimator).fit(known, y[chosen])
-        f[m] = decision_values(fitted, samples[:, chosen] if precomputed else samples)
+        f[m] = values(fitted, samples[:, chosen] if precomputed else samples)
         norms[m] = feature_norm(fitted, known if precomputed else None) if measurable else np.nan
         estimators.append(fitted)
         fitted_on.append(rows[chosen])
     platt, signs, ones = np.empty((scheme.n_machines, 2)), 2.0 * y - 1, np.ones(len(y))
     crossfit = np.empty((scheme.n_machines, PARTS, 2))
-    if settings.calibration == "distance":
-        measure_distances(norms, platt, crossfit)
-    else:
+    if settings.calibration == "platt":
         calibrate(f, signs, ones, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
+    else:
+        measure_distances(np.ones_like(norms) if own_odds else norms, platt, crossfit)
     logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
     threshold = 0.0
     if settings.thresholds:
         threshold = thresholds_of(f, signs, ones, folds, parts, scheme.out_of_fold, platt, crossfit)
     return PairEstimators(
-        estimators, fitted_on, norms, platt, crossfit, threshold, dprime(logits, len(first.rows))
+        estimators, fitted_on, norms, platt, crossfit, threshold, dprime(logits, len(first.rows)), own_odds
     )

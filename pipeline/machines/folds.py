@@ -19,6 +19,7 @@ __all__ = [
     "class_parts",
     "fold_scheme",
     "folds_of",
+    "undivided",
     "usable_folds",
 ]
 
@@ -159,4 +160,19 @@ def fold_scheme(n_folds: int, fit_on: FitOn = "rest") -> FoldScheme:
         pooled=False,
         shares=np.full(n_folds, 1 / n_folds),
         out_of_fold=unseen / unseen.sum(axis=1, keepdims=True),
+    )
+
+
+def undivided(n_folds: int) -> FoldScheme:
+    """One machine per pair, fitted on the samples of all folds: none is held out, so nothing can be learned from it.
+
+    The out-of-fold logits of a sample, of which d' is made, are those of the machine that was fitted on it.
+    """
+    everything = np.ones((1, n_folds), dtype=bool)
+    return FoldScheme(
+        fitted_on=everything,
+        calibrated_on=~everything,
+        pooled=False,
+        shares=np.ones(1),
+        out_of_fold=np.ones((n_folds, 1)),
     )

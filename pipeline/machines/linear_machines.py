@@ -51,6 +51,16 @@ class Machines(NamedTuple):
         """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
         A = np.zeros(self.intercept.shape)
         np.divide(-1.0, np.linalg.norm(self.coef, axis=2), out=A, where=self.coef.any(axis=2))
+        return self._with_slopes(A)
+
+    def by_decision_value(self) -> Machines:
+        """The same machines with their decision values for logits, and without thresholds: LIBSVM's votes."""
+        return self._with_slopes(np.full(self.intercept.shape, -1.0))._replace(
+            threshold=np.zeros_like(self.threshold)
+        )
+
+    def _with_slopes(self, A: NDArray[np.float64]) -> Machines:
+        """The same machines with the logits -A f."""
         platt = np.stack([A, np.zeros_like(A)], axis=2)
         return self._replace(platt=platt, crossfit=np.repeat(platt[:, :, None], PARTS, axis=2))
 

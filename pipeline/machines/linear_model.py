@@ -46,6 +46,10 @@ class LinearModel(NamedTuple):
         """The same machines with their distances for logits."""
         return self._replace(machines=self.machines.by_distance())
 
+    def by_decision_value(self) -> LinearModel:
+        """The same machines with their decision values for logits."""
+        return self._replace(machines=self.machines.by_decision_value())
+
     def logits(self, shares: NDArray[np.float64], X: NDArray[np.floating]) -> NDArray[np.float32]:
         """(E, R) logits of normalised samples with these shares of each edge's machines."""
         return collapse(self.machines, shares, self.whitening)(X)

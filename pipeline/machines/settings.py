@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pairloom.graphs.labels import did_you_mean
-from pairloom.pipeline.machines.folds import FIT_ON, FitOn, FoldScheme, fold_scheme
+from pairloom.pipeline.machines.folds import FIT_ON, FitOn, FoldScheme, fold_scheme, undivided
 from pairloom.pipeline.machines.svm import MAX_ITERATIONS
 
 __all__ = ["CALIBRATIONS", "Calibration", "MachineSettings", "scaled_C"]
 
-Calibration = Literal["platt", "distance"]
+Calibration = Literal["platt", "distance", "none"]
 CALIBRATIONS: tuple[str, ...] = get_args(Calibration)
 
 
@@ -26,9 +26,10 @@ class MachineSettings:
     folds : int
     fit_on : {"rest", "fold", "all"}
         See `folds.fold_scheme`.
-    calibration : {"platt", "distance"}
-        How a machine's decision value becomes a logit: by Platt's sigmoid on held-out samples, or as the signed
-        distance to its hyperplane, f / |w|, which takes no samples and no shift.
+    calibration : {"platt", "distance", "none"}
+        How a machine's decision value becomes a logit: by Platt's sigmoid on held-out samples; as the signed distance
+        to its hyperplane, f / |w|, which takes no samples and no shift; or not at all, where the machine gives log odds
+        of its own.
     thresholds : bool
         Shift each pair's logit to where it makes fewest errors on held-out samples [HT 3].
     tol : float
@@ -36,6 +37,9 @@ class MachineSettings:
     max_iterations : int
     seed : int
         With the class it decides the folds.
+    holds_out : bool
+        Whether the machines of a pair leave samples out. Where nothing is learned from held-out samples, one machine
+        per pair, fitted on all of its samples, is enough.
     """
 
     C: float = 1.0
@@ -46,6 +50,7 @@ class MachineSettings:
     tol: float = 1e-3
     max_iterations: int = MAX_ITERATIONS
     seed: int = 0
+    holds_out: bool = True
 
     def __post_init__(self) -> None:
         for name, known in (("fit_on", FIT_ON), ("calibration", CALIBRATIONS)):
@@ -63,7 +68,7 @@ class MachineSettings:
     @property
     def scheme(self) -> FoldScheme:
         """The fold scheme of every edge."""
-        return fold_scheme(self.folds, self.fit_on)
+        return fold_scheme(self.folds, self.fit_on) if self.holds_out else undivided(self.folds)
 
 
 def scaled_C(spread: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -88,6 +88,15 @@ class FittedModel:
     def completion(self) -> Completion:
         """How pairs that were not trained are completed."""
         return plan_completion(self.graph)
+
+    @cached_property
+    def by_decision_value(self) -> FittedModel:
+        """The same machines with their decision values for logits: nothing that was learned from samples moves a sign.
+
+        Of several machines of a pair it is the mean of their decision values.
+        """
+        uncalibrated = CoupledCalibration.uniform("none", 1.0, len(self.edges))
+        return replace(self, trained=self.trained.by_decision_value(), coupled=uncalibrated, learned=None)
 
     @cached_property
     def affine(self) -> AffineModel:

@@ -63,6 +63,8 @@ class ModelSettings:
             thresholds=self.thresholds,
             tol=self.tol,
             seed=self.seed,
+            # Log odds of their own need no held-out samples, unless a shift or a scale is learned from these.
+            holds_out=calibration != "none" or self.thresholds or self.coupled_calibration != "none",
         )
 
     def for_trials(self) -> ModelSettings:

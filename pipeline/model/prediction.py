@@ -12,13 +12,18 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
+from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, check_held
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
-__all__ = ["predict_probabilities"]
+__all__ = ["COUPLINGS", "SIGN_VOTE", "predict_probabilities"]
+
+#: The vote of the machines' own signs. Calibrated logits do not tell them, so it is a coupling of models only.
+SIGN_VOTE = "sign_vote"
+COUPLINGS = (*METHODS, SIGN_VOTE)
 
 
 def predict_probabilities(
@@ -38,12 +43,15 @@ def predict_probabilities(
     model : FittedModel
     X : (R, D) float array, CSR matrix, or kernel matrix against the training samples: checked by the caller
     coupling : str
+        One of `COUPLINGS`.
     shortlist : int, "auto" or "none"
     priors : (N,) array, optional
         The shares of the classes where predictions are made.
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
+    if coupling == SIGN_VOTE:
+        model, coupling = model.by_decision_value, "vote"
     n = len(model.classes.labels)
     odds = None if priors is None else prior_odds(priors, model.classes.shares)
     size = shortlist_size(shortlist, n)

@@ -125,7 +125,10 @@ PARAMETERS = [
     ("shortlist=1", "shortlist must be 'auto', 'none' or an integer of at least 2, got 1"),
     ("shortlist=2.5", "shortlist must be .*, got 2.5"),
     ("shortlist='all'", "shortlist must be .*, got 'all'"),
-    ("calibration='isotonic'", "calibration must be one of 'auto', 'platt', 'distance', got 'isotonic'"),
+    (
+        "calibration='isotonic'",
+        "calibration must be one of 'auto', 'platt', 'distance', 'none', got 'isotonic'",
+    ),
     ("coupled_calibration=None", "coupled_calibration must be one of .* got None"),
     ("coupled_calibration='edges', coupling='vote'", "coupled_calibration='edges' .* got coupling='vote'"),
     ("calibration_samples=0", "calibration_samples must be an integer of at least 1, got 0"),

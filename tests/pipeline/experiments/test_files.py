@@ -56,6 +56,18 @@ def test_results_gathers_the_records(out, tmp_path):
         assert str(figure) in done.stdout
 
 
+def test_results_do_not_name_a_set_where_the_data_are_simulated(tmp_path):
+    perform(EXPERIMENTS["mixtures"], "digits", tmp_path, repetitions=2)
+    page = tmp_path / "results.md"
+    assert pairloom("experiment", "results", "--out", tmp_path, "--page", page).exit_code == 0
+    text = page.read_text()
+    assert "![mixtures on simulated data](results/mixtures.svg)" in text
+    assert (tmp_path / "results" / "mixtures.svg").exists()
+    assert "**simulated data** (2 repetitions, seed 0" in text
+    assert "\n[HT] Figures 1 and 2" in text
+    assert "digits" not in text.split("## Where the outcome differs")[1]
+
+
 def test_results_needs_an_experiment(tmp_path):
     done = pairloom("experiment", "results", "--out", tmp_path, "--page", tmp_path / "results.md")
     assert done.exit_code == 1
@@ -75,8 +87,8 @@ def test_the_seed_decides_the_draws(out):
 def test_an_experiment_runs_on_the_sets_that_are_here(monkeypatch):
     monkeypatch.delenv("PAIRLOOM_DATA", raising=False)
     for experiment in EXPERIMENTS.values():
-        simulated = experiment.name in ("encodings-simulated", "curved")
-        assert sets_for(experiment) == (["digits"] if simulated else ["imagenet50-synthetic", "digits"])
+        usual = ["digits"] if experiment.simulated else ["imagenet50-synthetic", "digits"]
+        assert sets_for(experiment) == usual
         assert sets_for(experiment, ["digits"]) == ["digits"]
 
 
