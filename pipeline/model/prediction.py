@@ -12,6 +12,7 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
+from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_weighted, model_coupling
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, check_held
@@ -39,14 +40,19 @@ def predict_probabilities(
     X : (R, D) float array, CSR matrix, or kernel matrix against the training samples: checked by the caller
     coupling : str
     shortlist : int, "auto" or "none"
+        Ignored where machines are on sets of classes: there are no lists of these.
     priors : (N,) array, optional
         The shares of the classes where predictions are made.
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
-    n = len(model.classes.labels)
+    n, code = len(model.classes.labels), model.code
+    coupling = model_coupling(coupling, code is not None, "PairwiseSVC: coupling")
+    check_weighted(coupling, model.machine_weight, code is not None, "PairwiseSVC: coupling")
+    if code is not None:
+        check_code_suits(coupling, code, "PairwiseSVC: coupling")
     odds = None if priors is None else prior_odds(priors, model.classes.shares)
-    size = shortlist_size(shortlist, n)
+    size = None if code is not None else shortlist_size(shortlist, n)
     p = np.empty((X.shape[0], n), X.dtype)
 
     def predict(batch: slice) -> None:
@@ -68,4 +74,4 @@ def _samples(model: FittedModel, X: Any, size: int | None, memory_limit: int, fi
     slope, shift = model.coupled.slope[:, None], model.coupled.shift[:, None]
     logits = (logits * slope + shift).astype(np.float32)
     check_held(logits.T, first)
-    return uncoupled(logits, model.completion, size, memory_limit)
+    return uncoupled(logits, model.wiring, size, memory_limit)
