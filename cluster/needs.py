@@ -15,6 +15,7 @@ from pairloom.cluster.stages import stage_named
 from pairloom.graphs import ModelCode
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
+from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, chunk_count, run_groups
 from pairloom.pipeline.run.storing import storing_bytes
 
@@ -101,6 +102,11 @@ def _tile_bytes(plan: Plan) -> int:
     return shape.edges_per_tile * _machine_bytes_of_edge(plan)
 
 
+def _read_bytes(plan: Plan) -> int:
+    """The machines of the tiles that are read at once, as they are stored and unpacked, and one of them at work."""
+    return (2 * TILES_AT_ONCE + 2) * _tile_bytes(plan)
+
+
 def _machine_bytes_of_edge(plan: Plan) -> int:
     shape = plan.shape
     return shape.machines_per_edge * (_FLOAT * shape.features + 8 * len(MACHINE_PARAMETERS))
@@ -120,7 +126,7 @@ def _held_out_bytes(plan: Plan) -> int:
     slab = min(shape.draws_per_slab, shape.draws)
     logits = slab * (3 * plan.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2)
     draws = 3 * shape.draws * shape.features
-    return _FLOAT * (logits + draws) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    return _FLOAT * (logits + draws) + _read_bytes(plan) + _completion_bytes(plan)
 
 
 def _calibration_bytes(plan: Plan) -> int:
@@ -155,7 +161,7 @@ def _logits_bytes(plan: Plan) -> int:
     shape, E = plan.shape, plan.most_pairs
     slab = shape.samples_per_slab * (2 * E + 3 * len(shape.classes) ** 2 + 3 * shape.features)
     affine = E * (shape.features + 64)
-    return _FLOAT * (affine + slab) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    return _FLOAT * (affine + slab) + _read_bytes(plan) + _completion_bytes(plan)
 
 
 def _coupled_bytes(plan: Plan) -> int:
@@ -173,7 +179,7 @@ def _predicted_bytes(plan: Plan) -> int:
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)
     slab = _FLOAT * shape.samples_per_slab * (4 * D + N * (len(shape.couplings) + 2))
-    return affine + batch + slab + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    return affine + batch + slab + _read_bytes(plan) + _completion_bytes(plan)
 
 
 def _report_bytes(plan: Plan) -> int:

@@ -12,10 +12,9 @@ import numpy as np
 
 from pairloom.pipeline.machines.logits import AffineLogits, collapse
 from pairloom.pipeline.model.affine_model import AffineModel
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.feature_store import read_whitening
-from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import wiring_of_run
 
@@ -49,8 +48,6 @@ def _collapsed(run: Run) -> AffineModel:
     shares = run.settings.machines().scheme.shares
     place = np.argsort(shape.order)
     weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
-    for tile in pieces(len(place), shape.edges_per_tile):
-        weights[place[tile]], bias[place[tile]] = collapse(
-            read_machines(run.directory, tile), shares, whitening
-        )
+    for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
+        weights[place[tile]], bias[place[tile]] = collapse(machines, shares, whitening)
     return AffineModel(AffineLogits(weights, bias), wiring_of_run(run))

@@ -19,10 +19,9 @@ from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.whitening import centred_at, is_whitened
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
-from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import wiring_of_run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -124,11 +123,12 @@ def _edge_logits(run: Run, draws: slice, pairs: int) -> NDArray[np.float32]:
     rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(X), np.float32)
     as_they_are, scheme = centred_at(np.zeros(rows.shape[1])), run.settings.machines().scheme
     logits = np.empty((len(folds), pairs), np.float32)
-    for tile in pieces(pairs, run.shape.edges_per_tile):
+    for tile, machines in read_tiles(run.directory, pairs, run.shape.edges_per_tile):
         # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
         # logits of these edges differently, and so change the score of a wave.
         filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)
-        model = LinearModel(read_machines(run.directory, tile).of_edges(filled), as_they_are)
-        of_tile = out_of_fold_edge_logits(model, scheme, rows, folds, parts)
+        of_tile = out_of_fold_edge_logits(
+            LinearModel(machines.of_edges(filled), as_they_are), scheme, rows, folds, parts
+        )
         logits[:, tile] = of_tile[: tile.stop - tile.start].T
     return logits.T

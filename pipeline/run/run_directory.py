@@ -289,6 +289,10 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
     }
 
 
+#: An array of numbers that do not compress.
+_noise = functools.partial(ChunkedArray, compressed=False)
+
+
 def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, D, R, n = len(shape.classes), shape.features, shape.samples, sum(shape.rows)
     parts = scatter_parts(N, D)
@@ -313,11 +317,9 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
     if W:
         square = (len(parts), D, D)
-        arrays.append(ChunkedArray("kept_mean", ("class", "feature"), (N, D), (classes, D), "float64"))
-        arrays.append(
-            ChunkedArray("scatter", ("part", "feature", "other_feature"), square, (1, D, D), "float64")
-        )
-        arrays.append(ChunkedArray("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
+        arrays.append(_noise("kept_mean", ("class", "feature"), (N, D), (classes, D), "float64"))
+        arrays.append(_noise("scatter", ("part", "feature", "other_feature"), square, (1, D, D), "float64"))
+        arrays.append(_noise("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
     if shape.draws:
         S = shape.draws
         arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D), shape.dtype))
@@ -332,8 +334,8 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = shape.n_edges, shape.machines_per_edge, shape.features, shape.edges_per_tile
     own, P = ("edge", "machine"), len(MACHINE_PARAMETERS)
     return [
-        ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
-        ChunkedArray("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
+        _noise("coef", (*own, "feature"), (E, M, D), (T, M, D)),
+        _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
 
 
@@ -342,18 +344,18 @@ def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
     r = shape.samples_per_slab
     arrays = _held_out_arrays(shape) if shape.draws else []
     if shape.tensor_stored:
-        arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
+        arrays.append(_noise("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
     return arrays
 
 
 def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, N, S, k, s = shape.n_edges, len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
     if not k:
-        return [ChunkedArray("held_out", ("edge", "draw"), (E, S), (E, s))]
+        return [_noise("held_out", ("edge", "draw"), (E, S), (E, s))]
     return [
         ChunkedArray("listed", ("draw", "place"), (S, k), (s, k), "int32"),
-        ChunkedArray("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
-        ChunkedArray("ranking", ("draw", "class"), (S, N), (s, N)),
+        _noise("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
+        _noise("ranking", ("draw", "class"), (S, N), (s, N)),
         ChunkedArray("size", ("draw",), (S,), (s,)),
     ]
 
