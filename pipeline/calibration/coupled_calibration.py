@@ -42,12 +42,12 @@ class CoupledCalibration(NamedTuple):
 
     @classmethod
     def scaled(
-        cls, level: CoupledLevel, scale: float, wiring: Wiring, calibration: str
+        cls, level: CoupledLevel, scale: float, wiring: Wiring, calibration: str, coupling: str
     ) -> CoupledCalibration:
         """The same scale for every machine, and on sets of classes the shift that belongs to it."""
         uniform = cls.uniform(level, scale, wiring.n_machines)
         return (
-            uniform._replace(shift=wiring.shift(scale, calibration))
+            uniform._replace(shift=wiring.shift(scale, calibration, coupling))
             if isinstance(wiring, CodeCoupling)
             else uniform
         )
@@ -80,7 +80,7 @@ def calibrate_coupled(
     ``calibration`` is that of the machines.
     """
     scaled = CoupledCalibration.scaled(
-        level, calibrate_scale(held_out, coupling, n_jobs), wiring, calibration
+        level, calibrate_scale(held_out, coupling, n_jobs), wiring, calibration, coupling
     )
     if level == "scale":
         return scaled

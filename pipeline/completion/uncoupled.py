@@ -90,7 +90,7 @@ class ByCode(NamedTuple):
         """(R, N) probabilities, with the logits multiplied by the scale, and moved by what belongs to it."""
         logits = self.logits * np.float32(scale)
         if self.calibration is not None:
-            logits += self.wiring.shift(scale, self.calibration)[:, None].astype(np.float32)
+            logits += self.wiring.shift(scale, self.calibration, method)[:, None].astype(np.float32)
         return self.wiring.couple(logits, method, n_jobs=n_jobs)
 
     def of_samples(self, samples: slice) -> ByCode:

@@ -21,18 +21,23 @@ from pairloom.pipeline.coupling.stored_code import StoredCode
 __all__ = ["CodeCoupling", "neutral_shift"]
 
 
-def neutral_shift(matrix: NDArray[np.int8], scale: float, calibration: str) -> NDArray[np.float64]:
+def neutral_shift(
+    matrix: NDArray[np.int8], scale: float, calibration: str, method: str = "bradley_terry"
+) -> NDArray[np.float64]:
     """(m,) what is added to the logits of machines that were multiplied by the scale of the coupled model.
 
     A machine that knows nothing has the logit u = log(classes at +1 / classes at -1): with it, and not with zero, all
     classes are equally likely. So a scale below one must move a calibrated logit l to u, b (l - u) + u, and not to
-    zero. A distance is zero where the machine knows nothing: b l + u. For pairs of classes u is zero.
+    zero. A distance is zero where the machine knows nothing: b l + u. For pairs of classes u is zero, and "linear"
+    decoding has equal classes at zero.
 
     Examples
     --------
     >>> neutral_shift(np.array([[1], [-1], [-1]], np.int8), 0.5, "platt").round(3)
     array([-0.347])
     """
+    if method == "linear":
+        return np.zeros(matrix.shape[1])
     u = np.log((matrix == 1).sum(axis=0) / (matrix == -1).sum(axis=0))
     return np.asarray(u if calibration == "distance" else (1 - scale) * u)
 
@@ -70,9 +75,9 @@ class CodeCoupling:
         samples = self.code.samples_by_machine(self.counts)
         return np.asarray(samples / samples.mean())
 
-    def shift(self, scale: float, calibration: str) -> NDArray[np.float64]:
+    def shift(self, scale: float, calibration: str, method: str) -> NDArray[np.float64]:
         """(m,) what is added to logits that were multiplied by the scale; see `neutral_shift`."""
-        return neutral_shift(self.code.matrix, scale, calibration)
+        return neutral_shift(self.code.matrix, scale, calibration, method)
 
     @cached_property
     def stored(self) -> StoredCode:

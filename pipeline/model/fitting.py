@@ -120,7 +120,7 @@ def _coupled(
     """Calibrate the coupled model on samples held out from its machines."""
     level = settings.coupled_calibration
     if level == "none":
-        return CoupledCalibration.scaled(level, 1.0, wiring, chosen.calibration)
+        return CoupledCalibration.scaled(level, 1.0, wiring, chosen.calibration, settings.coupling)
     drawn = drawn_logits(
         training, trained, settings, settings.calibration_samples, is_whitened(chosen.whiten)
     )

@@ -45,7 +45,7 @@ def calibrate_coupling(run: Run, number: int) -> list[Path]:
 def _calibrated(run: Run, coupling: str) -> CoupledCalibration:
     level, how = run.settings.coupled_calibration, chosen_candidate(run).calibration
     if level == "none":
-        return CoupledCalibration.scaled(level, 1.0, wiring_of_run(run), how)
+        return CoupledCalibration.scaled(level, 1.0, wiring_of_run(run), how, coupling)
     held_out = read_held_out(run, run.shape.n_edges)
     return calibrate_coupled(held_out, wiring_of_run(run), coupling, level, calibration=how)
 
@@ -60,7 +60,8 @@ def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     scale = float(read_whole(group["scale"], number))
     if not run.shape.edges_calibrated:
         how = chosen_candidate(run).calibration
-        return CoupledCalibration.scaled(level, scale, wiring_of_run(run), how)
+        coupling = run.shape.couplings[number]
+        return CoupledCalibration.scaled(level, scale, wiring_of_run(run), how, coupling)
     order = run.shape.order
     slope, shift = (read_whole(group[name], number)[order] for name in ("slope", "shift"))
     return CoupledCalibration(level, scale, slope, shift)

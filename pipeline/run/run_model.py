@@ -110,7 +110,9 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
     scale = _array(directory, "probabilities.zarr/scale", number)
     slope, shift = np.full(len(order), scale), np.zeros(len(order))
     if "code" in sides:
-        shift = neutral_shift(sides["code"], float(scale), model["settings"]["calibration"])
+        shift = neutral_shift(
+            sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number]
+        )
     if model["coupled_calibration"] == "edges":
         slope = _array(directory, "probabilities.zarr/slope", number)[order]
         shift = _array(directory, "probabilities.zarr/shift", number)[order]
