@@ -22,6 +22,7 @@ from pairloom.pipeline.machines.feature_norm import has_feature_norm
 from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
+from pairloom.pipeline.model.learning import LEARN
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_positive, is_share
 
 __all__ = [
@@ -43,6 +44,7 @@ _CHOICES = {
     "fit_on": FIT_ON,
     "calibration": ("auto", *CALIBRATIONS),
     "coupled_calibration": COUPLED_LEVELS,
+    "learn": LEARN,
 }
 
 
@@ -53,6 +55,7 @@ class Parameters(Protocol):
     coupling: Any
     machine_weight: Any
     coupled_calibration: Any
+    learn: Any
     C: Any
     whiten: Any
     folds: Any
@@ -68,6 +71,7 @@ def check_parameters(model: Parameters) -> None:
     for name in _CHOICES:
         check_one_of(model, name)
     _check_coupling(model)
+    _check_learning(model)
     Cs = candidate_Cs(model.C)
     if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_word(C, "auto") or is_positive(C) for C in Cs):
         raise ValueError(
@@ -131,6 +135,28 @@ def check_no_list(shortlist: Any) -> None:
         raise ValueError(
             "PairwiseSVC: shortlist must be 'auto' or 'none' for machines on sets of classes, which are coupled with"
             f" all of them, got {shortlist!r}."
+        )
+
+
+def _check_learning(model: Parameters) -> None:
+    """Raise if weights are to be learned through a coupling, or of machines, that have no gradient."""
+    if model.learn != "coupled":
+        return
+    if asks_for_code(model.graph) or model.machine_weight != "none":
+        raise ValueError(
+            "PairwiseSVC: learn='coupled' needs machines on pairs of classes, all with the same weight, got"
+            f" graph={model.graph!r}, machine_weight={model.machine_weight!r}."
+        )
+    if model_coupling(model.coupling, False, "PairwiseSVC: coupling") not in GRADIENTS:
+        raise ValueError(
+            f"PairwiseSVC: learn='coupled' needs a coupling with a gradient, one of {listed(GRADIENTS)}, got"
+            f" coupling={model.coupling!r}."
+        )
+    if model.estimator is not None or model.kernel != "linear":
+        machine = f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}"
+        raise ValueError(
+            "PairwiseSVC: learn='coupled' needs linear machines, kernel='linear' without an estimator, since their"
+            f" weights are learned, got {machine}."
         )
 
 

@@ -23,6 +23,7 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.affine_model import AffineModel
 from pairloom.pipeline.model.class_table import ClassTable
+from pairloom.pipeline.model.learning import Learned
 
 __all__ = ["FittedModel"]
 
@@ -59,6 +60,8 @@ class FittedModel:
     n_features : int
     machine_weight : {"none", "counts"}
         Whether all machines weigh alike in the coupling, or each as many as it has training samples.
+    learned : Learned, optional
+        Logits that were learned through the coupling, in place of those of the machines.
     """
 
     classes: ClassTable
@@ -74,6 +77,7 @@ class FittedModel:
     weighted: str
     n_features: int
     machine_weight: MachineWeight = "none"
+    learned: Learned | None = None
 
     @property
     def C(self) -> float:
@@ -115,6 +119,8 @@ class FittedModel:
         """The machines with their calibration as affine maps: all that prediction needs of linear ones."""
         if not isinstance(self.trained, LinearModel):
             raise TypeError("FittedModel: only linear machines are one affine map.")
+        if self.learned is not None and self.learned.logits is not None:
+            return AffineModel(self.learned.logits, self.completion)
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
         return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.wiring)

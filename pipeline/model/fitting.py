@@ -8,6 +8,7 @@ import networkx as nx
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
+from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
 from pairloom.pipeline.machines.linear_model import LinearModel
@@ -24,6 +25,7 @@ from pairloom.pipeline.model.choice import (
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.judging import Train, drawn_logits, judge_trial
+from pairloom.pipeline.model.learning import Learned, check_weights, learn_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
@@ -69,10 +71,13 @@ def fit_model(
     **facts
         Further fields of `FittedModel`.
     """
+    if settings.learn == "coupled" and isinstance(graph, nx.Graph):
+        check_weights(graph.number_of_edges(), training.X.shape[1])
     judged = _judged(training, graph, settings, train, distances_from, resources)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
     trained = train(settings, training, graphs.sides_of(graph), chosen)
     wiring = wiring_of(graph, settings.counts_of(classes.totals))
+    coupled = _coupled(training, wiring, settings, trained, chosen, resources)
     model = FittedModel(
         classes=classes,
         graph=graph,
@@ -80,10 +85,11 @@ def fit_model(
         settings=settings.machines(chosen.C, chosen.calibration),
         whiten=chosen.whiten,
         coupling=settings.coupling,
-        coupled=_coupled(training, wiring, settings, trained, chosen, resources),
+        coupled=coupled,
         calibration_samples=settings.calibration_samples,
         shortlist=settings.shortlist,
         machine_weight=settings.machine_weight,
+        learned=_learned(training, wiring, settings, trained, coupled, resources),
         **facts,
     )
     return Fit(model, judged)
@@ -133,3 +139,19 @@ def _coupled(
         calibration=chosen.calibration,
         n_jobs=resources["n_jobs"],
     )
+
+
+def _learned(
+    training: TrainingSet,
+    wiring: Wiring,
+    settings: ModelSettings,
+    trained: LinearModel | EstimatorModel,
+    coupled: CoupledCalibration,
+    resources: Resources,
+) -> Learned | None:
+    """Learn the weights of the calibrated machines through the coupling, if that is asked for."""
+    if settings.learn == "machines":
+        return None
+    assert isinstance(trained, LinearModel)
+    assert isinstance(wiring, Completion)
+    return learn_weights(training, trained, settings, coupled, wiring, n_jobs=resources["n_jobs"])

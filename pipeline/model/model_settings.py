@@ -43,6 +43,8 @@ class ModelSettings:
         How many classes of a sample are coupled; "none" lists none and couples all.
     machine_weight : {"none", "counts"}
         Whether all machines weigh alike in the coupling, or each as many as it has training samples.
+    learn : {"machines", "coupled"}
+        Whether the weights of the machines are then learned through the coupling.
     """
 
     candidates: tuple[Candidate, ...]
@@ -56,6 +58,7 @@ class ModelSettings:
     seed: int = 0
     shortlist: int | Literal["auto", "none"] = "auto"
     machine_weight: MachineWeight = "none"
+    learn: Literal["machines", "coupled"] = "machines"
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.logits import AffineLogits
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Whitening
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.learning import Learned
 
 __all__ = ["arrays_of", "assembled", "description_of", "label_of", "plain"]
 
@@ -41,6 +44,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "weighted": model.weighted,
         "n_features": model.n_features,
         "exponent": model.normalisation.exponent,
+        "learned": None if model.learned is None else model.learned.record._asdict(),
     }
 
 
@@ -59,6 +63,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         "keys": model.classes.keys,
         "checksums": model.classes.checksums,
         "centre": model.normalisation.centre,
+        **_learned_arrays(model.learned),
     }
 
 
@@ -82,6 +87,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         weighted=description["weighted"],
         n_features=description["n_features"],
         machine_weight=description.get("machine_weight", "none"),
+        learned=_learned(description.get("learned"), arrays),
     )
 
 
@@ -100,6 +106,22 @@ def _graph(
     graph = graphs.model_graph(n, arrays["edges"].tolist(), "stored")
     graph.graph = dict(label)
     return graph
+
+
+def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:
+    if learned is None or learned.logits is None:
+        return {}
+    return {f"learned/{name}": values for name, values in learned.logits._asdict().items()}
+
+
+def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Learned | None:
+    """What was learned through the coupling, if anything was."""
+    if record is None:
+        return None
+    logits = None
+    if record["iterations"]:
+        logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
+    return Learned(logits, LearningRecord(**record))
 
 
 def _plain_labels(labels: NDArray[Any]) -> list[Any]:

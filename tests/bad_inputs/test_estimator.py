@@ -231,6 +231,7 @@ PARAMETERS = [
     ("graph=np.array([[1], [1], [-1], [-1]])", "the rows of classes 2 and 3 are equal"),
     ("graph=np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])", r"connect all classes, got 2 parts .*\(0, 1\)"),
     ("graph=graphs.code_graph(graphs.dense_code(5))", "code must have one row for each of 4 classes, got 5"),
+    ("graph='dense', learn='coupled'", "learn='coupled' needs machines on pairs of classes, .* graph='dense'"),
     ("machine_weight='count'", "machine_weight must be one of .* got 'count'. Did you mean 'counts'?"),
     ("machine_weight='counts'", "coupling must be one of 'normal', 'bradley_terry', .* got 'stratified'"),
     (
