@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from pairloom.cluster.local_path import looks_like_url
-from pairloom.graphs import family_parameters
+from pairloom.graphs import CODE_FAMILIES, family_parameters
+from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
+from pairloom.pipeline.coupling.model_coupling import MachineWeight, check_weighted, model_coupling
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
@@ -81,14 +83,25 @@ Family = Literal[
     "complete",
     "hub_neighbours",
     "grown",
+    "one_vs_rest",
+    "one_vs_one",
+    "dense",
+    "sparse",
+    "code",
 ]
-Coupling = Literal["stratified", "normal", "wlw2", "bradley_terry", "vote"]
+PairCoupling = Literal["stratified", "normal", "wlw2", "bradley_terry", "vote"]
+Coupling = Literal[
+    "stratified", "normal", "wlw2", "bradley_terry", "vote", "linear", "zadrozny", "closed_form"
+]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto", "scale"]
 
 
 class GraphConfig(_Section):
-    """Which pairs to train. Missing parameters take the defaults of the family; see `pairloom.graphs`."""
+    """Which pairs, or sets of classes, to train. Missing parameters take the defaults of the family.
+
+    See `pairloom.graphs`.
+    """
 
     family: Family = "hub_neighbours"
     centre: int | None = Field(None, ge=0, description="class at the centre of a star")
@@ -99,8 +112,10 @@ class GraphConfig(_Section):
     parents: list[int] | None = Field(None, description="parent of each class in a tree, -1 for the root")
     edges: int | None = Field(None, ge=1, description="number of pairs to grow a star to")
     cost: GrowthCost | None = Field(None, description="order in which a star grows")
-    matrix: list[list[float]] | None = Field(None, description="confusion or d' of every pair, for that cost")
-    seed: int | None = Field(None, ge=0, description="seed, if cost is 'uniform'")
+    matrix: list[list[float]] | None = Field(
+        None, description="confusion or d' of every pair, for that cost; or the matrix of a code"
+    )
+    seed: int | None = Field(None, ge=0, description="seed, if cost is 'uniform', and of random codes")
 
     @model_validator(mode="after")
     def _only_what_the_family_takes(self) -> Self:
@@ -126,7 +141,7 @@ class GraphConfig(_Section):
 class ModelConfig(_Section):
     """The model. Keys have the names, values and defaults of the parameters of `PairwiseSVC`."""
 
-    coupling: Coupling = Field("stratified", description="how pairwise logits become probabilities")
+    coupling: Coupling | Literal["auto"] = Field("auto", description="how logits become probabilities")
     C: Penalty | list[Penalty] = Field(
         "auto", description="penalty of an error; of several values, the run keeps the best"
     )
@@ -146,6 +161,7 @@ class ModelConfig(_Section):
     shortlist: Annotated[int, Field(ge=2)] | Literal["auto", "none"] = Field(
         "auto", description="how many classes of a sample are coupled, the likeliest by a ranking of all"
     )
+    machine_weight: MachineWeight = Field("none", description="weight of a machine in the coupling")
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
     priors: list[float] | None = Field(None, description="class priors at prediction")
     class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
@@ -189,16 +205,6 @@ class ModelConfig(_Section):
             )
         return self
 
-    @model_validator(mode="after")
-    def _has_a_gradient(self) -> Self:
-        if self.coupled_calibration == "edges" and self.coupling not in GRADIENTS:
-            known = ", ".join(GRADIENTS)
-            raise ValueError(
-                f'model.coupling must be one of {known} with model.coupled_calibration = "edges", '
-                f"got {self.coupling!r}"
-            )
-        return self
-
 
 class GrowthConfig(_Section):
     """How the graph of `[graph]` grows, wave by wave. Keys are the arguments of `PairwiseSVC.grow`.
@@ -208,7 +214,7 @@ class GrowthConfig(_Section):
     """
 
     cost: GrowthCost = Field("confusion", description="which pairs to add first")
-    coupling: Coupling | None = Field(
+    coupling: PairCoupling | None = Field(
         None, description="coupling used to score each wave; default: that of the model"
     )
     wave: int | None = Field(
@@ -362,18 +368,62 @@ class Config(_Section):
     run: RunConfig = RunConfig()
 
     @property
-    def couplings(self) -> tuple[Coupling, ...]:
+    def has_code(self) -> bool:
+        """Whether machines are on sets of classes."""
+        return self.graph.family in CODE_FAMILIES
+
+    @property
+    def couplings(self) -> tuple[str, ...]:
         """The coupling of the model, then those of `run.also_couple`."""
-        own = self.model.coupling
+        own = model_coupling(self.model.coupling, self.has_code, "model.coupling")
         return (own, *(coupling for coupling in self.run.also_couple if coupling != own))
 
     @model_validator(mode="after")
-    def _every_coupling_can_be_calibrated(self) -> Self:
-        missing = [coupling for coupling in self.couplings if coupling not in GRADIENTS]
-        if self.model.coupled_calibration == "edges" and missing:
+    def _couplings_suit_the_machines(self) -> Self:
+        model = self.model
+        for coupling, key in ((model.coupling, "model.coupling"), *self._further_couplings()):
+            try:
+                found = model_coupling(coupling, self.has_code, key)
+                check_weighted(found, model.machine_weight, self.has_code, key)
+            except ValueError as error:
+                raise ValueError(str(error).rstrip(".")) from error
+        if model.coupled_calibration == "edges" and model.machine_weight == "counts" and not self.has_code:
             raise ValueError(
-                f"run.also_couple must be among {', '.join(GRADIENTS)} "
+                'model.machine_weight must be "none" with model.coupled_calibration = "edges" on pairs, got "counts"'
+            )
+        return self
+
+    def _further_couplings(self) -> list[tuple[str, str]]:
+        further: list[tuple[str, str]] = [(coupling, "run.also_couple") for coupling in self.run.also_couple]
+        if self.growth is not None and self.growth.coupling is not None:
+            further.append((self.growth.coupling, "growth.coupling"))
+        return further
+
+    @model_validator(mode="after")
+    def _every_coupling_can_be_calibrated(self) -> Self:
+        known = CODE_GRADIENTS if self.has_code else GRADIENTS
+        missing = [coupling for coupling in self.couplings if coupling not in known]
+        if self.model.coupled_calibration == "edges" and missing:
+            key = "model.coupling" if missing[0] == self.couplings[0] else "run.also_couple"
+            raise ValueError(
+                f"{key} must be one of {', '.join(known)} "
                 f'with model.coupled_calibration = "edges", got {missing[0]!r}'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sets_of_classes_have_no_lists(self) -> Self:
+        if not self.has_code:
+            return self
+        if isinstance(self.model.shortlist, int):
+            raise ValueError(
+                f'model.shortlist must be "auto" or "none" with graph.family = "{self.graph.family}", whose machines '
+                f"are coupled with all classes, got {self.model.shortlist}"
+            )
+        if self.run.tensor == "stored":
+            raise ValueError(
+                f'run.tensor must be "auto" or "virtual" with graph.family = "{self.graph.family}", which has no '
+                'tensor of pairs, got "stored"'
             )
         return self
 
@@ -393,7 +443,7 @@ class Config(_Section):
 
         The path of the data is left out too: a fingerprint identifies the data.
         """
-        return self.model_dump(
+        settings = self.model_dump(
             mode="json",
             exclude={
                 "cluster": True,
@@ -402,6 +452,8 @@ class Config(_Section):
                 "run": {"name", "memory_limit"},
             },
         )
+        settings["model"]["coupling"] = self.couplings[0]  # not "auto", which is another name of one of them
+        return settings
 
 
 def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -204,7 +204,7 @@ class _GrowingRun:
     @property
     def n_pairs(self) -> int:
         """Number of pairs."""
-        return len(self.plan.shape.edges)
+        return self.plan.shape.n_edges
 
     def judge(self) -> list[Wave]:
         """Train the planned pairs, score the model, and return the waves that count towards a plateau."""

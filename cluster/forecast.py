@@ -40,6 +40,5 @@ def workers_of(plan: Plan) -> int:
 def is_worth_a_forecast(plan: Plan) -> bool:
     """Whether a run is long enough to measure its data first."""
     shape, folds = plan.shape, plan.settings.folds
-    rows = 2 * sum(shape.rows) / len(shape.rows)
-    seconds = crude_training_seconds(plan.most_pairs, rows, shape.features, folds)
+    seconds = crude_training_seconds(plan.most_pairs, shape.rows_per_edge, shape.features, folds)
     return seconds / workers_of(plan) > _LONG_SECONDS

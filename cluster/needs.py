@@ -12,8 +12,8 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from pairloom.cluster.stages import stage_named
+from pairloom.graphs import ModelCode
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
-from pairloom.pipeline.model.choice import MOST_PROBE_ROWS
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, chunk_count, run_groups
@@ -22,7 +22,7 @@ from pairloom.pipeline.run.storing import storing_bytes
 if TYPE_CHECKING:
     from pairloom.cluster.plan import Plan
 
-__all__ = ["disk_bytes", "file_count", "task_bytes", "worker_bytes"]
+__all__ = ["disk_bytes", "file_count", "probe_pairs", "task_bytes", "worker_bytes"]
 
 #: Python, numpy, scikit-learn, dask, zarr and compiled kernels, before the first task.
 _PROCESS_BYTES = 450 * 2**20
@@ -70,18 +70,28 @@ def _candidates_bytes(plan: Plan) -> int:
     """The rows of the probe, as read, normalised and whitened; its machines, and the logits of its samples."""
     if plan.probe is None:
         return 0
-    shape, classes, pairs = plan.shape, plan.probe.classes, int(plan.probe.graph.number_of_edges())
-    rows = sum(min(MOST_PROBE_ROWS, shape.rows[int(c)]) for c in classes)
+    shape, classes, pairs = plan.shape, plan.probe.classes, probe_pairs(plan)
+    rows = sum(min(plan.probe.most_rows, shape.rows[int(c)]) for c in classes)
     machines = pairs * shape.machines_per_edge * (shape.features + len(MACHINE_PARAMETERS))
     coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
     return _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+
+
+def probe_pairs(plan: Plan) -> int:
+    """How many pairs, or pairs of sets, the machines of the probe are trained on."""
+    if plan.probe is None:
+        return 0
+    graph = plan.probe.graph
+    return graph.n_machines if isinstance(graph, ModelCode) else int(graph.number_of_edges())
 
 
 def _machines_bytes(plan: Plan) -> int:
     """The rows of the classes of a tile, one of them in the making, and the machines, with a copy to be written."""
     shape = plan.shape
     of_class = np.array(shape.rows)
-    touched = max((int(of_class[np.unique(shape.edges[tile])].sum()) for tile in plan.tiles), default=0)
+    touched = max((int(of_class[shape.classes_of(tile)].sum()) for tile in plan.tiles), default=0)
+    if shape.code is not None:
+        touched += 2 * int((of_class @ (shape.code != 0)).max())  # the rows of one machine, stacked twice
     rows = (touched + 4 * max(shape.rows)) * shape.features
     return _FLOAT * (rows + shape.features**2) + 3 * _tile_bytes(plan)
 
@@ -103,7 +113,9 @@ def _machine_bytes_of_edge(plan: Plan) -> int:
 
 
 def _completion_bytes(plan: Plan) -> int:
-    """The edges and neighbours, and the matrix that ranks the classes, with a copy while it is factorised."""
+    """The edges and neighbours, and the matrix that ranks the classes, with a copy in the making; or a code."""
+    if plan.shape.code is not None:
+        return 64 * plan.shape.code.size
     N, E = len(plan.shape.classes), plan.most_pairs
     return N**2 * (1 + 3 * 8) + E * 16 * 8
 
@@ -121,6 +133,10 @@ def _calibration_bytes(plan: Plan) -> int:
     """All held-out samples, completed, scaled, coupled."""
     shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
     N, k = len(shape.classes), shape.listed
+    if shape.code is not None:
+        by_machine = 4 * shape.n_edges + 4 * N + shape.features
+        gradients = 64 * 8 * 4 * N * (N + shape.n_edges) if shape.edges_calibrated else 0
+        return _FLOAT * shape.draws * by_machine + gradients + _completion_bytes(plan)
     if k:
         return _FLOAT * shape.draws * (4 * k**2 + 4 * N + shape.features)
     blocks = 3 * (plan.shortlist or N) ** 2
@@ -159,7 +175,7 @@ def _predicted_bytes(plan: Plan) -> int:
     shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
     N, D, E, k = len(shape.classes), shape.features, plan.most_pairs, plan.shortlist
     affine = _FLOAT * (E * ((1 + shape.edges_calibrated * len(shape.couplings)) * D + 64) + 3 * N * D)
-    blocks = 2 * PREDICTION_BATCH * (k or N) ** 2
+    blocks = 0 if shape.code is not None else 2 * PREDICTION_BATCH * (k or N) ** 2
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)
     slab = _FLOAT * shape.samples_per_slab * (4 * D + N * (len(shape.couplings) + 2))

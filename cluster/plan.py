@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import pairloom
 from pairloom import graphs
-from pairloom.cluster.config import Config, ModelConfig, differing_keys
+from pairloom.cluster.config import Config, differing_keys
 from pairloom.cluster.needs import task_bytes
 from pairloom.cluster.stages import unit_keys
 from pairloom.cluster.tiles import (
@@ -35,10 +35,10 @@ from pairloom.pipeline.growth.wave import usual_wave
 from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
 from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.choice import Candidate, Probe
+from pairloom.pipeline.model.choice import MOST_PROBE_ROWS, Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
-from pairloom.pipeline.model.stored_form import plain
+from pairloom.pipeline.model.stored_form import label_of, plain
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.planning import ModelPlan, plan_model
 from pairloom.pipeline.run.run import Run, StoreKeys
@@ -115,7 +115,7 @@ class Plan:
     def settings(self) -> ModelSettings:
         """The settings of the model, as in `PairwiseSVC`."""
         folds = folds_of(self.config.model.folds, np.array(self.shape.rows))
-        return _settings(self.config.model, folds, self.candidates)
+        return _settings(self.config, folds, self.candidates)
 
     @property
     def format(self) -> int:
@@ -153,7 +153,7 @@ class Plan:
     @property
     def tiles(self) -> list[slice]:
         """Slices of the edge axis."""
-        return pieces(len(self.shape.edges), self.shape.edges_per_tile)
+        return pieces(self.shape.n_edges, self.shape.edges_per_tile)
 
     @property
     def slabs(self) -> list[slice]:
@@ -173,13 +173,13 @@ class Plan:
     @property
     def most_pairs(self) -> int:
         """The maximum number of edges, after growth."""
-        return _most_pairs(self.config, len(self.shape.edges), len(self.shape.classes))
+        return _most_pairs(self.config, self.shape.n_edges, len(self.shape.classes))
 
     @property
     def judging_coupling(self) -> str:
         """The coupling that scores the waves of a growing run."""
         assert self.config.growth is not None
-        return self.config.growth.coupling or self.config.model.coupling
+        return self.config.growth.coupling or self.config.couplings[0]
 
     def pairs_to_propose(self, wave: int) -> int:
         """Number of edges of the next wave, rounded up to whole tiles.
@@ -268,7 +268,7 @@ class Plan:
             "config": self.config.model_dump(mode="json"),
             "config_hash": digest_of(self.config.result_settings()),
             "fingerprints": self.fingerprints,
-            "shape": self.shape._asdict() | {"edges": self.shape.edges.tolist()},
+            "shape": self.shape._asdict() | _sides_content(self.shape),
             "candidates": [list(candidate) for candidate in self.candidates],
             "graph": self.graph,
             "probe": None if self.probe is None else _probe_content(self.probe),
@@ -283,6 +283,8 @@ class Plan:
         shape: dict[str, Any] = dict(content["shape"])
         shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "shrinkages", "couplings")}
         shape["edges"] = _pairs(shape["edges"])
+        code = shape.get("code")  # plans before codes have none
+        shape["code"] = None if code is None else graphs.code_from_text(code)
         weights = content["class_weights"]
         return cls(
             config=Config.model_validate(content["config"]),
@@ -290,7 +292,7 @@ class Plan:
             shape=RunShape(**shape),
             candidates=tuple(Candidate(*candidate) for candidate in content["candidates"]),
             graph=content["graph"],
-            probe=None if content["probe"] is None else _probe(**content["probe"]),
+            probe=None if content["probe"] is None else _probe(**content["probe"], code=shape["code"]),
             exponent=content["exponent"],
             class_weights=None if weights is None else tuple(weights),
             waves=tuple(content["waves"]),
@@ -298,12 +300,29 @@ class Plan:
         )
 
 
+def _sides_content(shape: RunShape) -> dict[str, Any]:
+    code = None if shape.code is None else graphs.code_as_text(shape.code)
+    return {"edges": shape.edges.tolist(), "code": code}
+
+
 def _probe_content(probe: Probe) -> dict[str, Any]:
-    return {"classes": probe.classes.tolist(), "edges": graphs.edge_array(probe.graph).tolist()}
+    # A probe of machines on sets of classes has the code of the model.
+    code = isinstance(probe.graph, graphs.ModelCode)
+    edges = [] if code else graphs.edge_array(probe.graph).tolist()
+    return {"classes": probe.classes.tolist(), "edges": edges, "most_rows": probe.most_rows}
 
 
-def _probe(classes: list[int], edges: list[list[int]]) -> Probe:
-    return Probe(np.array(classes), graphs.model_graph(len(classes), [(i, j) for i, j in edges], "probe"))
+def _probe(
+    classes: list[int],
+    edges: list[list[int]],
+    *,
+    most_rows: int = MOST_PROBE_ROWS,
+    code: NDArray[np.int8] | None,
+) -> Probe:
+    if code is not None:
+        return Probe(np.array(classes), graphs.ModelCode(code, {"family": "probe"}), most_rows)
+    graph = graphs.model_graph(len(classes), [(i, j) for i, j in edges], "probe")
+    return Probe(np.array(classes), graph, most_rows)
 
 
 def _pairs(edges: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -338,7 +357,7 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         model.C,
         model.whiten,
         how,
-        functools.partial(_settings, model, folds),
+        functools.partial(_settings, config, folds),
         weights,
     )
     shape = _shape(config, data, rows, folds, found)
@@ -347,11 +366,11 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         fingerprints=data.fingerprints,
         shape=shape,
         candidates=found.candidates,
-        graph=plain(found.graph.graph),
+        graph=plain(dict(label_of(found.graph))),
         probe=found.probe,
         exponent=found.exponent,
         class_weights=weights,
-        waves=(len(shape.edges),),
+        waves=(shape.n_edges,),
         versions=_versions(),
     )
     _check_budget(plan)
@@ -359,10 +378,11 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
     return plan
 
 
-def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...]) -> ModelSettings:
+def _settings(config: Config, folds: int, candidates: tuple[Candidate, ...]) -> ModelSettings:
+    model = config.model
     return ModelSettings(
         candidates=candidates,
-        coupling=model.coupling,
+        coupling=config.couplings[0],
         folds=folds,
         fit_on=model.fit_on,
         coupled_calibration=model.coupled_calibration,
@@ -370,7 +390,8 @@ def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...])
         thresholds=model.thresholds,
         tol=model.tol,
         seed=model.random_state,
-        shortlist=model.shortlist,
+        shortlist="none" if config.has_code else model.shortlist,
+        machine_weight=model.machine_weight,
     )
 
 
@@ -378,15 +399,16 @@ def _shape(
     config: Config, data: OpenFeatures, rows: NDArray[np.int64], folds: int, found: ModelPlan
 ) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
-    edges = graphs.edge_array(found.graph)
+    code = found.graph.matrix if isinstance(found.graph, graphs.ModelCode) else None
+    edges = np.empty((0, 2), np.int64) if code is not None else graphs.edge_array(found.graph)
+    E = len(edges) if code is None else code.shape[1]
+    per_edge = 2 * float(rows.mean()) if code is None else float((rows @ (code != 0)).mean())
     growing = config.growth is not None
-    tile = config.run.edges_per_tile or default_edges_per_tile(
-        len(edges), 2 * float(rows.mean()), D, folds, growing
-    )
+    tile = config.run.edges_per_tile or default_edges_per_tile(E, per_edge, D, folds, growing)
     # The chunk size stays fixed while the graph grows.
-    tile = min(tile, len(edges))
+    tile = min(tile, E)
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
-    stored = _stores_tensor(config, 4 * N**2 * len(data.X_test))
+    stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
     slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
     return RunShape(
         classes=data.classes,
@@ -403,11 +425,12 @@ def _shape(
         listed=_listed(config, N),
         edges_per_tile=tile,
         samples_per_slab=config.run.samples_per_slab or slab,
-        draws_per_slab=default_draws_per_slab(_most_pairs(config, len(edges), N)),
+        draws_per_slab=default_draws_per_slab(_most_pairs(config, E, N)),
         couplings=config.couplings,
         edges_calibrated=model.coupled_calibration == "edges",
         tensor_stored=stored,
         synthetic=data.synthetic,
+        code=code,
     )
 
 
@@ -427,7 +450,11 @@ def _listed(config: Config, n_classes: int) -> int:
     """How many classes of a drawn sample are kept; 0 if logits of all edges are, as something is learned from them."""
     by_edges = config.model.coupled_calibration == "edges"
     by_dprime = config.growth is not None and config.growth.cost == "dprime"
-    return 0 if by_edges or by_dprime else shortlist_size(config.model.shortlist, n_classes) or 0
+    return (
+        0
+        if by_edges or by_dprime or config.has_code
+        else shortlist_size(config.model.shortlist, n_classes) or 0
+    )
 
 
 def _check_budget(plan: Plan) -> None:

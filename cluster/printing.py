@@ -49,7 +49,7 @@ def print_result(directory: Path, as_json: bool) -> None:
 def plan_facts(planned: Plan, seconds: Ranges) -> dict[str, Any]:
     """What `pairloom plan` shows, given the least and most seconds of each stage."""
     shape = planned.shape
-    N, E = len(shape.classes), len(shape.edges)
+    N, E = len(shape.classes), shape.n_edges
     memory = task_bytes(planned)
     return {
         "classes": N,
@@ -57,7 +57,8 @@ def plan_facts(planned: Plan, seconds: Ranges) -> dict[str, Any]:
         "training_samples": sum(shape.rows),
         "test_samples": shape.samples,
         "edges": E,
-        "share_of_pairs": E / (N * (N - 1) / 2),
+        "machines_on": "pairs" if shape.code is None else "sets of classes",
+        "share_of_pairs": E / (N * (N - 1) / 2) if shape.code is None else None,
         "most_pairs": planned.most_pairs,
         "edges_per_tile": shape.edges_per_tile,
         "tiles": planned.units("machines"),
@@ -85,9 +86,8 @@ def print_facts(facts: dict[str, Any]) -> None:
         f"{facts['classes']} classes, {facts['features']} features"
         + (" (synthetic)" if facts["synthetic"] else ""),
         f"{facts['training_samples']} training samples, {facts['test_samples']} test samples",
-        f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
-        + (f", growing to at most {facts['most_pairs']}" if growing else ""),
-        f"tiles: {facts['tiles']}, of up to {facts['edges_per_tile']} pairs each",
+        _machines_line(facts) + (f", growing to at most {facts['most_pairs']}" if growing else ""),
+        f"tiles: {facts['tiles']}, of up to {facts['edges_per_tile']} {_unit(facts)} each",
         f"slabs: {facts['slabs']}, of up to {facts['samples_per_slab']} test samples each",
         f"tensor: {'stored' if facts['tensor'] == 'stored' else 'not stored'}",
         f"memory: at most {format_bytes(facts['bytes_per_worker'])} per worker",
@@ -103,6 +103,17 @@ def print_facts(facts: dict[str, Any]) -> None:
         memory = "in the driver" if found["bytes"] is None else format_bytes(found["bytes"])
         table.add_row(stage, str(found["units"]), time_range(found["seconds"]), memory)
     Console().print(table)
+
+
+def _unit(facts: dict[str, Any]) -> str:
+    return "pairs" if facts["machines_on"] == "pairs" else "columns"
+
+
+def _machines_line(facts: dict[str, Any]) -> str:
+    """How many pairs are trained, or how many columns a code has."""
+    if facts["machines_on"] == "pairs":
+        return f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
+    return f"{facts['edges']} columns of a code: machines on sets of classes"
 
 
 def time_range(seconds: tuple[float, float]) -> str:

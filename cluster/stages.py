@@ -16,7 +16,7 @@ from pairloom.cluster.forecast_file import read_forecast
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.run_log import elapsed_seconds
-from pairloom.graphs import edge_array
+from pairloom.graphs import ModelCode, code_as_text, edge_array
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.model.choice import n_trials
 from pairloom.pipeline.report.report import RunTimes, write_report
@@ -156,8 +156,10 @@ def _candidates_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     if plan.probe is None:
         return ()
     model = plan.config.model
-    probe = [plan.probe.classes.tolist(), edge_array(plan.probe.graph).tolist()]
-    coupled = [model.coupling, model.shortlist, model.calibration_samples]
+    graph = plan.probe.graph
+    sides = code_as_text(graph.matrix) if isinstance(graph, ModelCode) else edge_array(graph).tolist()
+    probe = [plan.probe.classes.tolist(), sides, plan.probe.most_rows]
+    coupled = [plan.shape.couplings[0], model.shortlist, model.calibration_samples, model.machine_weight]
     common = [earlier["features"][0], _training_facts(plan), coupled, probe]
     common.append([list(candidate) for candidate in plan.candidates])
     return tuple(digest_of([*common, number]) for number in range(n_trials(plan.candidates)))
@@ -167,7 +169,7 @@ def _judge_candidates(directory: Path, plan: Plan, unit: int, data: OpenFeatures
     return judge_candidates(plan.run(directory), unit)
 
 
-# Machines: tiles of edges.
+# Machines: tiles of edges, or of columns of a code.
 
 
 def _training_facts(plan: Plan) -> list[object]:
@@ -184,7 +186,7 @@ def _machine_key(plan: Plan, earlier: Keys) -> str:
 
 def _machines_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     machine = _machine_key(plan, earlier)
-    return tuple(digest_of([machine, plan.shape.edges[tile].tolist()]) for tile in plan.tiles)
+    return tuple(digest_of([machine, plan.shape.described(tile)]) for tile in plan.tiles)
 
 
 def _train(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
@@ -216,7 +218,8 @@ def _growth_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     for wave, end in enumerate(plan.waves):
         edges = plan.shape.edges[begin:end].tolist()
         facts = [plan.judging_coupling, plan.config.growth.cost, edges, plan.pairs_to_propose(wave)]
-        keys.append(digest_of([keys[-1], *facts, plan.config.model.shortlist]))
+        model = plan.config.model
+        keys.append(digest_of([keys[-1], *facts, model.shortlist, model.machine_weight]))
         begin = end
     return tuple(keys[1:])
 
@@ -239,7 +242,10 @@ def _judge_wave(directory: Path, plan: Plan, unit: int, data: OpenFeatures | Non
 def _calibration_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model, shape = plan.config.model, plan.shape
     common = [earlier["held_out"], model.coupled_calibration, model.calibration_samples, model.shortlist]
-    return tuple(digest_of([*common, coupling, shape.edges_calibrated]) for coupling in shape.couplings)
+    return tuple(
+        digest_of([*common, model.machine_weight, coupling, shape.edges_calibrated])
+        for coupling in shape.couplings
+    )
 
 
 def _calibrate(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:

@@ -15,28 +15,37 @@ from .bipartite import bipartite
 from .code_connection import closed_classes, code_identifies, code_is_connected
 from .code_graph import code_from_graph, code_graph
 from .code_matrix import check_code, code_of_pairs
+from .code_text import code_as_text, code_from_text
 from .codes import one_vs_one, one_vs_rest
 from .complete import complete
 from .coverage import Coverage, coverage, has_distant_pairs
-from .families import FAMILIES, build, family_parameters, needs_distances
+from .families import CODE_FAMILIES, FAMILIES, build, build_code, family_parameters, needs_distances
 from .growth_order import grow, grown
 from .hub_neighbours import hub_neighbours
+from .model_code import ModelCode, Sides, model_code, sides_of
 from .model_graph import check_model_graph, edge_array, edge_order, model_graph, relabel_to_indices
 from .pair_matrix import check_distances
 from .random_codes import dense_code, sparse_code
-from .requested_graph import requested_graph
+from .requested_graph import asks_for_code, requested_graph
 from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
+    "CODE_FAMILIES",
     "FAMILIES",
     "Coverage",
+    "ModelCode",
+    "Sides",
+    "asks_for_code",
     "bipartite",
     "build",
+    "build_code",
     "check_code",
     "check_distances",
     "check_model_graph",
     "closed_classes",
+    "code_as_text",
     "code_from_graph",
+    "code_from_text",
     "code_graph",
     "code_identifies",
     "code_is_connected",
@@ -52,6 +61,7 @@ __all__ = [
     "grown",
     "has_distant_pairs",
     "hub_neighbours",
+    "model_code",
     "model_graph",
     "needs_distances",
     "one_vs_one",
@@ -59,6 +69,7 @@ __all__ = [
     "path",
     "relabel_to_indices",
     "requested_graph",
+    "sides_of",
     "spanning_tree",
     "sparse_code",
     "star",

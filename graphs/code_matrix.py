@@ -4,18 +4,25 @@ Entry (s, q) is +1 if machine q is trained with class s on its positive side, -1
 without it. A machine of a model graph is the special case with one class on either side.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .labels import listed
+from .labels import listed, quoted
 from .model_graph import check_model_graph, edge_array
 
-__all__ = ["check_code", "code_of_pairs"]
+__all__ = ["check_code", "code_of_pairs", "different_machines"]
 
 
-def check_code(code: ArrayLike, n: int | None = None, *, owner: str = "check_code") -> NDArray[np.int8]:
+def check_code(
+    code: ArrayLike,
+    n: int | None = None,
+    *,
+    owner: str = "check_code",
+    names: Sequence[object] | None = None,
+) -> NDArray[np.int8]:
     """Return a code matrix as a new int8 array, or raise.
 
     A code can be used if every machine has a class on either side, no two machines are the same or the same with
@@ -30,6 +37,8 @@ def check_code(code: ArrayLike, n: int | None = None, *, owner: str = "check_cod
         Required number of classes. By default, any number of at least 2.
     owner : str, default="check_code"
         The function, for the message.
+    names : sequence, default=None
+        Name per class, for the message.
 
     Returns
     -------
@@ -40,7 +49,8 @@ def check_code(code: ArrayLike, n: int | None = None, *, owner: str = "check_cod
     TypeError
         If the entries are not real numbers.
     ValueError
-        If the code cannot be used; the message names the columns (machines) or rows (classes), counted from 0.
+        If the code cannot be used; the message names the columns (machines) or rows (classes), counted from 0, or by
+        their names.
 
     See Also
     --------
@@ -62,7 +72,7 @@ Remove one of them.
     M = _signs(code, n, owner)
     _check_sides(M, owner)
     _check_columns(M, owner)
-    _check_rows(M, owner)
+    _check_rows(M, owner, range(len(M)) if names is None else names)
     return M
 
 
@@ -94,6 +104,18 @@ def code_of_pairs(graph: Any) -> NDArray[np.int8]:
     """
     check_model_graph(graph)
     return pair_columns(edge_array(graph), len(graph))
+
+
+def different_machines(matrix: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Return the columns of a code, ascending, without those that repeat an earlier machine or exchange its sides.
+
+    Examples
+    --------
+    >>> different_machines(np.array([[1, 1, -1], [-1, 0, 1], [0, -1, 0]], np.int8))
+    array([0, 1])
+    """
+    _, first = np.unique(_positive_first(matrix), axis=1, return_index=True)
+    return np.sort(first)
 
 
 def pair_columns(pairs: NDArray[np.integer], n: int) -> NDArray[np.int8]:
@@ -143,9 +165,7 @@ def _check_sides(M: NDArray[np.int8], owner: str) -> None:
 
 
 def _check_columns(M: NDArray[np.int8], owner: str) -> None:
-    # Two columns are the same machine if they are equal once the first class of each is on the positive side.
-    first = np.take_along_axis(M, (M != 0).argmax(axis=0)[None], axis=0)
-    for one, other in _equal(np.ascontiguousarray((M * first).T)):
+    for one, other in _equal(np.ascontiguousarray(_positive_first(M).T)):
         exchanged = "" if np.array_equal(M[:, one], M[:, other]) else " with its sides exchanged"
         raise ValueError(
             f"{owner}: code must not repeat a machine, but column {other} is column {one}{exchanged}."
@@ -153,15 +173,22 @@ def _check_columns(M: NDArray[np.int8], owner: str) -> None:
         )
 
 
-def _check_rows(M: NDArray[np.int8], owner: str) -> None:
+def _positive_first(M: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return the code with the first class of each machine on its positive side: the same machines are equal then."""
+    first = np.take_along_axis(M, (M != 0).argmax(axis=0)[None], axis=0)
+    return M * first
+
+
+def _check_rows(M: NDArray[np.int8], owner: str, names: Sequence[object]) -> None:
     if (unused := np.flatnonzero(~M.any(axis=1))).size:
         raise ValueError(
-            f"{owner}: every class must take part in a machine, got rows of zeros for class {listed(unused)}."
+            f"{owner}: every class must take part in a machine, got rows of zeros for class"
+            f" {listed(names[s] for s in unused.tolist())}."
         )
     for one, other in _equal(M):
         raise ValueError(
-            f"{owner}: code must tell all classes apart, but the rows of classes {one} and {other} are equal."
-            " Add a machine with the two on different sides."
+            f"{owner}: code must tell all classes apart, but the rows of classes {quoted(names[one])} and"
+            f" {quoted(names[other])} are equal. Add a machine with the two on different sides."
         )
 
 

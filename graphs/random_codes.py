@@ -135,14 +135,16 @@ def smallest_distances(code: Code) -> tuple[float, float]:
     >>> smallest_distances(dense_code(4))
     (2.0, 2.0)
     """
-    M = code.astype(np.int64)
+    M = code.astype(
+        np.float64
+    )  # exact, and a hundred times as fast as integers, which BLAS does not multiply
     rows, columns = M @ M.T, np.abs(M.T @ M)
     return (code.shape[1] - _largest_off_diagonal(rows)) / 2, (
         code.shape[0] - _largest_off_diagonal(columns)
     ) / 2
 
 
-def _largest_off_diagonal(gram: NDArray[np.int64]) -> int:
+def _largest_off_diagonal(gram: NDArray[np.float64]) -> int:
     others = gram[~np.eye(len(gram), dtype=bool)]
     return int(others.max()) if others.size else 0
 

@@ -68,9 +68,12 @@ def test_everything_after_the_graph_is_keyword_only():
 
 def test_every_family_is_in_the_table_and_in_the_configuration():
     documented = {
-        cells[0].strip("`"): set(re.findall(r"`(\w+)`", cells[1])) for cells in rows_of("Graph families")
+        cells[0].strip("`"): set(re.findall(r"`(\w+)`", cells[1]))
+        for title in ("Graph families", "Codes")
+        for cells in rows_of(title)
     }
-    assert documented == {family: set(graphs.family_parameters(family)) for family in graphs.FAMILIES}
+    families = (*graphs.FAMILIES, *graphs.CODE_FAMILIES)
+    assert documented == {family: set(graphs.family_parameters(family)) for family in families}
     assert set().union(*documented.values()) == set(GraphConfig.model_fields) - {"family"}
 
 

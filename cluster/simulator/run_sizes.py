@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pairloom.cluster.needs import probe_pairs
 from pairloom.cluster.tiles import (
     default_draws_per_slab,
     default_edges_per_tile,
@@ -30,7 +31,8 @@ class RunSizes(NamedTuple):
     """Sizes of a run, with the names of `RunShape` where it has them.
 
     ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
-    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers.
+    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``classes_per_edge`` is 2 for pairs, and more for
+    machines on sets of classes.
     """
 
     classes: int
@@ -51,6 +53,7 @@ class RunSizes(NamedTuple):
     probe_pairs: int
     whitenings: int
     tensor_stored: bool
+    classes_per_edge: float = 2.0
 
     @property
     def tiles(self) -> int:
@@ -88,7 +91,7 @@ def planned_sizes(plan: Plan) -> RunSizes:
         itemsize=np.dtype(shape.dtype).itemsize,
         samples=shape.samples,
         draws=shape.draws,
-        edges=len(shape.edges),
+        edges=shape.n_edges,
         edges_per_tile=shape.edges_per_tile,
         samples_per_slab=shape.samples_per_slab,
         draws_per_slab=shape.draws_per_slab,
@@ -97,9 +100,10 @@ def planned_sizes(plan: Plan) -> RunSizes:
         couplings=len(shape.couplings),
         listed=settings.shortlist_of(n) or n,
         trials=n_trials(plan.candidates),
-        probe_pairs=0 if plan.probe is None else plan.probe.graph.number_of_edges(),
+        probe_pairs=probe_pairs(plan),
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
+        classes_per_edge=2.0 if shape.code is None else float(np.count_nonzero(shape.code) / shape.n_edges),
     )
 
 
@@ -122,6 +126,7 @@ def imagined_sizes(
     n, r, d = classes or like.classes, rows or like.rows, features or like.features
     quotas = draws_by_class(np.full(n, int(r)), model.calibration_samples, like.folds, like.whitenings > 0)
     edges = _edges(family or plan.graph["family"], n, like)
+    like = like._replace(classes_per_edge=2.0)
     tile = edges_per_tile or default_edges_per_tile(
         edges, 2 * r, d, like.folds, plan.config.growth is not None
     )

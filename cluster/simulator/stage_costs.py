@@ -120,12 +120,12 @@ STAGE_COSTS: dict[str, StageCost] = {
     # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
     "candidates": StageCost(
         "trial",
-        work=lambda s: max(1, s.probe_pairs) * min(s.rows, 256) * s.features,
+        work=lambda s: max(1, s.probe_pairs) * s.classes_per_edge * min(s.rows, 256) * s.features,
         reads=lambda s: s.trials * min(s.classes, 70) * s.class_bytes,
     ),
     "machines": StageCost(
         "tile",
-        work=lambda s: s.edges * 2 * s.rows * s.features * s.folds,
+        work=lambda s: s.edges * s.classes_per_edge * s.rows * s.features * s.folds,
         writes=lambda s: s.edges * s.machine_bytes,
         reads_classes=True,
         operations=lambda s: 15.0 + 2 * s.edges_per_tile**0.5,

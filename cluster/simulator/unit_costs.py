@@ -29,6 +29,8 @@ __all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs"]
 
 # The short run has so many classes, for samples to have shortlists, and so many rows and samples.
 _CLASSES, _ROWS, _SAMPLES = 52, 200, 256
+# Machines on sets of classes are trained on the rows of all classes.
+_CODED_CLASSES = 12
 # To tell the first unit of a worker from the others takes some others.
 _FEWEST_UNITS = 4
 
@@ -124,7 +126,7 @@ def measure_costs(plan: Plan, data: OpenFeatures) -> UnitCosts:
     """
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.npz"
-        _write_part(part, data)
+        _write_part(part, data, _CODED_CLASSES if plan.config.has_code else _CLASSES)
         config = _short(plan, DataConfig(features=str(part)))
         features = load_data(config)
         short = make_plan(config, features)
@@ -142,16 +144,20 @@ def _short(plan: Plan, part: DataConfig) -> Config:
     config = with_overrides(
         plan.config, ["run.edges_per_tile=32", "run.samples_per_slab=64", f"run.tensor={tensor}"]
     )
-    neighbours = min(4, len(plan.shape.classes) - 1)
-    sparse = GraphConfig(family="hub_neighbours", hubs=1, neighbours=neighbours)
-    config = config.model_copy(update={"growth": None, "data": part, "graph": sparse})
+    graph = GraphConfig(family="one_vs_rest")  # every coupling of codes has it
+    if plan.config.has_code:
+        config = with_overrides(config, ["run.edges_per_tile=3"])
+    else:
+        neighbours = min(4, len(plan.shape.classes) - 1)
+        graph = GraphConfig(family="hub_neighbours", hubs=1, neighbours=neighbours)
+    config = config.model_copy(update={"growth": None, "data": part, "graph": graph})
     # Weights and priors are those of all classes, and cost nothing.
     return with_section(config, "model", {"priors": None, "class_weight": None})
 
 
-def _write_part(path: Path, data: OpenFeatures) -> None:
+def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
     """Write the first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
-    n = min(len(data.classes), _CLASSES)
+    n = min(len(data.classes), classes)
     rows = np.concatenate([np.flatnonzero(data.y_train == c)[:_ROWS] for c in range(n)])
     samples = np.arange(len(data.X_test))[:: max(1, len(data.X_test) // _SAMPLES)][:_SAMPLES]
     np.savez(

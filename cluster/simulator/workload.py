@@ -60,7 +60,7 @@ class Workload:
 def planned_workload(plan: Plan) -> Workload:
     """The work of a plan. A run that grows is as long as the waves of its plan: later ones are not known yet."""
     phases = tuple(_growing_phases(plan)) if plan.config.growth else tuple(_phases(plan.keys, {}))
-    return Workload(planned_sizes(plan), phases, _touched_by(plan.shape.edges, plan.shape.edges_per_tile))
+    return Workload(planned_sizes(plan), phases, _touched(plan))
 
 
 def _phases(keys: dict[str, tuple[str, ...]], before: dict[str, tuple[str, ...]]) -> Iterator[Phase]:
@@ -83,6 +83,15 @@ def _growing_phases(plan: Plan) -> Iterator[Phase]:
         yield from _phases(keys | waited, before)
         before = keys | waited
     yield from _phases(plan.keys, before)
+
+
+def _touched(plan: Plan) -> TouchedClasses:
+    """The classes of every tile of a plan."""
+    if plan.shape.code is None:
+        return _touched_by(plan.shape.edges, plan.shape.edges_per_tile)
+    of_tiles = [plan.shape.classes_of(tile) for tile in plan.tiles]
+    first = np.cumsum([0, *map(len, of_tiles)])
+    return TouchedClasses(first.astype(np.int64), np.concatenate(of_tiles).astype(np.int32), 1)
 
 
 def _touched_by(edges: NDArray[np.int64], edges_per_tile: int) -> TouchedClasses:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
 from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
-from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.uncoupled import Wiring
+from pairloom.pipeline.coupling.code_coupling import CodeCoupling
 
 __all__ = [
     "COUPLED_LEVELS",
@@ -39,6 +40,18 @@ class CoupledCalibration(NamedTuple):
         """The same scale for every edge."""
         return cls(level, scale, np.full(n_edges, scale), np.zeros(n_edges))
 
+    @classmethod
+    def scaled(
+        cls, level: CoupledLevel, scale: float, wiring: Wiring, calibration: str, coupling: str
+    ) -> CoupledCalibration:
+        """The same scale for every machine, and on sets of classes the shift that belongs to it."""
+        uniform = cls.uniform(level, scale, wiring.n_machines)
+        return (
+            uniform._replace(shift=wiring.shift(scale, calibration, coupling))
+            if isinstance(wiring, CodeCoupling)
+            else uniform
+        )
+
     def extended(self, n_edges: int) -> CoupledCalibration:
         """The calibration of a model to which edges were added at the end."""
         slope = np.concatenate([self.slope, np.full(n_edges, self.scale)])
@@ -55,20 +68,29 @@ class CoupledCalibration(NamedTuple):
 
 def calibrate_coupled(
     held_out: HeldOut,
-    completion: Completion,
+    wiring: Wiring,
     coupling: str,
     level: Literal["scale", "edges"],
     *,
+    calibration: str = "platt",
     n_jobs: int | None = None,
 ) -> CoupledCalibration:
-    """Choose the scale of the coupled model, and at level "edges", from edge logits, each edge's slope and shift."""
-    scale = calibrate_scale(held_out, coupling, n_jobs)
+    """Choose the scale of the coupled model, and at level "edges", from edge logits, each edge's slope and shift.
+
+    ``calibration`` is that of the machines.
+    """
+    scaled = CoupledCalibration.scaled(
+        level, calibrate_scale(held_out, coupling, n_jobs), wiring, calibration, coupling
+    )
     if level == "scale":
-        return CoupledCalibration.uniform(level, scale, len(completion.edges))
+        return scaled
     _, y, weight, _, edge_logits = held_out
     assert edge_logits is not None
-    slope, shift, _ = calibrate_edges(edge_logits, y, completion, coupling, scale, weight=weight)
-    return CoupledCalibration(level, scale, slope, shift)
+    start = scaled.shift if isinstance(wiring, CodeCoupling) else None
+    slope, shift, _ = calibrate_edges(
+        edge_logits, y, wiring, coupling, scaled.scale, start=start, weight=weight
+    )
+    return scaled._replace(slope=slope, shift=shift)
 
 
 def calibrate_scale(held_out: HeldOut, coupling: str, n_jobs: int | None = None) -> float:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
+from pairloom.pipeline.completion.uncoupled import Uncoupled, Wiring, uncoupled
 from pairloom.pipeline.machines.settings import Calibration
 
 __all__ = ["HeldOut", "typical_sizes", "unit_of"]
@@ -44,16 +43,16 @@ class HeldOut(NamedTuple):
         cls,
         edge_logits: NDArray[np.float32],
         classes: NDArray[np.integer],
-        completion: Completion,
+        wiring: Wiring,
         *,
         calibration: Calibration = "platt",
         weight: NDArray[np.float64] | None = None,
         shortlist: int | None = None,
         memory_limit: int = DEFAULT_MEMORY,
     ) -> HeldOut:
-        """The samples whose edges have these out-of-fold logits (E, R), all of them or a shortlist completed."""
+        """The samples whose machines have these out-of-fold logits (E, R); of pairs, all or a shortlist completed."""
         return cls(
-            uncoupled(edge_logits, completion, shortlist, memory_limit),
+            uncoupled(edge_logits, wiring, shortlist, memory_limit, calibration),
             classes,
             weight,
             unit_of(typical_sizes(edge_logits), calibration),

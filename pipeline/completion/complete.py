@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import networkx as nx
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pairloom.graphs import check_model_graph, edge_array, has_distant_pairs
 from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
 from pairloom.pipeline.completion.ranking import Ranking, plan_ranking
-from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor
+from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor, pair_weights
 from pairloom.pipeline.coupling.normal import Float, laplacian_inverse
 
 
@@ -36,6 +36,9 @@ class Completion:
         For each entry of `neighbours` its edge, counted from 1, and negative where the class is the edge's second.
     to_potentials : (N, N) or (0, 0) float64 array
         From divergences to potentials. Empty if no pair is at distance three or more.
+    counts : (N,) float64 array, optional
+        Training samples of each class, where every pair weighs as many as it has in the coupling; None where all pairs
+        weigh alike.
     """
 
     edges: NDArray[np.int64]
@@ -44,10 +47,26 @@ class Completion:
     neighbours: NDArray[np.int64]
     edge_of: NDArray[np.int64]
     to_potentials: NDArray[np.float64]
+    counts: NDArray[np.float64] | None = None
 
     @property
     def n_classes(self) -> int:
+        """N, how many classes there are."""
         return len(self.trained)
+
+    @property
+    def n_machines(self) -> int:
+        """E, how many pairs are trained."""
+        return len(self.edges)
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """(N, N) weights of the pairs in the coupling, with mean one; None where all are alike."""
+        return None if self.counts is None else pair_weights(self.counts)
+
+    def weighted_by(self, counts: NDArray[np.float64] | None) -> Completion:
+        """The same with pairs that weigh as many as they have training samples."""
+        return self if counts is None else replace(self, counts=counts)
 
     @cached_property
     def ranking(self) -> Ranking:

@@ -16,6 +16,7 @@ from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist_kernels import apply_and_complete, complete_blocks
 from pairloom.pipeline.coupling import couple
 from pairloom.pipeline.coupling.normal import softmax
+from pairloom.pipeline.pieces import in_threads, thread_count
 
 __all__ = ["Shortlists", "affine_shortlists", "shortlist_size", "shortlists", "top_classes"]
 
@@ -41,24 +42,47 @@ class Shortlists(NamedTuple):
         Their completed logits.
     potentials : (R, N) float32 array
         The ranking of all classes.
+    weights : (N, N) float64 array, optional
+        Weight per pair in the coupling; None where all are alike.
     """
 
     classes: NDArray[np.int64]
     tensor: NDArray[np.float32]
     potentials: NDArray[np.float32]
+    weights: NDArray[np.float64] | None = None
 
     def couple(self, method: str, scale: float = 1.0, n_jobs: int | None = None) -> NDArray[np.float32]:
         """(R, N) probabilities of all classes, with the logits multiplied by the scale."""
         p = softmax(self.potentials * np.float32(scale))
         share = np.take_along_axis(p, self.classes, axis=1).sum(axis=1, keepdims=True)
-        listed = couple(self.tensor * np.float32(scale), method, n_jobs=n_jobs)
+        tensor = self.tensor * np.float32(scale)
+        if self.weights is None:
+            listed = couple(tensor, method, n_jobs=n_jobs)
+        else:
+            listed = self._weighted(tensor, self.weights, method, n_jobs)
         np.put_along_axis(p, self.classes, listed * share, axis=1)
         return p
 
     def of_samples(self, samples: slice) -> Shortlists:
         """Some of the samples."""
         tensor = np.ascontiguousarray(self.tensor[:, :, samples])
-        return Shortlists(self.classes[samples], tensor, self.potentials[samples])
+        return Shortlists(self.classes[samples], tensor, self.potentials[samples], self.weights)
+
+    def _weighted(
+        self,
+        tensor: NDArray[np.float32],
+        weights: NDArray[np.float64],
+        method: str,
+        n_jobs: int | None,
+    ) -> NDArray[np.float32]:
+        """Couple lists one by one, as each has weights of its own."""
+
+        def of_sample(r: int) -> NDArray[np.float32]:
+            own = weights[np.ix_(self.classes[r], self.classes[r])]
+            return couple(np.ascontiguousarray(tensor[:, :, r : r + 1]), method, own)
+
+        rows = in_threads(of_sample, range(len(self.classes)), thread_count(n_jobs, "couple"))
+        return np.concatenate(rows) if rows else np.empty((0, len(tensor)), np.float32)
 
 
 def affine_shortlists(
@@ -81,7 +105,7 @@ def affine_shortlists(
     tensor = np.empty((k, k, len(classes)), np.float32)
     graph = (completion.offsets, completion.neighbours, completion.edge_of)
     apply_and_complete(weights, bias, X, classes, potentials, *graph, tensor)
-    return Shortlists(classes, tensor, potentials)
+    return Shortlists(classes, tensor, potentials, completion.weights)
 
 
 def top_classes(potentials: NDArray[np.float32], k: int) -> NDArray[np.int64]:
@@ -108,4 +132,4 @@ def shortlists(
     tensor = np.empty((k, k, len(classes)), np.float32)
     graph = (completion.offsets, completion.neighbours, completion.edge_of)
     complete_blocks(logits, classes, potentials, *graph, tensor)
-    return Shortlists(classes, tensor, potentials)
+    return Shortlists(classes, tensor, potentials, completion.weights)

@@ -68,7 +68,8 @@ def couple_slab(
         method_named(method)
     _check_edge_logits(edge_logits, completion)
     factors = {method: np.float32(1 if scales is None else scales[method]) for method in methods}
-    if list(methods) == ["normal"] and operator_bytes(completion) <= memory_limit:
+    by_edges = list(methods) == ["normal"] and completion.counts is None
+    if by_edges and operator_bytes(completion) <= memory_limit:
         return {"normal": normal_from_edges(_scaled(edge_logits, factors["normal"]), completion)}
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     coupled = {method: np.empty((n_samples, n), np.float32) for method in methods}
@@ -77,7 +78,9 @@ def couple_slab(
         slab = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         for method, factor in factors.items():
             # Completion is linear: scaling its result is scaling its input, once for all methods.
-            coupled[method][samples] = couple(_scaled(slab, factor), method, n_jobs=n_jobs)
+            coupled[method][samples] = couple(
+                _scaled(slab, factor), method, completion.weights, n_jobs=n_jobs
+            )
     return coupled
 
 

@@ -214,6 +214,18 @@ def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
     return np.ascontiguousarray(L)
 
 
+def pair_weights(counts: NDArray[np.floating]) -> Weights:
+    """(N, N) weight per pair, its number of training samples n_i + n_j [HT 2], with mean one.
+
+    Examples
+    --------
+    >>> pair_weights(np.array([10.0, 20.0, 30.0]))[0]
+    array([0.5 , 0.75, 1.  ])
+    """
+    of_class = np.asarray(counts, np.float64) / (2 * np.mean(counts))
+    return np.asarray(of_class[:, None] + of_class[None, :])
+
+
 def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Weights | None:
     """Weights as a float64 (N, N) array with a zero diagonal, or None."""
     if weights is None:

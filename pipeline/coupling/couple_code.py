@@ -164,13 +164,27 @@ def couple_code(
     >>> couple_code(np.log(r / (1 - r)), one_vs_rest(3)).round(3)
     array([[0.7, 0.2, 0.1]])
     """
-    solve = _method_named(method)
+    _method_named(method)
     stored = StoredCode.of(check_code(code, owner="couple_code"))
     L = check_machine_logits(logits, stored.matrix.shape[1], "couple_code")
-    n_threads = thread_count(n_jobs, "couple_code")
     tol = _not_negative("tol", tol)
     n_q = check_machine_weights(weights, method, L.shape)
     mu = resolved_barrier(barrier, method, stored.matrix)
+    p, diagnostics = solve_code(L, stored, method, n_q, mu, tol, n_jobs)
+    return (p, diagnostics) if return_diagnostics else p
+
+
+def solve_code(
+    L: Logits,
+    stored: StoredCode,
+    method: str,
+    n_q: NDArray[np.float64],
+    mu: float,
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+) -> tuple[Logits, Diagnostics]:
+    """Couple checked logits (m, R) with checked weights (m, 1) or (m, R) and the barrier mu."""
+    solve, n_threads = _method_named(method), thread_count(n_jobs, "couple_code")
     p = np.empty((L.shape[1], len(stored.matrix)), L.dtype)
     iterations = np.zeros(L.shape[1], np.int64)
     residual = np.zeros(L.shape[1])
@@ -186,7 +200,7 @@ def couple_code(
     normalise(p)
     diagnostics = Diagnostics(iterations, residual, residual <= tol)
     _warn_unconverged(diagnostics, method)
-    return (p, diagnostics) if return_diagnostics else p
+    return p, diagnostics
 
 
 def check_machine_logits(logits: ArrayLike, n_machines: int, owner: str) -> Logits:
@@ -296,5 +310,5 @@ def _warn_unconverged(diagnostics: Diagnostics, method: str) -> None:
             f"couple_code: method {method!r} did not converge for {left} of {len(diagnostics.converged)} samples"
             f" (largest residual {diagnostics.residual.max():.1e} after {diagnostics.iterations.max()} iterations).",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

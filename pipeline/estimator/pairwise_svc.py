@@ -27,8 +27,10 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
+from pairloom.pipeline.coupling.model_coupling import check_code_suits, model_coupling
 from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.estimator.parameters import (
+    check_no_list,
     check_one_of,
     check_parameters,
     check_positive,
@@ -71,7 +73,7 @@ from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.named_errors import named_errors
 from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
-from pairloom.pipeline.model.prediction import SIGN_VOTE, predict_probabilities
+from pairloom.pipeline.model.prediction import predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
 from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.pieces import thread_count
@@ -89,15 +91,22 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    graph : str, mapping or networkx.Graph, default="hub_neighbours"
+    graph : str, mapping, networkx.Graph or array, default="hub_neighbours"
         Which pairs to train: a family's name; its name and parameters, ``{"family": "bipartite", "hubs": 5}``; or a
         connected graph whose nodes are the classes. "hub_neighbours" keeps the accuracy of all pairs at a fraction of
         the cost, with 20 neighbours of every class or, where these clearly improve the out-of-fold coupled log loss,
         40; "complete" trains all of them. See `pairloom.graphs`.
-    coupling : {"stratified", "wlw2", "normal", "bradley_terry", "vote", "sign_vote"}, default="stratified"
-        How the pairs become probabilities; see `pairloom.couple`. The model is calibrated for the coupling that it was
-        fitted with; another one may be set later and is used from then on. "vote" counts the signs of calibrated
-        logits, "sign_vote" those of the machines' own decision values, as LIBSVM's `predict` does.
+
+        Or which sets of classes to train against each other [6]_: "one_vs_rest", "dense", "sparse" or "one_vs_one";
+        with parameters, ``{"family": "dense", "seed": 1}``; an (N, m) code matrix of -1, 0 and +1, its rows in the
+        order of the sorted labels; or its bipartite graph, `pairloom.graphs.code_graph`.
+    coupling : {"auto", "stratified", "wlw2", "normal", "bradley_terry", "vote", "sign_vote", "linear", "zadrozny", \
+            "closed_form"}, default="auto"
+        How the logits of the machines become probabilities. For pairs one of the first six, see `pairloom.couple`;
+        "auto" is "stratified", "vote" counts the signs of calibrated logits, "sign_vote" those of the machines' own
+        decision values, as LIBSVM's `predict` does. For sets of classes "bradley_terry", which is "auto", or one of the
+        last three, see `pairloom.couple_code`. The model is calibrated for the coupling that it was fitted with;
+        another one may be set later and is used from then on.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default="linear"
         Linear machines are Pairloom's own; others are scikit-learn's SVC.
     C : float, "scale", "auto", or a list of these, default="auto"
@@ -135,6 +144,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     shortlist : int, "auto", "none" or None, default="auto"
         Couple only so many classes of each sample: the likeliest by a ranking of all. The others keep the probability
         that the ranking gives them. "auto" is 20 of more than 50 classes; "none" or None couples all of them.
+    machine_weight : {"none", "counts"}, default="none"
+        The weight of a machine in the coupling: the same for all, or its number of training samples [2]_ [6]_. For
+        coupling="bradley_terry", "normal" (pairs) and "zadrozny" (sets of classes).
     thresholds : bool, default=False
         Shift each pair's logit to the point of fewest errors on held-out samples [2]_.
     estimator : scikit-learn classifier, default=None
@@ -167,9 +179,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     class_shares_ : (N,) array
         The share of each class in the training samples.
     graph_ : networkx.Graph
-        The model graph, on the indices of the classes.
+        The model graph, on the indices of the classes; for sets of classes, the bipartite graph of the code.
     edges_ : (E, 2) array
         The trained pairs, as indices into `classes_`.
+    code_ : (N, m) array
+        The code of machines on sets of classes, which have no `edges_`: a row per class, a column per machine.
     machines_ : Machines or list
         The trained machines: a `Machines` of arrays for linear ones, else a list of fitted classifiers by edge.
     pairs_ : mapping
@@ -208,6 +222,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
        coupling", JMLR 5 (2004) 975-1005, https://www.jmlr.org/papers/v5/wu04a.html [LW].
     .. [5] H.-T. Lin, C.-J. Lin and R. C. Weng, "A note on Platt's probabilistic outputs for support vector machines",
        Machine Learning 68 (2007) 267-276, doi:10.1007/s10994-007-5018-6 [LW].
+    .. [6] T.-K. Huang, R. C. Weng and C.-J. Lin, "Generalized Bradley-Terry models and multi-class probability
+       estimates", JMLR 7 (2006) 85-115, https://www.jmlr.org/papers/v7/huang06a.html [HLW].
 
     Examples
     --------
@@ -219,9 +235,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        graph: str | dict[str, Any] | nx.Graph = "hub_neighbours",
+        graph: str | dict[str, Any] | nx.Graph | NDArray[np.int8] = "hub_neighbours",
         *,
-        coupling: str = "stratified",
+        coupling: str = "auto",
         kernel: str = "linear",
         C: float | Literal["auto", "scale"] | list[Any] = "auto",
         folds: int | Literal["auto"] = "auto",
@@ -232,6 +248,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         learn: str = "machines",
         whiten: Shrinkage | Literal["auto"] = "auto",
         shortlist: int | Literal["auto", "none"] | None = "auto",
+        machine_weight: str = "none",
         thresholds: bool = False,
         estimator: Any = None,
         priors: ArrayLike | None = None,
@@ -254,6 +271,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.learn = learn
         self.whiten = whiten
         self.shortlist = shortlist
+        self.machine_weight = machine_weight
         self.thresholds = thresholds
         self.estimator = estimator
         self.priors = priors
@@ -314,15 +332,18 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             check_priors(self.priors, n, "PairwiseSVC: priors")
         distances = functools.cache(lambda: self._distances(training))
         settings = self._settings(training, moments)
-        asked = self.graph
+        asked: Any = self.graph
         # Other machines take too long to be trained more often than they must.
         if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
             part_of = functools.partial(training.part, seed=settings.seed)
             asked = with_chosen_neighbours(asked, part_of, distances, settings, self._train, self.n_jobs)
+        graph = graphs.requested_graph(asked, labels.tolist(), distances, "PairwiseSVC")
+        if isinstance(graph, graphs.ModelCode):
+            check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
         return fit_model(
             training,
             table,
-            graphs.requested_graph(asked, labels.tolist(), distances, "PairwiseSVC"),
+            graph,
             settings,
             self._train,
             distances_from=functools.partial(self._distances_from, training, distances),
@@ -333,10 +354,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         )
 
     def _settings(self, training: TrainingSet, moments: NormalisedMoments | None) -> ModelSettings:
+        code = graphs.asks_for_code(self.graph)
         return ModelSettings(
             candidates=self._candidates(moments),
-            # What is learned from calibrated logits takes their vote for that of the machines' own signs.
-            coupling="vote" if self.coupling == SIGN_VOTE else self.coupling,
+            coupling=model_coupling(self.coupling, code, "PairwiseSVC: coupling"),
             folds=self._folds(training),
             fit_on=self.fit_on,  # type: ignore[arg-type]  # check_parameters has seen it
             coupled_calibration=self.coupled_calibration,  # type: ignore[arg-type]
@@ -344,7 +365,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             thresholds=bool(self.thresholds),
             tol=float(self.tol),
             seed=seed_of(self.random_state),
-            shortlist=self._shortlist,
+            shortlist="none" if code else self._shortlist,
+            machine_weight=self.machine_weight,  # type: ignore[arg-type]
             learn=self.learn,  # type: ignore[arg-type]
         )
 
@@ -381,26 +403,26 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self,
         settings: ModelSettings,
         training: TrainingSet,
-        edges: NDArray[np.int64],
+        sides: graphs.Sides,
         candidate: Candidate,
     ) -> LinearModel | EstimatorModel:
         with Progress() if self.verbose else nullcontext() as bar:
-            advance = None if bar is None else _advancing(bar, len(edges))
+            advance = None if bar is None else _advancing(bar, sides)
             train = self._train_linear if self._linear else self._train_estimators
-            return train(training, settings, edges, candidate, advance)
+            return train(training, settings, sides, candidate, advance)
 
     def _train_linear(
         self,
         training: TrainingSet,
         settings: ModelSettings,
-        edges: NDArray[np.int64],
+        sides: graphs.Sides,
         candidate: Candidate,
         advance: Advance | None,
     ) -> LinearModel:
         weight = None if training.weight is None else training.by_class(training.weight)
         return train_linear_model(
             training.by_class(training.X),
-            edges,
+            sides,
             settings.machines(candidate.C, candidate.calibration),
             training.whitening(candidate.whiten, settings),
             thread_count(self.n_jobs, "PairwiseSVC"),
@@ -412,7 +434,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self,
         training: TrainingSet,
         settings: ModelSettings,
-        edges: NDArray[np.int64],
+        sides: graphs.Sides,
         candidate: Candidate,
         advance: Advance | None,
     ) -> EstimatorModel:
@@ -421,7 +443,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             estimator,
             training.X,
             training.members,
-            edges,
+            sides,
             settings.machines(candidate.C, candidate.calibration),
             precomputed=self._precomputed,
             n_threads=thread_count(self.n_jobs, "PairwiseSVC"),
@@ -468,6 +490,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         check_one_of(self, "coupling")
         check_shortlist(self)
         check_positive(self, "memory_limit")
+        if self.model_.code is not None:
+            check_no_list(self.shortlist)
         X = validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
         return predict_probabilities(
             self.model_,
@@ -507,13 +531,21 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def graph_(self) -> nx.Graph:
-        """The model graph, on the indices of the classes."""
-        return self.model_.graph
+        """The model graph, on the indices of the classes; for sets of classes, the bipartite graph of the code."""
+        code = self.model_.code
+        return self.model_.pairs if code is None else graphs.code_graph(code.matrix)
 
     @property
     def edges_(self) -> NDArray[np.int64]:
         """(E, 2) trained pairs, as indices into `classes_`."""
         return self.model_.edges
+
+    @property
+    def code_(self) -> NDArray[np.int8]:
+        """(N, m) code of machines on sets of classes."""
+        if self.model_.code is None:
+            raise AttributeError("PairwiseSVC: code_ is for machines on sets of classes: see edges_.")
+        return self.model_.code.matrix
 
     @property
     def C_(self) -> float:
@@ -749,6 +781,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _advancing(bar: Progress, n_edges: int) -> Advance:
-    task = bar.add_task("pairs", total=n_edges)
+def _advancing(bar: Progress, sides: graphs.Sides) -> Advance:
+    if isinstance(sides, graphs.ModelCode):
+        task = bar.add_task("machines", total=sides.n_machines)
+    else:
+        task = bar.add_task("pairs", total=len(sides))
     return lambda done: bar.advance(task, done)

@@ -7,22 +7,40 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import check_random_state
 
+from pairloom.graphs import asks_for_code
 from pairloom.graphs.labels import did_you_mean, listed
+from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
+from pairloom.pipeline.coupling.model_coupling import (
+    COUPLINGS,
+    MACHINE_WEIGHTS,
+    check_weighted,
+    model_coupling,
+)
 from pairloom.pipeline.machines.feature_norm import has_feature_norm
 from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
 from pairloom.pipeline.model.learning import LEARN
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_positive, is_share
-from pairloom.pipeline.model.prediction import COUPLINGS
 
-__all__ = ["KERNELS", "check_one_of", "check_parameters", "check_positive", "holds_samples_out", "seed_of"]
+__all__ = [
+    "KERNELS",
+    "check_no_list",
+    "check_one_of",
+    "check_parameters",
+    "check_positive",
+    "check_shortlist",
+    "holds_samples_out",
+    "measures_distances",
+    "seed_of",
+]
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 _CHOICES = {
     "coupling": COUPLINGS,
+    "machine_weight": MACHINE_WEIGHTS,
     "kernel": KERNELS,
     "fit_on": FIT_ON,
     "calibration": ("auto", *CALIBRATIONS),
@@ -34,7 +52,9 @@ _CHOICES = {
 class Parameters(Protocol):
     """Anything with the parameters of a PairwiseSVC as attributes."""
 
+    graph: Any
     coupling: Any
+    machine_weight: Any
     coupled_calibration: Any
     learn: Any
     C: Any
@@ -52,11 +72,7 @@ def check_parameters(model: Parameters) -> None:
     """Raise unless every parameter of a PairwiseSVC is one it can be fitted with."""
     for name in _CHOICES:
         check_one_of(model, name)
-    if model.coupled_calibration == "edges" and model.coupling not in GRADIENTS:
-        raise ValueError(
-            "PairwiseSVC: coupled_calibration='edges' needs a coupling with a gradient, one of"
-            f" {listed(GRADIENTS)}, got coupling={model.coupling!r}."
-        )
+    _check_coupling(model)
     _check_learning(model)
     Cs = candidate_Cs(model.C)
     if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_word(C, "auto") or is_positive(C) for C in Cs):
@@ -77,6 +93,8 @@ def check_parameters(model: Parameters) -> None:
         if value > MOST:
             raise ValueError(f"PairwiseSVC: {name} must be at most {MOST}, got {value!r}.")
     check_shortlist(model)
+    if asks_for_code(model.graph):
+        check_no_list(model.shortlist)
     _check_distances(model)
     check_positive(model, "tol")
     check_positive(model, "memory_limit")
@@ -94,11 +112,45 @@ def check_parameters(model: Parameters) -> None:
     _check_own_probabilities(model)
 
 
+def _check_coupling(model: Parameters) -> None:
+    """Raise unless the coupling suits the machines, and what is learned through it."""
+    code = asks_for_code(model.graph)
+    coupling = model_coupling(model.coupling, code, "PairwiseSVC: coupling")
+    check_weighted(coupling, model.machine_weight, code, "PairwiseSVC: coupling")
+    if model.coupled_calibration != "edges":
+        return
+    gradients = CODE_GRADIENTS if code else GRADIENTS
+    if coupling not in gradients:
+        raise ValueError(
+            "PairwiseSVC: coupled_calibration='edges' needs a coupling with a gradient, one of"
+            f" {listed(gradients)}, got coupling={model.coupling!r}."
+        )
+    if model.machine_weight == "counts" and not code:
+        raise ValueError(
+            "PairwiseSVC: coupled_calibration='edges' with machine_weight='counts' is for machines on sets of classes"
+            " only. Use coupled_calibration='scale', or graph='one_vs_one', the code of all pairs."
+        )
+
+
+def check_no_list(shortlist: Any) -> None:
+    """Raise if a shortlist is asked of machines on sets of classes."""
+    if shortlist is not None and not isinstance(shortlist, str):
+        raise ValueError(
+            "PairwiseSVC: shortlist must be 'auto' or 'none' for machines on sets of classes, which are coupled with"
+            f" all of them, got {shortlist!r}."
+        )
+
+
 def _check_learning(model: Parameters) -> None:
     """Raise if weights are to be learned through a coupling, or of machines, that have no gradient."""
     if model.learn != "coupled":
         return
-    if model.coupling not in GRADIENTS:
+    if asks_for_code(model.graph) or model.machine_weight != "none":
+        raise ValueError(
+            "PairwiseSVC: learn='coupled' needs machines on pairs of classes, all with the same weight, got"
+            f" graph={model.graph!r}, machine_weight={model.machine_weight!r}."
+        )
+    if model_coupling(model.coupling, False, "PairwiseSVC: coupling") not in GRADIENTS:
         raise ValueError(
             f"PairwiseSVC: learn='coupled' needs a coupling with a gradient, one of {listed(GRADIENTS)}, got"
             f" coupling={model.coupling!r}."

@@ -1,11 +1,12 @@
-"""Machines: folds and parts, the SVM solver, whitening, and the training of the edges of a model graph.
+"""Machines: folds and parts, the SVM solver, whitening, and the training of the edges of a graph or columns of a code.
 
 A decision value becomes a logit by Platt's sigmoid or as a distance to the hyperplane, unless it is log odds already.
-`train_edges` is the unit of work of threads and of the cluster alike; `collapse` makes one affine map of its machines.
+`train_edges`, or for sets of classes `train_columns`, is the unit of work of threads and of the cluster alike;
+`collapse` makes one affine map of its machines.
 """
 
 from pairloom.pipeline.machines.estimator_model import EstimatorModel, train_estimator_model
-from pairloom.pipeline.machines.linear_machines import Machines, train_edges
+from pairloom.pipeline.machines.linear_machines import Machines, train_columns, train_edges
 from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model, train_machines
 from pairloom.pipeline.machines.logits import AffineLogits, collapse
 from pairloom.pipeline.machines.nearest_neighbours import NearestNeighboursCV
@@ -25,6 +26,7 @@ __all__ = [
     "collapse",
     "fit_normalisation",
     "fit_whitening",
+    "train_columns",
     "train_edges",
     "train_estimator_model",
     "train_linear_model",

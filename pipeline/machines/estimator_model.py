@@ -15,9 +15,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
+from pairloom.graphs import ModelCode, Sides
 from pairloom.pipeline.machines.feature_norm import feature_norm, has_feature_norm
 from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, class_folds, class_parts
-from pairloom.pipeline.machines.linear_model import Advance, train_in_threads
+from pairloom.pipeline.machines.linear_model import Advance, train_columns_in_threads, train_in_threads
 from pairloom.pipeline.machines.pair_kernels import (
     calibrate,
     dprime,
@@ -147,14 +148,14 @@ def train_estimator_model(
     estimator: Any,
     X: Any,
     members: Sequence[NDArray[np.int64]],
-    edges: NDArray[np.integer],
+    sides: Sides,
     settings: MachineSettings,
     *,
     precomputed: bool = False,
     n_threads: int = 1,
     advance: Advance | None = None,
 ) -> EstimatorModel:
-    """Train a clone of the estimator for every machine of every edge.
+    """Train a clone of the estimator for every machine of every pair, or of every column of a code.
 
     Parameters
     ----------
@@ -162,19 +163,26 @@ def train_estimator_model(
         With predict_proba for ``settings.calibration == "none"``.
     X : the training samples, or their kernel matrix if `precomputed`
     members : list of int arrays, the rows of each class
-    edges, settings : as for `linear_machines.train_edges`; C is a parameter of the estimator itself
+    sides, settings : as for `linear_model.train_machines`; C is a parameter of the estimator itself
     """
     classes = [_class_rows(rows, c, settings) for c, rows in enumerate(members)]
 
     def train(tile: NDArray[np.integer]) -> list[PairEstimators]:
         return [train_pair(estimator, X, classes[i], classes[j], settings, precomputed) for i, j in tile]
 
-    parts = train_in_threads(train, edges, n_threads, advance)
+    def train_columns(columns: NDArray[np.int8]) -> list[PairEstimators]:
+        both = ((_side(classes, column == 1), _side(classes, column == -1)) for column in columns.T)
+        return [train_pair(estimator, X, *sides, settings, precomputed) for sides in both]
+
+    if isinstance(sides, ModelCode):
+        parts = train_columns_in_threads(train_columns, sides, n_threads, advance)
+    else:
+        parts = train_in_threads(train, sides, n_threads, advance)
     return EstimatorModel([pair for part in parts for pair in part], precomputed)
 
 
 class ClassRows(NamedTuple):
-    """The training rows of a class, with the fold and the part of each."""
+    """The training rows of a class, or of the classes of a side, with the fold and the part of each."""
 
     rows: NDArray[np.int64]
     folds: NDArray[np.int64]
@@ -186,6 +194,12 @@ def _class_rows(rows: NDArray[np.int64], c: int, settings: MachineSettings) -> C
     return ClassRows(rows, class_folds(*dealt), class_parts(*dealt))
 
 
+def _side(classes: Sequence[ClassRows], chosen: NDArray[np.bool_]) -> ClassRows:
+    """The rows of the chosen classes, one below the other."""
+    of_side = [classes[c] for c in np.flatnonzero(chosen).tolist()]
+    return ClassRows(*(np.concatenate(values) for values in zip(*of_side, strict=True)))
+
+
 def train_pair(
     estimator: Any,
     X: Any,
@@ -194,7 +208,10 @@ def train_pair(
     settings: MachineSettings,
     precomputed: bool,
 ) -> PairEstimators:
-    """Fit and calibrate the machines of one edge: class 1 is the first of the pair, class 0 the second."""
+    """Fit and calibrate the machines of one edge: class 1 is the first of the pair, class 0 the second.
+
+    Either may be the classes of one side of a machine on sets.
+    """
     scheme = settings.scheme
     rows, folds, parts = (np.concatenate(both) for both in zip(first, second, strict=True))
     y = np.r_[np.ones(len(first.rows), dtype=int), np.zeros(len(second.rows), dtype=int)]

@@ -1,4 +1,4 @@
-"""The linear machines: for every edge of the model graph, the SVMs of its folds and their calibration."""
+"""The linear machines: for every pair of classes or of sets of classes, the SVMs of its folds and their calibration."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.pipeline.machines.folds import PARTS, class_folds, class_parts
+from pairloom.pipeline.machines.folds import PARTS, FoldScheme, class_folds, class_parts
 from pairloom.pipeline.machines.pair_kernels import train_linear_pair
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import WORKING_SET
 
-__all__ = ["Machines", "train_edges"]
+__all__ = ["Machines", "train_columns", "train_edges"]
 
 
 class Machines(NamedTuple):
     """The M machines of each of E edges, as plain arrays. Class i of edge (i, j), i < j, is the positive one.
+
+    Of machines on sets of classes, an edge is a column of the code, and its side +1 is the positive one.
 
     Attributes
     ----------
@@ -115,37 +117,54 @@ def train_edges(
     machines = _empty_machines(len(edges), scheme.n_machines, _n_features(class_rows))
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
     for e, (i, j) in enumerate(edges.tolist()):
-        first, second = parts[i], parts[j]
-        machines.dprime[e], machines.threshold[e] = train_linear_pair(
-            first.rows,
-            second.rows,
-            first.C,
-            second.C,
-            np.concatenate([first.weight, second.weight]),
-            np.concatenate([first.folds, second.folds]),
-            np.concatenate([first.parts, second.parts]),
-            scheme.fitted_on,
-            scheme.calibrated_on,
-            scheme.pooled,
-            scheme.out_of_fold,
-            settings.calibration == "distance",
-            settings.thresholds,
-            settings.tol,
-            settings.max_iterations,
-            WORKING_SET,
-            machines.coef[e],
-            machines.intercept[e],
-            machines.platt[e],
-            machines.crossfit[e],
-            machines.gap[e],
-            machines.iterations[e],
+        _train(machines, e, parts[i], parts[j], settings, scheme)
+    _warn_early_stops(machines.gap, settings, "train_edges")
+    return machines
+
+
+def train_columns(
+    class_rows: Mapping[int, NDArray[np.float32]],
+    code: NDArray[np.int8],
+    settings: MachineSettings,
+    *,
+    sample_weight: Mapping[int, NDArray[np.float64]] | None = None,
+    keys: Sequence[int] | NDArray[np.integer] | None = None,
+) -> Machines:
+    """Train the machines of some columns of a code: `train_edges` for sets of classes.
+
+    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are dealt class by class,
+    as they are for pairs: a sample is in the same fold of every machine, so it is held out from one machine of each.
+
+    Parameters
+    ----------
+    class_rows : mapping of class index -> (n_c, D) float32 array
+        At least the classes that the columns use.
+    code : (N, m) int8 array
+        Columns of a code: see `pairloom.graphs.check_code`.
+    settings, sample_weight, keys
+        As of `train_edges`.
+
+    Returns
+    -------
+    Machines
+        The machines of a column depend on its classes and the settings alone. Those of a column with one class on
+        either side, the lower one at +1, are those of the edge, to the bit.
+    """
+    scheme = settings.scheme
+    machines = _empty_machines(code.shape[1], scheme.n_machines, _n_features(class_rows))
+    used = np.flatnonzero((code != 0).any(axis=1)).tolist()
+    parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
+    for q, column in enumerate(code.T):
+        positive, negative = (
+            _together([parts[c] for c in np.flatnonzero(column == side).tolist()]) for side in (1, -1)
         )
-    _warn_early_stops(machines.gap, settings)
+        _train(machines, q, positive, negative, settings, scheme)
+    _warn_early_stops(machines.gap, settings, "train_columns")
     return machines
 
 
 class _ClassPart(NamedTuple):
-    """One of the two classes of an edge: rows, the C of each row, its weight in calibration, its fold and part."""
+    """One side of a machine: rows, the C of each row, its weight in calibration, its fold and part."""
 
     rows: NDArray[np.float32]
     C: NDArray[np.float64]
@@ -168,6 +187,48 @@ def _class_part(
     return _ClassPart(rows, settings.C * weight, weight, class_folds(*dealt), class_parts(*dealt))
 
 
+def _together(classes: Sequence[_ClassPart]) -> _ClassPart:
+    """The classes of a side, one below the other."""
+    if len(classes) == 1:
+        return classes[0]
+    return _ClassPart(*(np.concatenate(values) for values in zip(*classes, strict=True)))
+
+
+def _train(
+    machines: Machines,
+    e: int,
+    first: _ClassPart,
+    second: _ClassPart,
+    settings: MachineSettings,
+    scheme: FoldScheme,
+) -> None:
+    """Fit and calibrate the machines of one pair of sides, and write them in place e."""
+    machines.dprime[e], machines.threshold[e] = train_linear_pair(
+        first.rows,
+        second.rows,
+        first.C,
+        second.C,
+        np.concatenate([first.weight, second.weight]),
+        np.concatenate([first.folds, second.folds]),
+        np.concatenate([first.parts, second.parts]),
+        scheme.fitted_on,
+        scheme.calibrated_on,
+        scheme.pooled,
+        scheme.out_of_fold,
+        settings.calibration == "distance",
+        settings.thresholds,
+        settings.tol,
+        settings.max_iterations,
+        WORKING_SET,
+        machines.coef[e],
+        machines.intercept[e],
+        machines.platt[e],
+        machines.crossfit[e],
+        machines.gap[e],
+        machines.iterations[e],
+    )
+
+
 def _n_features(class_rows: Mapping[int, NDArray[np.float32]]) -> int:
     return int(next(iter(class_rows.values())).shape[1])
 
@@ -185,11 +246,11 @@ def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
     )
 
 
-def _warn_early_stops(gap: NDArray[np.float64], settings: MachineSettings) -> None:
+def _warn_early_stops(gap: NDArray[np.float64], settings: MachineSettings, owner: str) -> None:
     early = int((gap > settings.tol).sum())
     if early:
         warnings.warn(
-            f"train_edges: {early} of {gap.size} machines stopped before the relative duality gap was"
+            f"{owner}: {early} of {gap.size} machines stopped before the relative duality gap was"
             f" {settings.tol:g} (the largest is {gap.max():.1e}): raise max_iterations or lower C.",
             ConvergenceWarning,
             stacklevel=3,

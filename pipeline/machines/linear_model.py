@@ -1,4 +1,4 @@
-"""The linear machines of a whole model graph: trained by tiles in threads, applied as one matrix product."""
+"""The linear machines of a whole model: trained by tiles in threads, applied as one matrix product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.machines.linear_machines import Machines, train_edges
+from pairloom.graphs import ModelCode, Sides
+from pairloom.pipeline.machines.linear_machines import Machines, train_columns, train_edges
 from pairloom.pipeline.machines.logits import collapse
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Whitening
@@ -17,6 +18,7 @@ from pairloom.pipeline.pieces import in_threads, pieces
 __all__ = [
     "Advance",
     "LinearModel",
+    "train_columns_in_threads",
     "train_in_threads",
     "train_linear_model",
     "train_machines",
@@ -39,7 +41,7 @@ class LinearModel(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs are trained."""
+        """E, how many pairs, or pairs of sets, are trained."""
         return len(self.machines.coef)
 
     def by_distance(self) -> LinearModel:
@@ -78,8 +80,12 @@ def train_in_threads(
     edges: NDArray[np.integer],
     n_threads: int,
     advance: Advance | None = None,
+    tile_size: int = TILE,
 ) -> list[Trained]:
-    """Apply `train(edges of a tile)` to all tiles in threads. Returns the results in the order of the tiles."""
+    """Apply `train(edges of a tile)` to all tiles in threads. Returns the results in the order of the tiles.
+
+    ``edges`` has one row per pair, or per machine on sets of classes.
+    """
 
     def work(tile: slice) -> Trained:
         trained = train(edges[tile])
@@ -87,7 +93,21 @@ def train_in_threads(
             advance(tile.stop - tile.start)
         return trained
 
-    return in_threads(work, pieces(len(edges), TILE), n_threads)
+    return in_threads(work, pieces(len(edges), tile_size), n_threads)
+
+
+def train_columns_in_threads(
+    train: Callable[[NDArray[np.int8]], Trained],
+    code: ModelCode,
+    n_threads: int,
+    advance: Advance | None = None,
+) -> list[Trained]:
+    """As `train_in_threads`, with ``train(some columns of the code)``."""
+    classes_per_machine = np.count_nonzero(code.matrix) / code.n_machines
+    tile = max(1, int(2 * TILE / classes_per_machine))  # as many classes as in a tile of pairs
+    return train_in_threads(
+        lambda columns: train(columns.T.astype(np.int8)), code.matrix.T, n_threads, advance, tile
+    )
 
 
 def whitened_rows(
@@ -99,28 +119,36 @@ def whitened_rows(
 
 def train_machines(
     whitened: Mapping[int, NDArray[np.float32]],
-    edges: NDArray[np.integer],
+    sides: Sides,
     settings: MachineSettings,
     n_threads: int = 1,
     advance: Advance | None = None,
     **of_classes: Any,
 ) -> Machines:
-    """The machines of all edges, trained on whitened rows of classes; keywords are those of `train_edges`."""
-    parts = train_in_threads(
-        lambda tile: train_edges(whitened, tile, settings, **of_classes), edges, n_threads, advance
-    )
+    """The machines of all pairs, or of a code, trained on whitened rows; keywords are those of `train_edges`."""
+    if isinstance(sides, ModelCode):
+        parts = train_columns_in_threads(
+            lambda columns: train_columns(whitened, columns, settings, **of_classes),
+            sides,
+            n_threads,
+            advance,
+        )
+    else:
+        parts = train_in_threads(
+            lambda tile: train_edges(whitened, tile, settings, **of_classes), sides, n_threads, advance
+        )
     return Machines(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 def train_linear_model(
     rows: Mapping[int, NDArray[np.floating]],
-    edges: NDArray[np.integer],
+    sides: Sides,
     settings: MachineSettings,
     whitening: Whitening,
     n_threads: int = 1,
     advance: Advance | None = None,
     **of_classes: Any,
 ) -> LinearModel:
-    """Train all edges on rows of classes, a mapping of class -> (n_c, D) normalised rows."""
+    """Train all pairs, or the columns of a code, on rows of classes, a mapping of class -> (n_c, D) normalised rows."""
     whitened = whitened_rows(rows, whitening)
-    return LinearModel(train_machines(whitened, edges, settings, n_threads, advance, **of_classes), whitening)
+    return LinearModel(train_machines(whitened, sides, settings, n_threads, advance, **of_classes), whitening)

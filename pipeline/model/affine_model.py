@@ -1,4 +1,4 @@
-"""Linear machines of a whole graph at prediction: affine maps for the pairs and for the ranking of the classes."""
+"""Linear machines of a whole model at prediction: affine maps for the machines and for the ranking of the classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, affine_shortlists, shortlists
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
+from pairloom.pipeline.completion.uncoupled import Uncoupled, Wiring, uncoupled
 from pairloom.pipeline.machines.logits import AffineLogits
 
 __all__ = ["PREDICTION_BATCH", "AffineModel", "applies_listed_pairs", "check_held"]
@@ -24,16 +24,16 @@ _COST_OF_ONE = 6
 
 @dataclass(frozen=True, eq=False)
 class AffineModel:
-    """The logits of the edges, sorted, as an affine map of normalised samples, and how they are completed."""
+    """The logits of the machines as an affine map of normalised samples, and how they are joined."""
 
     logits: AffineLogits
-    completion: Completion
+    wiring: Wiring
 
     @cached_property
     def ranking(self) -> AffineLogits:
         """The ranking of the classes as an affine map of normalised samples: a row of weights per class."""
         weights, bias = self.logits
-        potentials = self.completion.ranking.potentials
+        potentials = self._completion.ranking.potentials
         return AffineLogits(np.ascontiguousarray(potentials(weights)), potentials(bias[:, None])[:, 0])
 
     def samples(
@@ -43,21 +43,30 @@ class AffineModel:
         memory_limit: int = DEFAULT_MEMORY,
         first: int = 0,
     ) -> Uncoupled:
-        """Normalised samples ready for coupling. ``first`` is the number of the first, for an error."""
+        """Normalised samples ready for coupling. ``first`` is the number of the first, for an error.
+
+        Machines on sets of classes have no shortlists: ``shortlist`` must be None.
+        """
         if shortlist is not None:
             return self._shortlists(np.ascontiguousarray(X, np.float32), shortlist, first)
         logits = self.logits(X)
         check_held(logits.T, first)
-        return uncoupled(logits, self.completion, None, memory_limit)
+        return uncoupled(logits, self.wiring, None, memory_limit)
 
     def _shortlists(self, rows: NDArray[np.float32], size: int, first: int) -> Shortlists:
         """The ranking of the classes first; then the pairs of the lists only, if that is cheaper."""
         potentials = self.ranking.by_sample(rows)
         check_held(potentials, first)
-        completion = self.completion
+        completion = self._completion
         if applies_listed_pairs(completion.n_classes, len(completion.edges), size) or len(rows) == 1:
             return affine_shortlists(rows, *self.logits, potentials, completion, size)
         return shortlists(self.logits.by_sample(rows), potentials, completion, size)
+
+    @property
+    def _completion(self) -> Completion:
+        """The wiring of machines on pairs, the only ones that are ranked and listed."""
+        assert isinstance(self.wiring, Completion)
+        return self.wiring
 
 
 def applies_listed_pairs(n_classes: int, n_edges: int, shortlist: int) -> bool:

@@ -48,6 +48,8 @@ MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
 PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
 #: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
 MOST_PROBE_ROWS = 256
+#: Samples of a class in the probe of a model whose machines need all classes.
+_LEAST_PROBE_ROWS = 16
 #: Fewer held-out samples choose nothing.
 _FEW_SAMPLES = 100
 #: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
@@ -91,10 +93,14 @@ class JudgedCandidate(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """The part of a training set on which candidates are compared: some classes, and a graph on their places."""
+    """The part of a training set on which candidates are compared.
+
+    Some classes, a graph on their places (or the code of the model), and how many samples of a class at most.
+    """
 
     classes: NDArray[np.int64]
-    graph: nx.Graph
+    graph: nx.Graph | graphs.ModelCode
+    most_rows: int = MOST_PROBE_ROWS
 
 
 def candidate_Cs(C: Any) -> Sequence[Any]:
@@ -165,12 +171,19 @@ def inner_C(C: float, normalisation: Normalisation, name: str) -> float:
     return inner
 
 
-def plan_probe(graph: nx.Graph, distances_from: DistancesFrom, seed: int) -> Probe:
+def plan_probe(graph: nx.Graph | graphs.ModelCode, distances_from: DistancesFrom, seed: int) -> Probe:
     """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
 
     ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
     take too much memory where there are tens of thousands.
+
+    Machines on sets of classes need all classes: without some of them they would have easier problems. Then every class
+    has fewer samples in the probe, so that it is as large.
     """
+    if isinstance(graph, graphs.ModelCode):
+        n = graph.n_classes
+        most = max(_LEAST_PROBE_ROWS, PROBE_CLASSES * MOST_PROBE_ROWS // n)
+        return Probe(np.arange(n), graph, min(most, MOST_PROBE_ROWS))
     n = len(graph)
     if n <= PROBE_CLASSES + _NEIGHBOURHOOD:
         return Probe(np.arange(n), graph)
@@ -195,11 +208,11 @@ def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def part_of_class(n_samples: int, c: int, seed: int) -> NDArray[np.int64]:
+def part_of_class(n_samples: int, c: int, seed: int, most: int = MOST_PROBE_ROWS) -> NDArray[np.int64]:
     """Which samples of class c are in the probe, ascending, drawn from (seed, class) and nothing else."""
-    if n_samples <= MOST_PROBE_ROWS:
+    if n_samples <= most:
         return np.arange(n_samples)
-    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:MOST_PROBE_ROWS])
+    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:most])
 
 
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:

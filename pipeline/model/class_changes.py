@@ -1,8 +1,9 @@
 """Classes that come and go, and pairs that are trained again: every other machine stays as it is, to the byte.
 
 A model by pairs is the sum of its machines, and a machine knows two classes only. So a new class costs its own edges, a
-class that goes costs nothing, and a pair can be improved alone. The centring, the whitening and the scale of the
-coupled model stay as they were. Every function here takes a fitted model and returns another one.
+class that goes costs nothing, and a pair can be improved alone. (From machines on sets of classes a class can only go.)
+The centring, the whitening and the scale of the coupled model stay as they were. Every function here takes a fitted
+model and returns another one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ from pairloom.pipeline.model.named_errors import named_errors
 from pairloom.pipeline.model.number_checks import is_positive
 from pairloom.pipeline.pieces import thread_count
 
-__all__ = ["add_class", "add_edges", "linear_model_of", "remove_class", "retrain_pairs", "rows_by_class"]
+__all__ = [
+    "add_class",
+    "add_edges",
+    "check_pairs",
+    "linear_model_of",
+    "remove_class",
+    "retrain_pairs",
+    "rows_by_class",
+]
 
 
 def add_class(
@@ -62,7 +71,7 @@ def add_class(
         Threads.
     """
     owner = "add_class"
-    linear = linear_model_of(model, owner)
+    linear = _linear_pairs_of(model, owner)
     model.classes.check_new_label(label, owner)
     new_rows, rows = samples_of(model, X_new, owner, "X_new"), rows_by_class(model, X, y, owner)
     X_new = _normalised(model, new_rows, owner)
@@ -84,21 +93,37 @@ def add_class(
 def remove_class(model: FittedModel, label: Any) -> FittedModel:
     """A model without one of its classes. Nothing is trained.
 
-    The graph must stay connected: the only hub of a star cannot go.
+    The graph must stay connected: the only hub of a star cannot go. Of machines on sets of classes, those without a
+    class on one side go, and of those that have become the same, all but the first.
     """
     linear = linear_model_of(model, "remove_class")
     c = model.classes.index_of(label, "remove_class")
     if len(model.classes.labels) == 2:
         raise ValueError(f"remove_class: at least 2 classes must remain, got {quoted(label)} of 2.")
-    remaining = nx.relabel_nodes(
-        model.graph.subgraph(set(model.graph) - {c}), lambda i: i - (i > c), copy=True
-    )
     table = model.classes.without(c)
+    if model.code is not None:
+        return _without_row(model, linear, model.code, c, table)
+    remaining = nx.relabel_nodes(
+        model.pairs.subgraph(set(model.pairs) - {c}), lambda i: i - (i > c), copy=True
+    )
     with named_errors(f"remove_class: label must leave the graph connected, got {quoted(label)}"):
         graphs.check_model_graph(remaining, len(table.labels), table.labels.tolist())
     stays = (model.edges != c).all(axis=1)
     edges = model.edges[stays] - (model.edges[stays] > c)
     return _with_machines(model, table, edges, linear.machines.of_edges(stays), model.coupled.of_edges(stays))
+
+
+def _without_row(
+    model: FittedModel, linear: LinearModel, code: graphs.ModelCode, c: int, table: ClassTable
+) -> FittedModel:
+    """A model on sets of classes without one of its classes."""
+    names = model.classes.labels.tolist()
+    with named_errors(f"remove_class: label must leave a usable code, got {quoted(names[c])}"):
+        remaining, kept = code.without(c, names)
+    trained = LinearModel(linear.machines.of_edges(kept), linear.whitening)
+    return replace(
+        model, classes=table, graph=remaining, trained=trained, coupled=model.coupled.of_edges(kept)
+    )
 
 
 def retrain_pairs(
@@ -124,7 +149,7 @@ def retrain_pairs(
         Threads.
     """
     owner = "retrain_pairs"
-    linear = linear_model_of(model, owner)
+    linear = _linear_pairs_of(model, owner)
     rows = rows_by_class(model, X, y, owner)
     chosen = np.array([_edge_of(model, a, b, owner) for a, b in _pairs_of(pairs, owner)], dtype=np.int64)
     if not len(chosen):
@@ -160,6 +185,22 @@ def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
             " alone: fit with learn='machines'."
         )
     return model.trained
+
+
+def _linear_pairs_of(model: FittedModel, owner: str) -> LinearModel:
+    """The machines of a model by pairs that can be trained one by one, or an error."""
+    check_pairs(model, owner)
+    return linear_model_of(model, owner)
+
+
+def check_pairs(model: FittedModel, owner: str) -> None:
+    """Raise if the machines are on sets of classes: then every one of them would have to be trained again."""
+    if model.code is not None:
+        n, m = model.code.matrix.shape
+        raise ValueError(
+            f"{owner}: machines on pairs of classes are needed, got a model of {m} machines on sets of {n} classes"
+            f" (graph {quoted(model.code.label['family'])}): fit a new model instead."
+        )
 
 
 def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> NDArray[np.floating]:
@@ -232,7 +273,7 @@ def _classes_to_join(
     neighbours: int | None,
 ) -> list[int]:
     """The hubs of the graph and the nearest classes, as indices."""
-    family = model.graph.graph
+    family = model.pairs.graph
     hubs = family.get("hubs")
     degrees = np.bincount(model.edges.ravel(), minlength=len(rows))
     # A graph without named hubs has those classes for hubs that are joined to all others.
@@ -274,7 +315,7 @@ def _with_machines(
     return replace(
         model,
         classes=table,
-        graph=_changed_graph(len(table.labels), edges, model.graph.graph.get("neighbours")),
+        graph=_changed_graph(len(table.labels), edges, model.pairs.graph.get("neighbours")),
         trained=LinearModel(machines.of_edges(order), whitening),
         coupled=coupled.of_edges(order),
     )

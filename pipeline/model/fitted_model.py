@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
-from pairloom.pipeline.completion.complete import Completion, plan_completion
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
+from pairloom.pipeline.coupling.model_coupling import MachineWeight
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.logits import calibrated, collapse
@@ -36,10 +38,10 @@ class FittedModel:
     Attributes
     ----------
     classes : ClassTable
-    graph : networkx.Graph
-        On the indices of the classes.
+    graph : networkx.Graph or ModelCode
+        On the indices of the classes: the graph of the trained pairs, or the code of machines on sets of classes.
     trained : LinearModel or EstimatorModel
-        The machines, in the order of `edges`.
+        The machines, in the order of `edges` or of the columns of the code.
     settings : MachineSettings
         How the machines were trained, C on normalised features included.
     whiten : float or "none"
@@ -56,12 +58,14 @@ class FittedModel:
     weighted : str
         The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
     n_features : int
+    machine_weight : {"none", "counts"}
+        Whether all machines weigh alike in the coupling, or each as many as it has training samples.
     learned : Learned, optional
         Logits that were learned through the coupling, in place of those of the machines.
     """
 
     classes: ClassTable
-    graph: nx.Graph
+    graph: nx.Graph | graphs.ModelCode
     trained: LinearModel | EstimatorModel
     settings: MachineSettings
     whiten: Shrinkage
@@ -72,6 +76,7 @@ class FittedModel:
     normalisation: Normalisation
     weighted: str
     n_features: int
+    machine_weight: MachineWeight = "none"
     learned: Learned | None = None
 
     @property
@@ -82,12 +87,32 @@ class FittedModel:
     @cached_property
     def edges(self) -> NDArray[np.int64]:
         """(E, 2) pairs of classes, sorted: the order of the machines."""
-        return graphs.edge_array(self.graph)
+        return graphs.edge_array(self.pairs)
+
+    @property
+    def code(self) -> graphs.ModelCode | None:
+        """The code of machines on sets of classes; None for machines on pairs."""
+        return self.graph if isinstance(self.graph, graphs.ModelCode) else None
+
+    @property
+    def pairs(self) -> nx.Graph:
+        """The graph of the trained pairs, or an error if machines are on sets of classes."""
+        if isinstance(self.graph, graphs.ModelCode):
+            raise AttributeError(
+                "PairwiseSVC: this model has no pairs, its machines are on sets of classes: see code_."
+            )
+        return self.graph
 
     @cached_property
+    def wiring(self) -> Wiring:
+        """How the logits of the machines are joined."""
+        return wiring_of(self.graph, self.classes.totals if self.machine_weight == "counts" else None)
+
+    @property
     def completion(self) -> Completion:
         """How pairs that were not trained are completed."""
-        return plan_completion(self.graph)
+        assert isinstance(self.wiring, Completion)
+        return self.wiring
 
     @cached_property
     def by_decision_value(self) -> FittedModel:
@@ -107,4 +132,4 @@ class FittedModel:
             return AffineModel(self.learned.logits, self.completion)
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
-        return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.completion)
+        return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.wiring)

@@ -1,4 +1,4 @@
-"""Fitting in one process: choose among the candidates, train the edges, calibrate the coupled model."""
+"""Fitting in one process: choose among the candidates, train the machines, calibrate the coupled model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import networkx as nx
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
-from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.whitening import is_whitened
@@ -48,7 +49,7 @@ class Fit(NamedTuple):
 def fit_model(
     training: TrainingSet,
     classes: ClassTable,
-    graph: nx.Graph,
+    graph: nx.Graph | graphs.ModelCode,
     settings: ModelSettings,
     train: Train,
     *,
@@ -56,13 +57,13 @@ def fit_model(
     resources: Resources,
     **facts: Any,
 ) -> Fit:
-    """Fit a model over a graph.
+    """Fit a model over a graph or a code.
 
     Parameters
     ----------
     training, classes, graph, settings
     train : callable
-        ``train(settings, training, edges, candidate)``.
+        ``train(settings, training, sides, candidate)``.
     distances_from : callable
         ``distances_from(c)`` are the (N,) distances of the classes from class c, for the part on which candidates are
         compared.
@@ -70,12 +71,13 @@ def fit_model(
     **facts
         Further fields of `FittedModel`.
     """
-    if settings.learn == "coupled":
+    if settings.learn == "coupled" and isinstance(graph, nx.Graph):
         check_weights(graph.number_of_edges(), training.X.shape[1])
     judged = _judged(training, graph, settings, train, distances_from, resources)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
-    trained = train(settings, training, graphs.edge_array(graph), chosen)
-    coupled = _coupled(training, graph, settings, trained, chosen, resources)
+    trained = train(settings, training, graphs.sides_of(graph), chosen)
+    wiring = wiring_of(graph, settings.counts_of(classes.totals))
+    coupled = _coupled(training, wiring, settings, trained, chosen, resources)
     model = FittedModel(
         classes=classes,
         graph=graph,
@@ -86,7 +88,8 @@ def fit_model(
         coupled=coupled,
         calibration_samples=settings.calibration_samples,
         shortlist=settings.shortlist,
-        learned=_learned(training, graph, settings, trained, coupled, resources),
+        machine_weight=settings.machine_weight,
+        learned=_learned(training, wiring, settings, trained, coupled, resources),
         **facts,
     )
     return Fit(model, judged)
@@ -94,7 +97,7 @@ def fit_model(
 
 def _judged(
     training: TrainingSet,
-    graph: nx.Graph,
+    graph: nx.Graph | graphs.ModelCode,
     settings: ModelSettings,
     train: Train,
     distances_from: DistancesFrom,
@@ -105,7 +108,7 @@ def _judged(
     if len(settings.candidates) == 1:
         return judged
     probe = plan_probe(graph, distances_from, settings.seed)
-    part = training.part(probe.classes, settings.seed)
+    part = training.part(probe.classes, settings.seed, probe.most_rows)
     for number in range(n_trials(settings.candidates)):
         next_trial = trial(settings.candidates, number, judged)
         judged += judge_trial(part, probe.graph, settings, next_trial, train, **resources)
@@ -114,7 +117,7 @@ def _judged(
 
 def _coupled(
     training: TrainingSet,
-    graph: nx.Graph,
+    wiring: Wiring,
     settings: ModelSettings,
     trained: LinearModel | EstimatorModel,
     chosen: Candidate,
@@ -123,18 +126,24 @@ def _coupled(
     """Calibrate the coupled model on samples held out from its machines."""
     level = settings.coupled_calibration
     if level == "none":
-        return CoupledCalibration.uniform(level, 1.0, graph.number_of_edges())
-    completion = plan_completion(graph)
+        return CoupledCalibration.scaled(level, 1.0, wiring, chosen.calibration, settings.coupling)
     drawn = drawn_logits(
         training, trained, settings, settings.calibration_samples, is_whitened(chosen.whiten)
     )
-    held_out = drawn.held_out(completion, settings, chosen.calibration, resources["memory_limit"])
-    return calibrate_coupled(held_out, completion, settings.coupling, level, n_jobs=resources["n_jobs"])
+    held_out = drawn.held_out(wiring, settings, chosen.calibration, resources["memory_limit"])
+    return calibrate_coupled(
+        held_out,
+        wiring,
+        settings.coupling,
+        level,
+        calibration=chosen.calibration,
+        n_jobs=resources["n_jobs"],
+    )
 
 
 def _learned(
     training: TrainingSet,
-    graph: nx.Graph,
+    wiring: Wiring,
     settings: ModelSettings,
     trained: LinearModel | EstimatorModel,
     coupled: CoupledCalibration,
@@ -144,5 +153,5 @@ def _learned(
     if settings.learn == "machines":
         return None
     assert isinstance(trained, LinearModel)
-    completion = plan_completion(graph)
-    return learn_weights(training, trained, settings, coupled, completion, n_jobs=resources["n_jobs"])
+    assert isinstance(wiring, Completion)
+    return learn_weights(training, trained, settings, coupled, wiring, n_jobs=resources["n_jobs"])

@@ -23,7 +23,7 @@ from pairloom.pipeline.growth.wave import GrowthCost, PairCost, Wave, judge_wave
 from pairloom.pipeline.growth.waves import grow_in_waves
 from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
 from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.class_changes import add_edges, linear_model_of, rows_by_class
+from pairloom.pipeline.model.class_changes import add_edges, check_pairs, linear_model_of, rows_by_class
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Resources
 from pairloom.pipeline.model.number_checks import is_count
@@ -71,6 +71,7 @@ def _by_index(cost: GrowthCost | LabelCost, model: FittedModel) -> GrowthCost | 
 
 def _check(model: FittedModel, cost: object, wave: object) -> None:
     """Raise unless the model can grow so."""
+    check_pairs(model, "grow")
     linear_model_of(model, "grow")
     if wave is not None and not is_count(wave, 1):
         raise ValueError(f"grow: wave must be a positive integer, or None, got {wave!r}.")
@@ -81,7 +82,7 @@ def _check(model: FittedModel, cost: object, wave: object) -> None:
         raise ValueError(
             "grow: coupled_calibration must be 'scale' or 'none', got 'edges': edges have slopes of their own."
         )
-    if (far := graphs.coverage(model.graph).by_potentials).size:
+    if (far := graphs.coverage(model.pairs).by_potentials).size:
         i, j = (model.classes.labels.tolist()[c] for c in far[0])
         raise ValueError(
             f"grow: the graph must have diameter at most 2 (a star, hubs), got one where {i!r} and {j!r} are further"
@@ -132,7 +133,7 @@ class _GrowingModel:
         room = max(0, self._budget.most_pairs(self.n_classes) - self.n_pairs)
         wave = judge_wave(
             self._held_out,
-            self.model.graph,
+            self.model.pairs,
             self.model.coupling,
             self._cost,
             min(self._wave or usual_wave(self.n_pairs, self.n_classes), room),

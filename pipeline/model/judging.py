@@ -13,8 +13,8 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.held_out import HeldOut
 from pairloom.pipeline.calibration.out_of_fold import HoldsOut, out_of_fold_edge_logits
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
-from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
+from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.choice import PROBE_SAMPLES, Candidate, JudgedCandidate, Trial
 from pairloom.pipeline.model.model_settings import ModelSettings
@@ -22,13 +22,13 @@ from pairloom.pipeline.model.training_set import TrainingSet
 
 __all__ = ["DrawnLogits", "Train", "best_scale", "drawn_logits", "drawn_of_probe", "judge_trial"]
 
-#: ``train(settings, training, edges, candidate)`` returns the machines of the edges of a training set.
-Train = Callable[[ModelSettings, TrainingSet, NDArray[np.int64], Candidate], Any]
+#: ``train(settings, training, sides, candidate)`` returns the machines of the pairs, or of a code, of a training set.
+Train = Callable[[ModelSettings, TrainingSet, graphs.Sides, Candidate], Any]
 
 
 def judge_trial(
     probe: TrainingSet,
-    graph: nx.Graph,
+    graph: nx.Graph | graphs.ModelCode,
     settings: ModelSettings,
     trial: Trial,
     train: Train,
@@ -37,7 +37,7 @@ def judge_trial(
     memory_limit: int = DEFAULT_MEMORY,
 ) -> list[JudgedCandidate]:
     """Train a trial on the probe, and judge its candidates by their coupled log loss on held-out samples."""
-    edges, completion = graphs.edge_array(graph), plan_completion(graph)
+    sides, wiring = graphs.sides_of(graph), wiring_of(graph, settings.counts_of(probe.totals()))
     judged = []
     trained = None
     # Platt's first: his machines become those of the distances, and not the other way round.
@@ -47,9 +47,9 @@ def judge_trial(
         if trained is not None and not settings.thresholds:
             trained = trained.by_distance()
         else:
-            trained = train(settings.for_trials(), probe, edges, candidate)
+            trained = train(settings.for_trials(), probe, sides, candidate)
         drawn = drawn_of_probe(probe, trained, settings)
-        held_out = drawn.held_out(completion, settings, calibration, memory_limit)
+        held_out = drawn.held_out(wiring, settings, calibration, memory_limit)
         choice = best_scale(held_out, settings, n_jobs)
         judged.append(JudgedCandidate(candidate, choice.log_loss, choice.losses))
     return judged
@@ -76,7 +76,7 @@ class DrawnLogits(NamedTuple):
 
     def held_out(
         self,
-        completion: Completion,
+        wiring: Wiring,
         settings: ModelSettings,
         calibration: Calibration,
         memory_limit: int = DEFAULT_MEMORY,
@@ -85,10 +85,10 @@ class DrawnLogits(NamedTuple):
         return HeldOut.of_edges(
             self.edge_logits,
             self.classes,
-            completion,
+            wiring,
             calibration=calibration,
             weight=self.weight,
-            shortlist=settings.shortlist_of(completion.n_classes),
+            shortlist=settings.shortlist_of(wiring.n_classes),
             memory_limit=memory_limit,
         )
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.coupling.model_coupling import MachineWeight
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.settings import Calibration, MachineSettings
 from pairloom.pipeline.machines.whitening import is_whitened
@@ -37,6 +41,8 @@ class ModelSettings:
         How many training samples, at most, it is learned from.
     shortlist : int, "auto" or "none"
         How many classes of a sample are coupled; "none" lists none and couples all.
+    machine_weight : {"none", "counts"}
+        Whether all machines weigh alike in the coupling, or each as many as it has training samples.
     learn : {"machines", "coupled"}
         Whether the weights of the machines are then learned through the coupling.
     """
@@ -51,6 +57,7 @@ class ModelSettings:
     tol: float = 1e-3
     seed: int = 0
     shortlist: int | Literal["auto", "none"] = "auto"
+    machine_weight: MachineWeight = "none"
     learn: Literal["machines", "coupled"] = "machines"
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
@@ -75,6 +82,10 @@ class ModelSettings:
     def may_whiten(self) -> bool:
         """Whether any candidate whitens."""
         return any(is_whitened(candidate.whiten) for candidate in self.candidates)
+
+    def counts_of(self, totals: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """The samples of each class where machines are weighted by them, else None."""
+        return totals if self.machine_weight == "counts" else None
 
     def shortlist_of(self, n_classes: int) -> int | None:
         """How many of so many classes are coupled; None means all."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pairloom import graphs
 from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
 from pairloom.pipeline.calibration.scale import ScaleChoice
-from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.completion.uncoupled import wiring_of
 from pairloom.pipeline.model.choice import Candidate, Probe, plan_probe, trial
 from pairloom.pipeline.model.judging import Train, best_scale, drawn_of_probe
 from pairloom.pipeline.model.model_settings import ModelSettings
@@ -88,8 +88,9 @@ def _judged(
     drawn = drawn_of_probe(part, trained, settings)
     kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
     fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
-    usual_held_out = drawn.held_out(plan_completion(probe.graph), settings, calibration)
-    fewer_held_out = drawn.of_edges(kept).held_out(plan_completion(fewer), settings, calibration)
+    counts = settings.counts_of(part.totals())
+    usual_held_out = drawn.held_out(wiring_of(probe.graph, counts), settings, calibration)
+    fewer_held_out = drawn.of_edges(kept).held_out(wiring_of(fewer, counts), settings, calibration)
     # The unit is that of all edges: the two differ in their edges, not in their prior.
     fewer_held_out = fewer_held_out._replace(unit=usual_held_out.unit)
     return best_scale(usual_held_out, settings, n_jobs), best_scale(fewer_held_out, settings, n_jobs)

@@ -54,8 +54,9 @@ def pair_machines(model: FittedModel) -> PairMachines:
     """The calibrated machines of a model, on features as they come."""
     if not isinstance(model.trained, LinearModel):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
+    edges = model.edges
     centre, exponent = model.normalisation
     weights, bias = np.ldexp(model.affine.logits.weights, -exponent), model.affine.logits.bias
     raw_bias = bias - weights.astype(np.float64) @ centre
     labels = model.classes.labels.tolist()
-    return PairMachines(labels, model.edges, weights, raw_bias, model.trained.machines.dprime)
+    return PairMachines(labels, edges, weights, raw_bias, model.trained.machines.dprime)

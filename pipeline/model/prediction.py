@@ -12,18 +12,19 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
-from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.coupling.model_coupling import (
+    SIGN_VOTE,
+    check_code_suits,
+    check_weighted,
+    model_coupling,
+)
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, check_held
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
-__all__ = ["COUPLINGS", "SIGN_VOTE", "predict_probabilities"]
-
-#: The vote of the machines' own signs. Calibrated logits do not tell them, so it is a coupling of models only.
-SIGN_VOTE = "sign_vote"
-COUPLINGS = (*METHODS, SIGN_VOTE)
+__all__ = ["predict_probabilities"]
 
 
 def predict_probabilities(
@@ -43,18 +44,23 @@ def predict_probabilities(
     model : FittedModel
     X : (R, D) float array, CSR matrix, or kernel matrix against the training samples: checked by the caller
     coupling : str
-        One of `COUPLINGS`.
+        One of `model_coupling.COUPLINGS`.
     shortlist : int, "auto" or "none"
+        Ignored where machines are on sets of classes: there are no lists of these.
     priors : (N,) array, optional
         The shares of the classes where predictions are made.
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
-    if coupling == SIGN_VOTE:
-        model, coupling = model.by_decision_value, "vote"
-    n = len(model.classes.labels)
+    n, code = len(model.classes.labels), model.code
+    if coupling == SIGN_VOTE and code is None:
+        model = model.by_decision_value
+    coupling = model_coupling(coupling, code is not None, "PairwiseSVC: coupling")
+    check_weighted(coupling, model.machine_weight, code is not None, "PairwiseSVC: coupling")
+    if code is not None:
+        check_code_suits(coupling, code, "PairwiseSVC: coupling")
     odds = None if priors is None else prior_odds(priors, model.classes.shares)
-    size = shortlist_size(shortlist, n)
+    size = None if code is not None else shortlist_size(shortlist, n)
     p = np.empty((X.shape[0], n), X.dtype)
 
     def predict(batch: slice) -> None:
@@ -76,4 +82,4 @@ def _samples(model: FittedModel, X: Any, size: int | None, memory_limit: int, fi
     slope, shift = model.coupled.slope[:, None], model.coupled.shift[:, None]
     logits = (logits * slope + shift).astype(np.float32)
     check_held(logits.T, first)
-    return uncoupled(logits, model.completion, size, memory_limit)
+    return uncoupled(logits, model.wiring, size, memory_limit)

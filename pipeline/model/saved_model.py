@@ -15,6 +15,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 
+from pairloom.graphs import ModelCode
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.stored_form import arrays_of, assembled, description_of, plain
@@ -144,7 +145,7 @@ def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
         else weights
     )
     given = {name: value for name, value in parameters.items() if name != "class_weight"}
-    if isinstance(given["graph"], nx.Graph):
+    if isinstance(given["graph"], (nx.Graph, np.ndarray, ModelCode)):
         given["graph"] = None
     return {"parameters": {name: plain(value, name) for name, value in given.items()}, "class_weight": pairs}
 
@@ -152,7 +153,7 @@ def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
 def _parameters_from_json(content: dict[str, Any], model: FittedModel) -> dict[str, Any]:
     parameters, weights = dict(content["parameters"]), content["class_weight"]
     if parameters["graph"] is None:
-        parameters["graph"] = model.graph
+        parameters["graph"] = model.graph if model.code is None else model.code.matrix.copy()
     parameters["class_weight"] = dict(map(tuple, weights)) if isinstance(weights, list) else weights
     return parameters
 

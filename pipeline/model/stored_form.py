@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +23,7 @@ from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.learning import Learned
 
-__all__ = ["arrays_of", "assembled", "description_of", "plain"]
+__all__ = ["arrays_of", "assembled", "description_of", "label_of", "plain"]
 
 
 def description_of(model: FittedModel) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
     return {
         "labels": _plain_labels(labels),
         "labels_dtype": labels.dtype.str,
-        "graph": {key: plain(value) for key, value in model.graph.graph.items()},
+        "graph": {key: plain(value) for key, value in label_of(model.graph).items()},
         "settings": asdict(model.settings),
         "whiten": model.whiten,
         "coupling": model.coupling,
@@ -39,6 +40,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "scale": model.coupled.scale,
         "calibration_samples": model.calibration_samples,
         "shortlist": model.shortlist,
+        "machine_weight": model.machine_weight,
         "weighted": model.weighted,
         "n_features": model.n_features,
         "exponent": model.normalisation.exponent,
@@ -54,7 +56,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         **{f"machines/{name}": values for name, values in machines._asdict().items()},
         "whitening/mean": whitening.mean,
         "whitening/factor": whitening.factor,
-        "edges": model.edges,
+        **({"edges": model.edges} if model.code is None else {"code": model.code.matrix}),
         "slope": model.coupled.slope,
         "shift": model.coupled.shift,
         "totals": model.classes.totals,
@@ -68,12 +70,10 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
     labels = np.array(description["labels"], dtype=description["labels_dtype"])
-    graph = graphs.model_graph(len(labels), arrays["edges"].tolist(), "stored")
-    graph.graph = dict(description["graph"])
     machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
     return FittedModel(
         classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
-        graph=graph,
+        graph=_graph(len(labels), description["graph"], arrays),
         trained=LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"])),
         settings=MachineSettings(**description["settings"]),
         whiten=description["whiten"],
@@ -86,8 +86,26 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         normalisation=Normalisation(arrays["centre"], description["exponent"]),
         weighted=description["weighted"],
         n_features=description["n_features"],
+        machine_weight=description.get("machine_weight", "none"),
         learned=_learned(description.get("learned"), arrays),
     )
+
+
+def label_of(graph: nx.Graph | graphs.ModelCode) -> Mapping[str, Any]:
+    """How a graph or code was built: its family and parameters."""
+    return graph.label if isinstance(graph, graphs.ModelCode) else graph.graph
+
+
+def _graph(
+    n: int, label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> nx.Graph | graphs.ModelCode:
+    """The graph of the stored pairs, or the stored code."""
+    if "code" in arrays:
+        code = graphs.model_code(arrays["code"], "stored", n=n, owner="stored code")
+        return graphs.ModelCode(code.matrix, dict(label))
+    graph = graphs.model_graph(n, arrays["edges"].tolist(), "stored")
+    graph.graph = dict(label)
+    return graph
 
 
 def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,7 @@ from pairloom.pipeline.machines.whitening import (
     centring,
     within_classes_of,
 )
-from pairloom.pipeline.model.choice import part_of_class
+from pairloom.pipeline.model.choice import MOST_PROBE_ROWS, part_of_class
 from pairloom.pipeline.model.model_settings import ModelSettings
 
 __all__ = ["TrainingSet"]
@@ -74,10 +74,10 @@ class TrainingSet:
         """Training samples that calibrate the coupled model, with their classes, folds and parts."""
         return draw_samples(self.classes, most, settings.folds, settings.seed, whitened)
 
-    def part(self, classes: NDArray[np.int64], seed: int) -> TrainingSet:
+    def part(self, classes: NDArray[np.int64], seed: int, most_rows: int = MOST_PROBE_ROWS) -> TrainingSet:
         """The training set of the probe: some classes, which are renumbered, and some samples of each."""
         members = [(c, self.members[c]) for c in classes.tolist()]
-        rows_of = [of_class[part_of_class(len(of_class), c, seed)] for c, of_class in members]
+        rows_of = [of_class[part_of_class(len(of_class), c, seed, most_rows)] for c, of_class in members]
         rows = np.concatenate(rows_of)
         of_class = np.repeat(np.arange(len(classes)), [len(own) for own in rows_of])
         X = self.X[np.ix_(rows, rows)] if self.precomputed else self.X[rows]

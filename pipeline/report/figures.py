@@ -114,6 +114,20 @@ def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
     return figure
 
 
+def code_figure(code: NDArray[np.int8], classes: Sequence[str], title: str) -> Figure:
+    """The code of machines on sets of classes: a row per class, a column per machine, white at 0."""
+    figure = Figure(figsize=(7, 5.5), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(code, cmap="PuOr", vmin=-1.4, vmax=1.4, aspect="auto", interpolation="nearest")
+    axes.set_xlabel("machine (purple: side +1, orange: side -1)")
+    if len(classes) <= 60:
+        axes.set_yticks(range(len(classes)), list(map(figure_text, classes)), fontsize=6)
+    else:
+        axes.set_ylabel("class")
+    axes.set_title(title)
+    return figure
+
+
 def _pair_matrix_figure(graph: nx.Graph, title: str) -> Figure:
     """The trained pairs as a matrix of classes."""
     figure = Figure(figsize=(7, 7), layout="constrained")

@@ -82,12 +82,11 @@ def _metrics(
     labels: NDArray[np.int32] | None,
     times: RunTimes,
 ) -> dict[str, Any]:
-    N, E = len(shape.classes), len(shape.edges)
+    N, E = len(shape.classes), shape.n_edges
     metrics: dict[str, Any] = {
         "synthetic": shape.synthetic,
         "classes": N,
-        "pairs": E,
-        "share_of_pairs": E / (N * (N - 1) / 2),
+        **({"pairs": E, "share_of_pairs": E / (N * (N - 1) / 2)} if shape.code is None else {"columns": E}),
         "samples": shape.samples,
         "seconds_of_work": {stage: round(spent, 3) for stage, spent in times.work.items()},
         "elapsed_seconds": {stage: round(spent, 3) for stage, spent in times.elapsed.items()},
@@ -116,12 +115,14 @@ def _figures(
     waves: Sequence[Wave],
 ) -> Iterator[tuple[str, Figure]]:
     note = " (synthetic features)" if shape.synthetic else ""
-    N, E = len(shape.classes), len(shape.edges)
-    title = f"{N} classes, {E} trained pairs{note}"
-    yield (
-        "graph",
-        figures.graph_figure(graphs.model_graph(N, shape.edges.tolist(), "run"), shape.classes, title),
-    )
+    N, E = len(shape.classes), shape.n_edges
+    if shape.code is None:
+        graph = graphs.model_graph(N, shape.edges.tolist(), "run")
+        title = f"{N} classes, {E} trained pairs{note}"
+        yield "graph", figures.graph_figure(graph, shape.classes, title)
+    else:
+        title = f"{N} classes, {E} machines on sets of them{note}"
+        yield "code", figures.code_figure(shape.code, shape.classes, title)
     if waves:
         yield "growth", figures.growth_figure(waves, f"Growth in {len(waves) - 1} waves{note}")
     if labels is None:
@@ -138,7 +139,8 @@ def _figures(
 
 def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
     """The table of a report: a heading, then one row per coupling method."""
-    heading = ["method", "accuracy", "log loss", "calibration error", "pairs"]
+    unit = "columns" if "columns" in metrics else "pairs"
+    heading = ["method", "accuracy", "log loss", "calibration error", unit]
     return [
         heading,
         *(
@@ -147,7 +149,7 @@ def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
                 f"{row['accuracy']:.4f}",
                 f"{row['log_loss']:.4f}",
                 f"{row['expected_calibration_error']:.4f}",
-                str(metrics["pairs"]),
+                str(metrics[unit]),
             ]
             for method, row in metrics.get("methods", {}).items()
         ),
@@ -167,7 +169,8 @@ def _page(metrics: Mapping[str, Any], pictures: list[str]) -> str:
     )
     images = "\n".join(f'<p><img src="{name}" alt="{Path(name).stem}"></p>' for name in pictures)
     warning = "<p><strong>The features are synthetic.</strong></p>" if metrics["synthetic"] else ""
-    facts = f"{metrics['classes']} classes, {metrics['pairs']} pairs, {metrics['samples']} samples"
+    machines = f"{metrics['columns']} columns" if "columns" in metrics else f"{metrics['pairs']} pairs"
+    facts = f"{metrics['classes']} classes, {machines}, {metrics['samples']} samples"
     return (
         '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>pairloom report</title>\n'
         "<style>body{font:15px sans-serif;margin:2em}td{padding:0 1em 0 0}img{max-width:100%}</style>\n"

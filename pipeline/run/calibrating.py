@@ -11,12 +11,12 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import (
     CoupledCalibration,
     calibrate_coupled,
-    calibrate_scale,
 )
 from pairloom.pipeline.growth.wave import GrowthCost, Wave, judge_wave
+from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.holding_out import read_held_out
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_completion import completion_of
+from pairloom.pipeline.run.run_completion import wiring_of_run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.zarr_layout import read_whole
@@ -36,20 +36,18 @@ def calibrate_coupling(run: Run, number: int) -> list[Path]:
     group = open_group(run.directory, "probabilities.zarr", write=True)
     files = write_whole(group["scale"], (number,), np.array([found.scale]))
     if shape.edges_calibrated:
-        as_stored = np.argsort(graphs.edge_order(shape.edges))
+        as_stored = np.argsort(shape.order)
         files += write_whole(group["slope"], (number, 0), found.slope[as_stored][None])
         files += write_whole(group["shift"], (number, 0), found.shift[as_stored][None])
     return files
 
 
 def _calibrated(run: Run, coupling: str) -> CoupledCalibration:
-    level, edges = run.settings.coupled_calibration, run.shape.edges
+    level, how = run.settings.coupled_calibration, chosen_candidate(run).calibration
     if level == "none":
-        return CoupledCalibration.uniform(level, 1.0, len(edges))
-    held_out = read_held_out(run, len(edges))
-    if level == "scale":
-        return CoupledCalibration.uniform(level, calibrate_scale(held_out, coupling), len(edges))
-    return calibrate_coupled(held_out, completion_of(edges, len(run.shape.classes)), coupling, level)
+        return CoupledCalibration.scaled(level, 1.0, wiring_of_run(run), how, coupling)
+    held_out = read_held_out(run, run.shape.n_edges)
+    return calibrate_coupled(held_out, wiring_of_run(run), coupling, level, calibration=how)
 
 
 def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
@@ -61,8 +59,10 @@ def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
     scale = float(read_whole(group["scale"], number))
     if not run.shape.edges_calibrated:
-        return CoupledCalibration.uniform(level, scale, len(run.shape.edges))
-    order = graphs.edge_order(run.shape.edges)
+        how = chosen_candidate(run).calibration
+        coupling = run.shape.couplings[number]
+        return CoupledCalibration.scaled(level, scale, wiring_of_run(run), how, coupling)
+    order = run.shape.order
     slope, shift = (read_whole(group[name], number)[order] for name in ("slope", "shift"))
     return CoupledCalibration(level, scale, slope, shift)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.graphs import Sides
 from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.model.choice import (
     Candidate,
@@ -60,19 +61,19 @@ def _probe_set(run: Run, probe: Probe) -> TrainingSet:
     seed, rows_of = run.settings.seed, []
     for c in probe.classes.tolist():
         rows = read_class(run, c)
-        rows_of.append(rows[part_of_class(len(rows), c, seed)])
+        rows_of.append(rows[part_of_class(len(rows), c, seed, probe.most_rows)])
     of_class = np.repeat(np.arange(len(rows_of)), [len(rows) for rows in rows_of])
     weight = class_weights_of(run, probe.classes[of_class])
     return TrainingSet(np.concatenate(rows_of), of_class, len(rows_of), weight)
 
 
 def train_on(
-    settings: ModelSettings, training: TrainingSet, edges: NDArray[np.int64], candidate: Candidate
+    settings: ModelSettings, training: TrainingSet, sides: Sides, candidate: Candidate
 ) -> LinearModel:
-    """The machines of the edges of a training set that is in memory."""
+    """The machines of the pairs, or of the code, of a training set that is in memory."""
     return train_linear_model(
         training.by_class(training.X),
-        edges,
+        sides,
         settings.machines(candidate.C, candidate.calibration),
         training.whitening(candidate.whiten, settings),
         sample_weight=None if training.weight is None else training.by_class(training.weight),

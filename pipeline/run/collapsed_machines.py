@@ -10,25 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
-from pairloom import graphs
 from pairloom.pipeline.machines.logits import AffineLogits, collapse
 from pairloom.pipeline.model.affine_model import AffineModel
 from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.feature_store import read_whitening
 from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_completion import completion_of
+from pairloom.pipeline.run.run_completion import wiring_of_run
 
 __all__ = ["collapsed_machines", "release_machines"]
 
 # The machines of one run. Threads share them: they are as large as all edges times all features.
-_kept: dict[tuple[Path, str], AffineModel] = {}
+_kept: dict[tuple[Path, str, str], AffineModel] = {}
 _lock = threading.Lock()
 
 
 def collapsed_machines(run: Run) -> AffineModel:
-    """The uncalibrated logits of the sorted edges as an affine map, and how they are completed."""
-    key = (run.directory, run.keys.machines)
+    """The uncalibrated logits of the model's machines as an affine map, and how they are joined."""
+    key = (run.directory, run.keys.machines, run.settings.machine_weight)
     with _lock:
         if key not in _kept:
             _kept.clear()
@@ -43,12 +42,12 @@ def release_machines() -> None:
 
 
 def _collapsed(run: Run) -> AffineModel:
-    """Collapse the machines tile by tile, into the order of the sorted edges."""
+    """Collapse the machines tile by tile, into the order of the model's."""
     shape = run.shape
     whitening = read_whitening(run, chosen_candidate(run).whiten)
     shares = run.settings.machines().scheme.shares
-    place = np.argsort(graphs.edge_order(shape.edges))
+    place = np.argsort(shape.order)
     weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
     for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
         weights[place[tile]], bias[place[tile]] = collapse(machines, shares, whitening)
-    return AffineModel(AffineLogits(weights, bias), completion_of(shape.edges, len(shape.classes)))
+    return AffineModel(AffineLogits(weights, bias), wiring_of_run(run))

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom import graphs
 from pairloom.pipeline.calibration.held_out import HeldOut, typical_sizes, unit_of
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import Completion
@@ -24,7 +23,7 @@ from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
 from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_completion import completion_of
+from pairloom.pipeline.run.run_completion import wiring_of_run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
@@ -40,38 +39,42 @@ class _Listed(NamedTuple):
 
 def hold_out_slab(run: Run, draws: slice) -> list[Path]:
     """Score a slab of the drawn samples by all edges of the run, and write what is needed of it."""
-    group, edges = open_group(run.directory, "logits.zarr", write=True), run.shape.edges
-    logits = _edge_logits(run, draws, edges)
+    group, pairs = open_group(run.directory, "logits.zarr", write=True), run.shape.n_edges
+    logits = _edge_logits(run, draws, pairs)
     if not run.shape.listed:
         return write_whole(group["held_out"], (0, draws.start), logits)
-    (classes, tensor, potentials), sizes = _listed(run, logits, edges)
+    lists, sizes = _listed(run, logits, pairs)
     return [
-        *write_whole(group["listed"], (draws.start, 0), classes.astype(np.int32)),
-        *write_whole(group["blocks"], (0, 0, draws.start), tensor),
-        *write_whole(group["ranking"], (draws.start, 0), potentials),
+        *write_whole(group["listed"], (draws.start, 0), lists.classes.astype(np.int32)),
+        *write_whole(group["blocks"], (0, 0, draws.start), lists.tensor),
+        *write_whole(group["ranking"], (draws.start, 0), lists.potentials),
         *write_whole(group["size"], (draws.start,), sizes),
     ]
 
 
 def read_held_out(run: Run, pairs: int) -> HeldOut:
-    """The drawn samples as the model of the first ``pairs`` edges of the run has them coupled."""
+    """The drawn samples as the model of the first ``pairs`` edges of the run has them coupled.
+
+    Of machines on sets of classes these must be all.
+    """
     chosen = chosen_candidate(run)
     drawn = read_draws(run, is_whitened(chosen.whiten))
-    weight, edges = class_weights_of(run, drawn.classes), run.shape.edges[:pairs]
+    weight = class_weights_of(run, drawn.classes)
     if run.shape.listed:
-        (classes, tensor, potentials), sizes = _read_listed(run, pairs)
+        found, sizes = _read_listed(run, pairs)
         lists = Shortlists(
-            classes[drawn.chosen],
-            np.ascontiguousarray(tensor[:, :, drawn.chosen]),
-            potentials[drawn.chosen],
+            found.classes[drawn.chosen],
+            np.ascontiguousarray(found.tensor[:, :, drawn.chosen]),
+            found.potentials[drawn.chosen],
+            wiring_of_run(run, pairs).weights,
         )
         return HeldOut(lists, drawn.classes, weight, unit_of(sizes[drawn.chosen], chosen.calibration))
     stored = read_whole(open_group(run.directory, "logits.zarr")["held_out"], slice(pairs))
-    logits = np.ascontiguousarray(stored[graphs.edge_order(edges)][:, drawn.chosen])
+    logits = np.ascontiguousarray(stored[_order(run, pairs)][:, drawn.chosen])
     return HeldOut.of_edges(
         logits,
         drawn.classes,
-        completion_of(edges, len(run.shape.classes)),
+        wiring_of_run(run, pairs),
         calibration=chosen.calibration,
         weight=weight,
         shortlist=run.shortlist,
@@ -81,14 +84,13 @@ def read_held_out(run: Run, pairs: int) -> HeldOut:
 
 def _read_listed(run: Run, pairs: int) -> _Listed:
     """The stored shortlists; of a smaller graph than the run has now, which are not stored, they are made again."""
-    if pairs == len(run.shape.edges):
+    if pairs == run.shape.n_edges:
         group = open_group(run.directory, "logits.zarr")
         classes, tensor, potentials, sizes = (
             read_whole(group[name]) for name in ("listed", "blocks", "ranking", "size")
         )
         return _Listed(Shortlists(classes.astype(np.int64), tensor, potentials), sizes)
-    edges = run.shape.edges[:pairs]
-    slabs = [_listed(run, _edge_logits(run, draws, edges), edges) for draws in run.draw_slabs]
+    slabs = [_listed(run, _edge_logits(run, draws, pairs), pairs) for draws in run.draw_slabs]
     lists = Shortlists(
         np.concatenate([slab.lists.classes for slab in slabs]),
         np.concatenate([slab.lists.tensor for slab in slabs], axis=2),
@@ -97,16 +99,22 @@ def _read_listed(run: Run, pairs: int) -> _Listed:
     return _Listed(lists, np.concatenate([slab.sizes for slab in slabs]))
 
 
-def _listed(run: Run, logits: NDArray[np.float32], edges: NDArray[np.int64]) -> _Listed:
-    """The shortlists of samples, given their logits by the edges in the run's order."""
-    completion: Completion = completion_of(edges, len(run.shape.classes))
-    by_sample = np.ascontiguousarray(logits.T[:, graphs.edge_order(edges)])
+def _listed(run: Run, logits: NDArray[np.float32], pairs: int) -> _Listed:
+    """The shortlists of samples, given their logits by the first edges in the run's order."""
+    completion = wiring_of_run(run, pairs)
+    assert isinstance(completion, Completion)
+    by_sample = np.ascontiguousarray(logits.T[:, _order(run, pairs)])
     potentials = completion.ranking.of_samples(by_sample)
     lists = shortlists(by_sample, potentials, completion, run.shape.listed)
     return _Listed(lists, typical_sizes(by_sample.T))
 
 
-def _edge_logits(run: Run, draws: slice, edges: NDArray[np.int64]) -> NDArray[np.float32]:
+def _order(run: Run, pairs: int) -> NDArray[np.intp]:
+    """The permutation that sorts the first ``pairs`` edges."""
+    return run.shape._replace(edges=run.shape.edges[:pairs]).order
+
+
+def _edge_logits(run: Run, draws: slice, pairs: int) -> NDArray[np.float32]:
     """(E, r) out-of-fold logits of a slab of the drawn samples, tile by tile, in memory sample by sample."""
     # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
     drawn = read_draws(run, run.draws_whitened)
@@ -114,8 +122,8 @@ def _edge_logits(run: Run, draws: slice, edges: NDArray[np.int64]) -> NDArray[np
     # Whitened here, once for all tiles.
     rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(X), np.float32)
     as_they_are, scheme = centred_at(np.zeros(rows.shape[1])), run.settings.machines().scheme
-    logits = np.empty((len(folds), len(edges)), np.float32)
-    for tile, machines in read_tiles(run.directory, len(edges), run.shape.edges_per_tile):
+    logits = np.empty((len(folds), pairs), np.float32)
+    for tile, machines in read_tiles(run.directory, pairs, run.shape.edges_per_tile):
         # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
         # logits of these edges differently, and so change the score of a wave.
         filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)

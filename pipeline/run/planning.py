@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.graphs.families import check_code_size
 from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.coupling.model_coupling import check_code_suits
 from pairloom.pipeline.features.class_distances import distances_between, distances_from
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
@@ -37,10 +39,12 @@ MOST_PLANNED_PAIRS = 2_000_000
 
 
 class ModelPlan(NamedTuple):
-    """The model graph, the candidates for its settings, the part on which they are compared if there are several, and
-    the exponent of the normalised features."""
+    """The model graph or code, the candidates for its settings, and the exponent of the normalised features.
 
-    graph: nx.Graph
+    If there are several candidates, also the part on which they are compared.
+    """
+
+    graph: nx.Graph | graphs.ModelCode
     candidates: tuple[Candidate, ...]
     probe: Probe | None
     exponent: int
@@ -69,6 +73,8 @@ def plan_model(
         with one_blas_thread():
             graph = with_chosen_neighbours(graph, part_of, distances, settings, train_on)
     asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
+    if isinstance(asked, graphs.ModelCode):
+        check_code_suits(settings.coupling, asked, "model.coupling")
     probe = None
     if len(candidates) > 1:
         probe = plan_probe(asked, functools.partial(distances_from, moments.class_means), settings.seed)
@@ -104,6 +110,9 @@ def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> NDArray[np.f
 def check_size(graph: Mapping[str, Any], n: int) -> None:
     """Raise if the graph that was asked for cannot be built in seconds and in bounded memory, before it is tried."""
     family = graph["family"]
+    if family in graphs.CODE_FAMILIES:
+        check_code_size(family, n, "graph.family =")
+        return
     if (graphs.needs_distances(family) or family == "grown") and n > MOST_COMPARED_CLASSES:
         raise ValueError(
             f"graph.family = {family!r} compares every class with every other: {n:,} classes would take"

@@ -1,7 +1,8 @@
 """Prediction in a run whose tensor is virtual: slabs of test samples, straight from the machines.
 
 Nothing is stored between the machines and the probabilities. A worker keeps the machines as one affine map, ranks the
-classes of a sample, and applies the pairs that its shortlist needs, as an estimator does.
+classes of a sample, and applies the pairs that its shortlist needs, as an estimator does. Machines on sets of classes
+are all applied.
 """
 
 from __future__ import annotations
@@ -58,15 +59,20 @@ def _predicted(
 ) -> Coupled:
     """Probabilities of a batch of normalised samples by each method. ``first`` is the number of the first sample."""
     limits = (run.shortlist, run.memory_limit, first)
-    if run.shape.edges_calibrated:
+    if _is_calibrated_apart(run):
         return {method: model.samples(X, *limits).couple(method) for method, model in models.items()}
     samples = models[run.shape.couplings[0]].samples(X, *limits)
     return {method: samples.couple(method, found.scale) for method, found in calibrations.items()}
 
 
+def _is_calibrated_apart(run: Run) -> bool:
+    """Whether methods differ by more than a scale, so that each has an affine map of its own."""
+    return run.shape.edges_calibrated or run.shape.code is not None
+
+
 def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel]:
     """The machines of the run as an affine map for each method: one for all, unless edges have slopes of their own."""
-    if not run.shape.edges_calibrated:
+    if not _is_calibrated_apart(run):
         return dict.fromkeys(calibrations, collapsed_machines(run))
     key = (run.directory, run.keys.machines, run.keys.calibration)
     with _lock:
@@ -74,7 +80,7 @@ def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[st
             _kept.clear()
             raw = collapsed_machines(run)
             _kept[key] = {
-                method: AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.completion)
+                method: AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.wiring)
                 for method, found in calibrations.items()
             }
         return _kept[key]

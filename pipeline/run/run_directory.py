@@ -15,7 +15,8 @@ probabilities.zarr        one array (sample, class) per coupling; scale (couplin
                           calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
 
-Class names and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group.
+Class names and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where machines are
+on sets of classes, an edge is a column of the code, and the coordinate ``side`` (edge, class) has it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ import zarr
 from numpy.typing import NDArray
 from zarr.storage import LocalStore
 
-from pairloom.pipeline.coupling import METHODS
+from pairloom import graphs
+from pairloom.pipeline.coupling import CODE_METHODS, METHODS
 from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
@@ -86,7 +88,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
     ),
     "machines.zarr": (),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
-    "probabilities.zarr": (*METHODS, "slope", "shift"),
+    "probabilities.zarr": (*METHODS, *CODE_METHODS, "slope", "shift"),
 }
 
 
@@ -98,7 +100,7 @@ class RunShape(NamedTuple):
     classes, rows : names of the classes, and number of training rows per class
     features, dtype : number of features, and type of the stored training rows
     samples, sample_dtype, labelled : number of test samples, their type, and whether their labels are known
-    edges : (E, 2) pairs in the order of the tiles
+    edges : (E, 2) pairs in the order of the tiles; none if machines are on sets of classes
     machines_per_edge : int
     shrinkages : shrinkages of all candidate whitenings
     draws : number of training samples that calibrate the coupled model
@@ -108,6 +110,7 @@ class RunShape(NamedTuple):
     edges_calibrated : whether every edge has its own slope and shift
     tensor_stored : whether the completed tensor is stored
     synthetic : whether the features are generated rather than measured
+    code : (N, E) code of machines on sets of classes, else None
     """
 
     classes: tuple[str, ...]
@@ -129,6 +132,36 @@ class RunShape(NamedTuple):
     edges_calibrated: bool
     tensor_stored: bool
     synthetic: bool
+    code: NDArray[np.int8] | None = None
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs, or pairs of sets of classes, are trained."""
+        return len(self.edges) if self.code is None else int(self.code.shape[1])
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The permutation that brings machines from the order of the tiles into that of a model."""
+        return graphs.edge_order(self.edges) if self.code is None else np.arange(self.n_edges)
+
+    @property
+    def rows_per_edge(self) -> float:
+        """The training rows of an average pair, or pair of sets."""
+        rows = np.array(self.rows)
+        return 2 * float(rows.mean()) if self.code is None else float((rows @ (self.code != 0)).mean())
+
+    def classes_of(self, tile: slice) -> NDArray[np.intp]:
+        """The classes that the machines of a tile are trained on, ascending."""
+        if self.code is None:
+            return np.unique(self.edges[tile])
+        return np.flatnonzero(self.code[:, tile].any(axis=1))
+
+    def described(self, tile: slice) -> list[Any]:
+        """The pairs of a tile, or the words of a part of the code: values that JSON has."""
+        part: list[Any] = (
+            self.edges[tile].tolist() if self.code is None else graphs.code_as_text(self.code[:, tile])
+        )
+        return part
 
     @property
     def whitenings(self) -> tuple[Shrinkage, ...]:
@@ -241,10 +274,12 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
     classes = Coordinate("class", ("class",), np.array(shape.classes))
     other = Coordinate("other", ("other",), np.array(shape.classes))
     rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
-    ends = [
-        Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
-        for column, end in enumerate("ij")
-    ]
+    ends = [Coordinate("side", ("edge", "class"), shape.code.T)] if shape.code is not None else []
+    if shape.code is None:
+        ends = [
+            Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
+            for column, end in enumerate("ij")
+        ]
     parameters = Coordinate("parameter", ("parameter",), np.array(MACHINE_PARAMETERS))
     return {
         "features.zarr": [classes, rows],
@@ -296,7 +331,7 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
-    E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
+    E, M, D, T = shape.n_edges, shape.machines_per_edge, shape.features, shape.edges_per_tile
     own, P = ("edge", "machine"), len(MACHINE_PARAMETERS)
     return [
         _noise("coef", (*own, "feature"), (E, M, D), (T, M, D)),
@@ -314,7 +349,7 @@ def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 
 def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
-    E, N, S, k, s = len(shape.edges), len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
+    E, N, S, k, s = shape.n_edges, len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
     if not k:
         return [_noise("held_out", ("edge", "draw"), (E, S), (E, s))]
     return [
@@ -327,7 +362,7 @@ def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, R, r = len(shape.classes), shape.samples, shape.samples_per_slab
-    E, M = len(shape.edges), len(shape.couplings)
+    E, M = shape.n_edges, len(shape.couplings)
     arrays = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.couplings]
     arrays.append(ChunkedArray("scale", ("coupling",), (M,), (1,), "float64"))
     if shape.edges_calibrated:

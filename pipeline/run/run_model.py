@@ -12,6 +12,7 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.coupling.code_coupling import neutral_shift
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.saved_model import SavedModel
 from pairloom.pipeline.model.stored_form import assembled, plain
@@ -61,6 +62,7 @@ def write_run_model(
             "coupled_calibration": settings.coupled_calibration,
             "calibration_samples": settings.calibration_samples,
             "shortlist": settings.shortlist,
+            "machine_weight": settings.machine_weight,
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
             "exponent": run.exponent,
@@ -71,6 +73,7 @@ def write_run_model(
         "shrinkages": list(shape.shrinkages),
         "totals": run.totals.tolist(),
         "edges": shape.edges.tolist(),
+        "code": None if shape.code is None else graphs.code_as_text(shape.code),
         "files": {**files, **_metadata_digests(run)},
     }
     write_atomically(run.directory / _JSON, sealed(content))
@@ -102,11 +105,14 @@ def _array(directory: Path, path: str, selection: Any = Ellipsis) -> NDArray[Any
 
 
 def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
-    """The arrays of the model, with machines in the order of the sorted edges."""
-    edges = np.array(content["edges"], dtype=np.int64).reshape(-1, 2)
-    order, model = graphs.edge_order(edges), content["model"]
+    """The arrays of the model, with machines in the order of the sorted edges, or of the code."""
+    sides, order, model = *_sides(content), content["model"]
     scale = _array(directory, "probabilities.zarr/scale", number)
-    slope, shift = np.full(len(edges), scale), np.zeros(len(edges))
+    slope, shift = np.full(len(order), scale), np.zeros(len(order))
+    if "code" in sides:
+        shift = neutral_shift(
+            sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number]
+        )
     if model["coupled_calibration"] == "edges":
         slope = _array(directory, "probabilities.zarr/slope", number)[order]
         shift = _array(directory, "probabilities.zarr/shift", number)[order]
@@ -115,7 +121,7 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
     return {
         **{f"machines/{name}": values for name, values in machines._asdict().items()},
         **_whitening(directory, content["shrinkages"], model["whiten"]),
-        "edges": edges[order],
+        **sides,
         "scale": scale,
         "slope": slope,
         "shift": shift,
@@ -124,6 +130,16 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
         "checksums": _array(directory, "features.zarr/checksum"),
         "centre": _array(directory, "features.zarr/centre"),
     }
+
+
+def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray[np.intp]]:
+    """The sorted pairs of the model, or its code, and the permutation that sorts its machines."""
+    if content.get("code") is not None:
+        code = graphs.code_from_text(content["code"])
+        return {"code": code}, np.arange(code.shape[1])
+    edges = np.array(content["edges"], dtype=np.int64).reshape(-1, 2)
+    order = graphs.edge_order(edges)
+    return {"edges": edges[order]}, order
 
 
 def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str, NDArray[Any]]:

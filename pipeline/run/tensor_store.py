@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.completion.complete import complete_slab
+from pairloom.pipeline.completion.complete import Completion, complete_slab
 from pairloom.pipeline.run.collapsed_machines import collapsed_machines
 from pairloom.pipeline.run.feature_store import read_samples
 from pairloom.pipeline.run.run import Run
@@ -22,7 +22,8 @@ def store_tensor(run: Run, slab: slice) -> list[Path]:
     """Apply all machines to a slab of test samples, complete their logits, and write the tensor."""
     model, N = collapsed_machines(run), len(run.shape.classes)
     tensor = np.empty((N, N, slab.stop - slab.start), np.float32)
-    complete_slab(model.logits(read_samples(run, slab)), model.completion, tensor)
+    assert isinstance(model.wiring, Completion), "of machines on sets of classes there is no tensor"
+    complete_slab(model.logits(read_samples(run, slab)), model.wiring, tensor)
     group = open_group(run.directory, "logits.zarr", write=True)
     return write_whole(group["tensor"], (0, 0, slab.start), tensor)
 

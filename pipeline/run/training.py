@@ -1,12 +1,10 @@
-"""The machines of a run: tiles of edges, trained from the stored features."""
+"""The machines of a run: tiles of edges, or of columns of a code, trained from the stored features."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from pairloom.pipeline.machines.linear_machines import train_edges
+from pairloom.pipeline.machines.linear_machines import train_columns, train_edges
 from pairloom.pipeline.run.choosing import chosen_candidate, sample_weights
 from pairloom.pipeline.run.feature_store import read_classes
 from pairloom.pipeline.run.machine_store import write_machines
@@ -16,9 +14,12 @@ __all__ = ["train_tile"]
 
 
 def train_tile(run: Run, tile: slice) -> list[Path]:
-    """Train the machines of a tile of edges."""
-    chosen, edges = chosen_candidate(run), run.shape.edges[tile]
-    rows = read_classes(run, np.unique(edges), chosen.whiten)
-    settings = run.settings.machines(chosen.C, chosen.calibration)
-    machines = train_edges(rows, edges, settings, sample_weight=sample_weights(run, rows))
+    """Train the machines of a tile."""
+    chosen, shape = chosen_candidate(run), run.shape
+    rows = read_classes(run, shape.classes_of(tile), chosen.whiten)
+    settings, weight = run.settings.machines(chosen.C, chosen.calibration), sample_weights(run, rows)
+    if shape.code is None:
+        machines = train_edges(rows, shape.edges[tile], settings, sample_weight=weight)
+    else:
+        machines = train_columns(rows, shape.code[:, tile], settings, sample_weight=weight)
     return write_machines(run.directory, tile.start, machines)

@@ -213,6 +213,41 @@ PARAMETERS = [
     ("graph=nx.path_graph(5)", "every node must be a class, got 4"),
     ("graph=nx.Graph([(0, 1), (1, 2), (2, 3), (2, 2)])", "must not join a class to itself, got 2"),
     ("graph=nx.Graph([(0, 1), (2, 3)])", "must be connected, got 2 components"),
+    (
+        "graph='dense', coupling='stratified'",
+        "coupling must be 'auto' or one of 'bradley_terry', .* for machines on sets of classes, got 'stratified'",
+    ),
+    ("graph='star', coupling='linear'", "coupling must be .* for machines on pairs of classes, got 'linear'"),
+    (
+        "graph='dense', coupling='closed_form'",
+        "coupling must be another than 'closed_form' unless .* a code of 3 machines on 4 classes",
+    ),
+    ("graph='dense', shortlist=3", "shortlist must be 'auto' or 'none' for machines on sets .* got 3"),
+    (
+        "graph='dense', coupling='zadrozny', coupled_calibration='edges'",
+        "gradient, .* got coupling='zadrozny'",
+    ),
+    ("graph='dens'", "graph must be one of .* got 'dens'. Did you mean 'dense'?"),
+    ("graph={'family': 'dense', 'columns': 9}", "family 'dense' has no parameter 'columns', it has 'seed'"),
+    ("graph=np.eye(3)", "code must have one row for each of 4 classes, got 3 rows"),
+    ("graph=np.eye(4)", "every column of code must have a class at -1, got none in column 0, 1"),
+    ("graph=np.array([[1], [1], [-1], [-1]])", "the rows of classes 2 and 3 are equal"),
+    ("graph=np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])", r"connect all classes, got 2 parts .*\(0, 1\)"),
+    ("graph=graphs.code_graph(graphs.dense_code(5))", "code must have one row for each of 4 classes, got 5"),
+    (
+        "graph='dense', learn='coupled'",
+        "learn='coupled' needs machines on pairs of classes, .* graph='dense'",
+    ),
+    ("machine_weight='count'", "machine_weight must be one of .* got 'count'. Did you mean 'counts'?"),
+    ("machine_weight='counts'", "coupling must be one of 'normal', 'bradley_terry', .* got 'stratified'"),
+    (
+        "graph='dense', coupling='linear', machine_weight='counts'",
+        "coupling must be one of 'bradley_terry', 'zadrozny', .* got 'linear'",
+    ),
+    (
+        "coupling='bradley_terry', machine_weight='counts', coupled_calibration='edges'",
+        "coupled_calibration='edges' with machine_weight='counts' is for machines on sets of classes only",
+    ),
 ]
 
 

@@ -4,10 +4,10 @@ from typing import get_args
 
 import pytest
 
-from pairloom.cluster.config import Config, ConfigError, Coupling, Family, differing_keys
+from pairloom.cluster.config import Config, ConfigError, Coupling, Family, PairCoupling, differing_keys
 from pairloom.cluster.config_file import configured, load_config, named_configs, with_overrides
-from pairloom.graphs import FAMILIES
-from pairloom.pipeline.coupling import METHODS
+from pairloom.graphs import CODE_FAMILIES, FAMILIES
+from pairloom.pipeline.coupling import CODE_METHODS, METHODS
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS as PAPER_COUPLINGS
 from pairloom.pipeline.storage.digests import digest_of
 
@@ -36,8 +36,9 @@ def test_the_papers_settings_are_the_papers(name):
 
 
 def test_the_choices_are_those_that_there_are():
-    assert set(get_args(Coupling)) == set(METHODS)
-    assert set(get_args(Family)) == set(FAMILIES)
+    assert set(get_args(Coupling)) == {*METHODS, *CODE_METHODS}
+    assert set(get_args(PairCoupling)) == set(METHODS)
+    assert set(get_args(Family)) == {*FAMILIES, *CODE_FAMILIES}
 
 
 def test_the_couplings_are_the_models_own_and_others_that_were_asked_for():

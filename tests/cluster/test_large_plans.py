@@ -9,7 +9,7 @@ import pytest
 
 from pairloom.cluster.config import Config, DataConfig, GraphConfig, RunConfig
 from pairloom.cluster.plan import make_plan
-from pairloom.graphs import FAMILIES
+from pairloom.graphs import CODE_FAMILIES, FAMILIES
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.features.moments import moments_of
 from pairloom.pipeline.features.row_sources import ArrayRows
@@ -39,7 +39,7 @@ def config_of(family, n, **run):
     return Config(data=DataConfig(features="x.npz"), graph=graph_of(family, n), run=RunConfig(**run))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *sorted(set(CODE_FAMILIES) - {"code"})])
 def test_every_family_answers_in_bounded_memory(family, data):
     n = len(data.classes)
     tracemalloc.start()

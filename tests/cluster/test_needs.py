@@ -18,7 +18,7 @@ from pairloom.cluster.forecast_file import read_forecast, write_forecast
 from pairloom.cluster.needs import worker_bytes
 from pairloom.cluster.plan import make_plan
 from pairloom.cluster.run_log import begin_times
-from pairloom.graphs import FAMILIES
+from pairloom.graphs import CODE_FAMILIES, FAMILIES
 
 RUNS = {
     "shortlists": (
@@ -104,9 +104,10 @@ GRAPHS = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *sorted(set(CODE_FAMILIES) - {"code"})])
 def test_every_family_can_be_forecast(family, small_config):
-    config = load_config(small_config, [f"graph.family={family}", *GRAPHS[family], "run.also_couple=[]"])
+    parameters = GRAPHS.get(family, [])
+    config = load_config(small_config, [f"graph.family={family}", *parameters, "run.also_couple=[]"])
     data = load_data(config)
     plan = make_plan(config, data)
     ranges = forecast_seconds(plan, data)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from small_runs import run_here, write_config, write_features
+from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
 
 from pairloom import PairwiseSVC
 from pairloom.cluster.cli import main
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
-from pairloom.graphs import FAMILIES
+from pairloom.graphs import CODE_FAMILIES, FAMILIES
 from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.run.run_directory import open_group
 
@@ -123,6 +126,105 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
         probabilities_of(directory, "stratified"), model.predict_proba(data.X_test), atol=1e-6
     )
     np.testing.assert_allclose(read.class_shares_, model.class_shares_)
+
+
+CODE_RUNS = [
+    ("one_vs_rest", ("run.also_couple=['linear', 'closed_form']",)),
+    ("one_vs_rest", ("model.fit_on=all", "model.coupled_calibration=edges")),
+    ("one_vs_one", ("model.fit_on=fold",)),
+    ("dense", ("graph.seed=3", "model.whiten=auto", "model.C=auto", "model.calibration=auto")),
+    ("dense", ("model.machine_weight=counts", 'model.class_weight={"class 1" = 5.0}')),
+    ("sparse", ("run.also_couple=['zadrozny', 'linear']", "model.calibration=distance")),
+    ("code", ("graph.matrix=[[1, 1, 0], [-1, 1, 1], [0, -1, 1], [1, -1, -1], [0, 0, -1], [-1, 0, 1]]",)),
+]
+
+
+def test_every_family_of_codes_is_tried():
+    assert {family for family, _ in CODE_RUNS} == set(CODE_FAMILIES)
+
+
+@pytest.mark.filterwarnings("ignore:couple_code. method 'zadrozny' did not converge")
+@pytest.mark.parametrize(("family", "settings"), CODE_RUNS)
+def test_machines_on_sets_of_classes_are_those_of_the_estimator(
+    family, settings, config_file, client, tmp_path
+):
+    directory = tmp_path / "run"
+    overrides = (f"graph.family={family}", "run.also_couple=[]", "run.edges_per_tile=2", *settings)
+    plan = run_here(config_file, directory, client, *overrides, until="report")
+    data = load_data(plan.config).load()
+    for coupling in plan.shape.couplings:
+        model = fitted(plan, data, coupling=coupling)
+        read = PairwiseSVC.from_run(directory, coupling=coupling)
+        np.testing.assert_array_equal(model.code_, read.code_)
+        for ours, theirs in zip(model.machines_, read.machines_, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert (model.C_, model.whiten_, model.calibration_) == (read.C_, read.whiten_, read.calibration_)
+        assert read.scale_ == pytest.approx(model.scale_, rel=1e-4)
+        if plan.config.model.coupled_calibration == "scale":
+            model.model_ = replace(model.model_, coupled=read.model_.coupled)
+        expected = model.predict_proba(data.X_test)
+        np.testing.assert_allclose(probabilities_of(directory, coupling), expected, atol=1e-5)
+        np.testing.assert_allclose(read.predict_proba(data.X_test), expected, atol=1e-5)
+    metrics = json.loads((directory / "report" / "metrics.json").read_text())
+    assert metrics["columns"] == plan.shape.n_edges
+    assert (directory / "report" / "code.svg").exists()
+
+
+@pytest.mark.parametrize("stage", ["candidates", "machines", "held_out", "calibration", "probabilities"])
+def test_a_run_on_sets_of_classes_resumes_to_the_same_bytes(stage, config_file, client, tmp_path):
+    settings = ("graph.family=dense", "run.also_couple=['linear']", "run.edges_per_tile=2", "model.C=auto")
+    run_here(config_file, tmp_path / "whole", client, *settings)
+    run_here(config_file, tmp_path / "halted", client, *settings, until=stage)
+    units = sorted((tmp_path / "halted" / "ledger" / stage).iterdir())
+    units[0].unlink()  # as if killed within the stage
+    plan = run_here(config_file, tmp_path / "halted", client, *settings)
+    assert plan.shape.code is not None
+    assert_same_bytes(tmp_path / "halted", bytes_of(tmp_path / "whole"))
+
+
+def test_pairs_are_weighted_alike_in_both(config_file, client, tmp_path):
+    settings = ("graph.family=hub_neighbours", "model.coupling=bradley_terry", "model.machine_weight=counts")
+    weights = ('model.class_weight={"class 1" = 5.0}', "run.also_couple=['normal']")
+    for number, others in enumerate((("model.shortlist=3",), ("run.tensor=virtual",), ())):
+        directory = tmp_path / f"run {number}"
+        plan = run_here(config_file, directory, client, *settings, *weights, *others)
+        data = load_data(plan.config).load()
+        for coupling in ("bradley_terry", "normal"):
+            expected = fitted(plan, data, coupling=coupling).predict_proba(data.X_test)
+            np.testing.assert_allclose(probabilities_of(directory, coupling), expected, atol=1e-5)
+    even = run_here(config_file, tmp_path / "even", client, *settings[:2], weights[0], "run.also_couple=[]")
+    assert even.shape.couplings == ("bradley_terry",)
+    unweighted = probabilities_of(tmp_path / "even", "bradley_terry")
+    assert np.abs(unweighted - probabilities_of(tmp_path / "run 2", "bradley_terry")).max() > 1e-3
+
+
+@pytest.mark.parametrize("coupling", ["bradley_terry", "linear"])
+def test_from_run_on_sets_of_classes_predicts_what_pairloom_predict_does(
+    coupling, config_file, client, tmp_path
+):
+    directory = tmp_path / "run"
+    settings = ("graph.family=one_vs_rest", "run.also_couple=['linear']")
+    run_here(config_file, directory, client, *settings, until="model")
+    data = load_data(load_config(config_file)).load()
+    np.savez(tmp_path / "new.npz", X=data.X_test)
+    arguments = ["predict", directory, "--features", tmp_path / "new.npz", "--out", tmp_path / "p.npz"]
+    done = CliRunner().invoke(main, [str(a) for a in [*arguments, "--coupling", coupling]])
+    assert done.exit_code == 0, done.output
+    model = PairwiseSVC.from_run(directory, coupling=coupling)
+    with np.load(tmp_path / "p.npz") as archive:
+        np.testing.assert_array_equal(archive["probabilities"], model.predict_proba(data.X_test))
+    model.save(tmp_path / "model")
+    again = PairwiseSVC.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(data.X_test), model.predict_proba(data.X_test))
+
+
+def test_the_plan_of_a_code_says_columns(config_file):
+    settings = ["--set", "graph.family=dense", "--set", "run.also_couple=[]"]
+    done = CliRunner().invoke(main, ["plan", str(config_file), *settings])
+    assert done.exit_code == 0, done.output
+    assert "10 columns of a code: machines on sets of classes" in done.output
+    assert "columns each" in done.output
+    assert "pairs" not in done.output
 
 
 @pytest.fixture(scope="module")

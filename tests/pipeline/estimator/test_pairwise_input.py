@@ -157,7 +157,7 @@ def test_an_error_names_the_parameter_and_its_value(data, parameters, message):
     [
         (
             {"graph": 3},
-            "graph must be a family's name, a mapping with the key 'family' or a networkx.Graph, got 3",
+            "graph must be a family's name, a mapping with the key 'family' and its parameters, a networkx.Graph or an",
         ),
         ({"graph": {"hubs": 3}}, "a mapping with the key 'family'"),
         ({"graph": nx.DiGraph([(0, 1)])}, "must be an undirected networkx.Graph, got DiGraph"),
