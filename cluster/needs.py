@@ -12,10 +12,12 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from pairloom.cluster.stages import stage_named
+from pairloom.pipeline.machines.gram_blocks import KEPT_BYTES, gram_type
+from pairloom.pipeline.machines.kernel_model import VECTORS_AT_ONCE
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
 from pairloom.pipeline.model.choice import MOST_PROBE_ROWS
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
-from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, chunk_count, run_groups
+from pairloom.pipeline.run.run_directory import chunk_count, run_groups
 from pairloom.pipeline.run.storing import storing_bytes
 
 if TYPE_CHECKING:
@@ -71,9 +73,10 @@ def _candidates_bytes(plan: Plan) -> int:
         return 0
     shape, classes, pairs = plan.shape, plan.probe.classes, int(plan.probe.graph.number_of_edges())
     rows = sum(min(MOST_PROBE_ROWS, shape.rows[int(c)]) for c in classes)
-    machines = pairs * shape.machines_per_edge * (shape.features + len(MACHINE_PARAMETERS))
+    machines = pairs * shape.machines_per_edge * (_numbers_per_machine(plan) + len(shape.machine_parameters))
     coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
-    return _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+    needed = _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+    return needed + _gram_bytes(plan, min(2 * MOST_PROBE_ROWS, shape.rows_per_edge))
 
 
 def _machines_bytes(plan: Plan) -> int:
@@ -82,7 +85,32 @@ def _machines_bytes(plan: Plan) -> int:
     of_class = np.array(shape.rows)
     touched = max((int(of_class[np.unique(shape.edges[tile])].sum()) for tile in plan.tiles), default=0)
     rows = (touched + 4 * max(shape.rows)) * shape.features
+    if shape.rows_per_edge:
+        return 2 * _FLOAT * rows + _gram_bytes(plan, shape.rows_per_edge) + 3 * _tile_bytes(plan)
     return _FLOAT * (rows + shape.features**2) + 3 * _tile_bytes(plan)
+
+
+def _gram_bytes(plan: Plan, rows: int) -> int:
+    """The Gram matrix of an edge with so many rows, a block of it in the making, and the blocks of classes."""
+    if not plan.shape.rows_per_edge:
+        return 0
+    stored = int(np.dtype(gram_type(plan.config.model.tol)).itemsize)
+    classes = sum(n**2 for n in plan.shape.rows)
+    return (stored + 4) * rows**2 + min(KEPT_BYTES, stored * classes)
+
+
+def _numbers_per_machine(plan: Plan) -> int:
+    """Floats of a machine besides its parameters: weights, or dual coefficients, of which each takes two."""
+    return 2 * plan.shape.rows_per_edge or plan.shape.features
+
+
+def _support_bytes(plan: Plan, edges: int) -> int:
+    """The support vectors of so many edges, at most all rows, and their coefficients in a sparse matrix with a copy."""
+    shape = plan.shape
+    vectors = 8 * shape.features * min(sum(shape.rows), edges * shape.rows_per_edge)
+    coefficients = edges * shape.rows_per_edge * (8 * shape.machines_per_edge + 3 * 16)
+    values = 4 * 8 * VECTORS_AT_ONCE * max(PREDICTION_BATCH, shape.samples_per_slab, shape.draws_per_slab)
+    return vectors + coefficients + values
 
 
 def _tile_bytes(plan: Plan) -> int:
@@ -93,7 +121,11 @@ def _tile_bytes(plan: Plan) -> int:
 
 def _machine_bytes_of_edge(plan: Plan) -> int:
     shape = plan.shape
-    return shape.machines_per_edge * (_FLOAT * shape.features + 8 * len(MACHINE_PARAMETERS))
+    return shape.machines_per_edge * (_FLOAT * _numbers_per_machine(plan) + 8 * len(shape.machine_parameters))
+
+
+def _of_curved(plan: Plan, edges: int) -> int:
+    return _support_bytes(plan, edges) if plan.shape.rows_per_edge else 0
 
 
 def _completion_bytes(plan: Plan) -> int:
@@ -108,7 +140,8 @@ def _held_out_bytes(plan: Plan) -> int:
     slab = min(shape.draws_per_slab, shape.draws)
     logits = slab * (3 * plan.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2)
     draws = 3 * shape.draws * shape.features
-    return _FLOAT * (logits + draws) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    needed = _FLOAT * (logits + draws) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    return needed + _of_curved(plan, shape.edges_per_tile)
 
 
 def _calibration_bytes(plan: Plan) -> int:
@@ -137,7 +170,7 @@ def _description_bytes(plan: Plan) -> int:
 def _logits_bytes(plan: Plan) -> int:
     shape = plan.shape
     slab = shape.samples_per_slab * (shape.edges_per_tile + 3 * shape.features)
-    return 3 * _tile_bytes(plan) + _FLOAT * slab
+    return 3 * _tile_bytes(plan) + _FLOAT * slab + _of_curved(plan, shape.edges_per_tile)
 
 
 def _coupled_bytes(plan: Plan) -> int:
@@ -151,6 +184,8 @@ def _predicted_bytes(plan: Plan) -> int:
     shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
     N, D, E, k = len(shape.classes), shape.features, plan.most_pairs, plan.shortlist
     affine = _FLOAT * (E * ((1 + shape.edges_calibrated * len(shape.couplings)) * D + 64) + 3 * N * D)
+    if shape.rows_per_edge:
+        affine = (1 + shape.edges_calibrated * len(shape.couplings)) * _support_bytes(plan, E)
     blocks = 2 * PREDICTION_BATCH * (k or N) ** 2
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)

@@ -7,7 +7,7 @@ import importlib.metadata
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pairloom.cluster.tiles import (
     default_edges_per_tile,
     default_samples_per_prediction,
     default_samples_per_slab,
+    numbers_per_row,
     order_by_blocks,
 )
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
@@ -34,6 +35,8 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.wave import usual_wave
 from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
+from pairloom.pipeline.machines.gram_blocks import check_gram_rows
+from pairloom.pipeline.machines.kernel_function import KernelFunction, gamma_of
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
@@ -98,6 +101,8 @@ class Plan:
         not grow.
     versions
         Versions of pairloom, Python and the packages that results depend on.
+    kernel
+        The kernel of the machines, gamma as a number; None if they are linear.
     """
 
     config: Config
@@ -110,12 +115,13 @@ class Plan:
     class_weights: tuple[float, ...] | None
     waves: tuple[int, ...]
     versions: dict[str, str]
+    kernel: KernelFunction | None = None
 
     @property
     def settings(self) -> ModelSettings:
         """The settings of the model, as in `PairwiseSVC`."""
         folds = folds_of(self.config.model.folds, np.array(self.shape.rows))
-        return _settings(self.config.model, folds, self.candidates)
+        return _settings(self.config.model, folds, self.kernel, self.candidates)
 
     @property
     def format(self) -> int:
@@ -276,6 +282,7 @@ class Plan:
             "class_weights": self.class_weights,
             "waves": self.waves,
             "versions": self.versions,
+            "kernel": None if self.kernel is None else asdict(self.kernel),
         }
 
     @classmethod
@@ -283,7 +290,7 @@ class Plan:
         shape: dict[str, Any] = dict(content["shape"])
         shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "shrinkages", "couplings")}
         shape["edges"] = _pairs(shape["edges"])
-        weights = content["class_weights"]
+        weights, kernel = content["class_weights"], content.get("kernel")
         return cls(
             config=Config.model_validate(content["config"]),
             fingerprints=content["fingerprints"],
@@ -295,6 +302,7 @@ class Plan:
             class_weights=None if weights is None else tuple(weights),
             waves=tuple(content["waves"]),
             versions=content["versions"],
+            kernel=None if kernel is None else KernelFunction(**kernel),
         )
 
 
@@ -332,16 +340,19 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         check_priors(model.priors, len(rows), "model.priors")
     # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
     how = "platt" if model.coupled_calibration == "none" else model.calibration
+    kernel = _kernel(model, data)
     found = plan_model(
         data,
         config.graph.requested(),
         model.C,
         model.whiten,
         how,
-        functools.partial(_settings, model, folds),
+        functools.partial(_settings, model, folds, kernel),
         weights,
+        kernel,
     )
     shape = _shape(config, data, rows, folds, found)
+    check_gram_rows(shape.rows_per_edge, f"model.kernel = {model.kernel!r}")
     plan = Plan(
         config=config,
         fingerprints=data.fingerprints,
@@ -353,13 +364,25 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         class_weights=weights,
         waves=(len(shape.edges),),
         versions=_versions(),
+        kernel=kernel,
     )
     _check_budget(plan)
     plan.check_memory()
     return plan
 
 
-def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...]) -> ModelSettings:
+def _kernel(model: ModelConfig, data: OpenFeatures) -> KernelFunction | None:
+    """The kernel of the machines, as `PairwiseSVC` finds it; None if they are linear."""
+    if model.kernel == "linear":
+        return None
+    return KernelFunction(
+        model.kernel, gamma_of(model.gamma, data.moments, "model.gamma"), model.degree, model.coef0
+    )
+
+
+def _settings(
+    model: ModelConfig, folds: int, kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
+) -> ModelSettings:
     return ModelSettings(
         candidates=candidates,
         coupling=model.coupling,
@@ -371,6 +394,7 @@ def _settings(model: ModelConfig, folds: int, candidates: tuple[Candidate, ...])
         tol=model.tol,
         seed=model.random_state,
         shortlist=model.shortlist,
+        kernel=kernel,
     )
 
 
@@ -380,8 +404,9 @@ def _shape(
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
     edges = graphs.edge_array(found.graph)
     growing = config.growth is not None
+    pair, curved = 2 * float(rows.mean()), model.kernel != "linear"
     tile = config.run.edges_per_tile or default_edges_per_tile(
-        len(edges), 2 * float(rows.mean()), D, folds, growing
+        len(edges), pair, numbers_per_row(D, pair, curved), folds, growing
     )
     # The chunk size stays fixed while the graph grows.
     tile = min(tile, len(edges))
@@ -408,6 +433,7 @@ def _shape(
         edges_calibrated=model.coupled_calibration == "edges",
         tensor_stored=stored,
         synthetic=data.synthetic,
+        rows_per_edge=int(rows[edges].sum(axis=1).max()) if curved else 0,
     )
 
 

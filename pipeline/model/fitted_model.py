@@ -14,6 +14,7 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.logits import calibrated, collapse
 from pairloom.pipeline.machines.normalisation import Normalisation
@@ -21,6 +22,7 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.affine_model import AffineModel
 from pairloom.pipeline.model.class_table import ClassTable
+from pairloom.pipeline.model.curved_model import CurvedModel
 
 __all__ = ["FittedModel"]
 
@@ -37,7 +39,7 @@ class FittedModel:
     classes : ClassTable
     graph : networkx.Graph
         On the indices of the classes.
-    trained : LinearModel or EstimatorModel
+    trained : LinearModel, KernelModel or EstimatorModel
         The machines, in the order of `edges`.
     settings : MachineSettings
         How the machines were trained, C on normalised features included.
@@ -51,7 +53,7 @@ class FittedModel:
     shortlist : int, "auto" or "none"
         How many classes of a sample are coupled, as it was asked for.
     normalisation : Normalisation
-        Of the features of linear machines; other machines are given features as they come.
+        Of the features; classifiers of scikit-learn are given them as they come.
     weighted : str
         The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
     n_features : int
@@ -59,7 +61,7 @@ class FittedModel:
 
     classes: ClassTable
     graph: nx.Graph
-    trained: LinearModel | EstimatorModel
+    trained: LinearModel | KernelModel | EstimatorModel
     settings: MachineSettings
     whiten: Shrinkage
     coupling: str
@@ -93,3 +95,11 @@ class FittedModel:
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
         return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.completion)
+
+    @cached_property
+    def curved(self) -> CurvedModel:
+        """The machines with their calibration: all that prediction needs of those with a kernel."""
+        if not isinstance(self.trained, KernelModel):
+            raise TypeError("FittedModel: only machines with a kernel are a sum of kernel values.")
+        raw = self.trained.collapsed(self.settings.scheme.shares)
+        return CurvedModel(raw.calibrated(self.coupled.slope, self.coupled.shift), self.completion)

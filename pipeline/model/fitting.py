@@ -10,6 +10,7 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import (
@@ -111,7 +112,7 @@ def _coupled(
     training: TrainingSet,
     graph: nx.Graph,
     settings: ModelSettings,
-    trained: LinearModel | EstimatorModel,
+    trained: LinearModel | KernelModel | EstimatorModel,
     chosen: Candidate,
     resources: Resources,
 ) -> CoupledCalibration:

@@ -9,6 +9,7 @@ from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.machines.folds import FitOn
+from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.settings import Calibration, MachineSettings
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate
@@ -37,6 +38,8 @@ class ModelSettings:
         How many training samples, at most, it is learned from.
     shortlist : int, "auto" or "none"
         How many classes of a sample are coupled; "none" lists none and couples all.
+    kernel : KernelFunction, optional
+        The kernel of the machines; None means that they are linear, or classifiers of scikit-learn.
     """
 
     candidates: tuple[Candidate, ...]
@@ -49,6 +52,7 @@ class ModelSettings:
     tol: float = 1e-3
     seed: int = 0
     shortlist: int | Literal["auto", "none"] = "auto"
+    kernel: KernelFunction | None = None
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.machines.kernel_model import KernelModel, train_kernel_model
 from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.model.choice import (
     Candidate,
@@ -68,8 +70,17 @@ def _probe_set(run: Run, probe: Probe) -> TrainingSet:
 
 def train_on(
     settings: ModelSettings, training: TrainingSet, edges: NDArray[np.int64], candidate: Candidate
-) -> LinearModel:
+) -> LinearModel | KernelModel:
     """The machines of the edges of a training set that is in memory."""
+    if settings.kernel is not None:
+        return train_kernel_model(
+            settings.kernel,
+            training.X,
+            training.members,
+            edges,
+            settings.machines(candidate.C, candidate.calibration),
+            weight=training.weight,
+        )
     return train_linear_model(
         training.by_class(training.X),
         edges,
@@ -79,7 +90,9 @@ def train_on(
     )
 
 
-def sample_weights(run: Run, rows: dict[int, NDArray[np.float32]]) -> dict[int, NDArray[np.float64]] | None:
+def sample_weights(
+    run: Run, rows: Mapping[int, NDArray[np.floating]]
+) -> dict[int, NDArray[np.float64]] | None:
     """The weights of the rows of some classes; None without class weights."""
     if run.class_weights is None:
         return None

@@ -18,11 +18,13 @@ from pairloom.pipeline.calibration.held_out import HeldOut, typical_sizes, unit_
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
+from pairloom.pipeline.run.kernel_tiles import read_kernel_model
 from pairloom.pipeline.run.machine_store import read_machines
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import completion_of
@@ -112,13 +114,20 @@ def _edge_logits(run: Run, draws: slice, edges: NDArray[np.int64]) -> NDArray[np
     # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
     drawn = read_draws(run, run.draws_whitened)
     X, folds, parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
-    whitening, scheme = read_whitening(run, chosen_candidate(run).whiten), run.settings.machines().scheme
+    scheme = run.settings.machines().scheme
     logits = np.empty((len(folds), len(edges)), np.float32)
     for tile in pieces(len(edges), run.shape.edges_per_tile):
         # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
         # logits of these edges differently, and so change the score of a wave.
         filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)
-        model = LinearModel(read_machines(run.directory, tile).of_edges(filled), whitening)
-        of_tile = out_of_fold_edge_logits(model, scheme, X, folds, parts)
+        of_tile = out_of_fold_edge_logits(_model_of_tile(run, tile, filled), scheme, X, folds, parts)
         logits[:, tile] = of_tile[: tile.stop - tile.start].T
     return logits.T
+
+
+def _model_of_tile(run: Run, tile: slice, edges: NDArray[np.int64]) -> LinearModel | KernelModel:
+    """The machines of some edges of a tile, which are numbered within it."""
+    if run.settings.kernel is not None:
+        return read_kernel_model(run, [tile])  # such a run does not grow, so its tiles are whole
+    whitening = read_whitening(run, chosen_candidate(run).whiten)
+    return LinearModel(read_machines(run.directory, tile).of_edges(edges), whitening)

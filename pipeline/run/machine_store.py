@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["read_machines", "unpacked", "write_machines"]
+__all__ = ["packed", "read_machines", "unpacked", "write_machines"]
 
 
 def write_machines(directory: Path, first: int, machines: Machines) -> list[Path]:
@@ -23,7 +24,7 @@ def write_machines(directory: Path, first: int, machines: Machines) -> list[Path
     group = open_group(directory, "machines.zarr", write=True)
     return [
         *write_whole(group["coef"], (first, 0, 0), machines.coef),
-        *write_whole(group["parameters"], (first, 0, 0), _packed(machines)),
+        *write_whole(group["parameters"], (first, 0, 0), packed(machines)),
     ]
 
 
@@ -33,7 +34,7 @@ def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
     return unpacked(*(read_whole(group[name], edges) for name in ("coef", "parameters")))
 
 
-def _packed(machines: Machines) -> NDArray[np.float64]:
+def packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
     """(E, M, P) the numbers of the machines in the order of `MACHINE_PARAMETERS`; those of an edge are repeated."""
     n_edges, n_machines = machines.intercept.shape
     of_machine = [machines.intercept, *np.moveaxis(machines.platt, 2, 0)]
@@ -42,9 +43,9 @@ def _packed(machines: Machines) -> NDArray[np.float64]:
     of_edge = [
         np.repeat(values[:, None], n_machines, axis=1) for values in (machines.threshold, machines.dprime)
     ]
-    packed = np.stack([*of_machine, *of_edge], axis=2, dtype=np.float64)
-    assert packed.shape[2] == len(MACHINE_PARAMETERS)
-    return packed
+    numbers = np.stack([*of_machine, *of_edge], axis=2, dtype=np.float64)
+    assert numbers.shape[2] == len(MACHINE_PARAMETERS)
+    return numbers
 
 
 def unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Machines:

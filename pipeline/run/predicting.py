@@ -1,7 +1,8 @@
 """Prediction in a run whose tensor is virtual: slabs of test samples, straight from the machines.
 
 Nothing is stored between the machines and the probabilities. A worker keeps the machines as one affine map, ranks the
-classes of a sample, and applies the pairs that its shortlist needs, as an estimator does.
+classes of a sample, and applies the pairs that its shortlist needs, as an estimator does. Of machines with a kernel it
+keeps the support vectors and a sparse matrix of coefficients.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.machines.logits import AffineLogits, calibrated
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, AffineModel
+from pairloom.pipeline.model.curved_model import CurvedModel
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.coupling import Coupled, write_probabilities
 from pairloom.pipeline.run.feature_store import read_samples
+from pairloom.pipeline.run.kernel_tiles import read_kernel_model
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.training import collapsed_tile
@@ -28,7 +31,7 @@ from pairloom.pipeline.run.training import collapsed_tile
 __all__ = ["predict_samples", "release_machines"]
 
 # The models of one run, as all slabs of a process use the same. Threads share them: they are as large as the machines.
-_kept: dict[tuple[Path, str, str], dict[str, AffineModel]] = {}
+_kept: dict[tuple[Path, str, str], dict[str, AffineModel | CurvedModel]] = {}
 _lock = threading.Lock()
 
 
@@ -52,7 +55,7 @@ def release_machines() -> None:
 
 def _predicted(
     run: Run,
-    models: Mapping[str, AffineModel],
+    models: Mapping[str, AffineModel | CurvedModel],
     X: NDArray[np.floating],
     calibrations: Mapping[str, CoupledCalibration],
     first: int,
@@ -65,8 +68,8 @@ def _predicted(
     return {method: samples.couple(method, found.scale) for method, found in calibrations.items()}
 
 
-def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel]:
-    """The machines of the run as an affine map for each method: one for all, unless edges have slopes of their own."""
+def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel | CurvedModel]:
+    """The machines of the run as one map for each method: one for all, unless edges have slopes of their own."""
     key = (run.directory, run.keys.machines, run.keys.calibration)
     with _lock:
         if key not in _kept:
@@ -75,12 +78,33 @@ def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[st
         return _kept[key]
 
 
-def _models_of(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel]:
+def _models_of(
+    run: Run, calibrations: Mapping[str, CoupledCalibration]
+) -> dict[str, AffineModel | CurvedModel]:
+    if run.settings.kernel is not None:
+        return _curved_models(run, calibrations)
     raw = _collapsed(run)
     if not run.shape.edges_calibrated:
         return dict.fromkeys(calibrations, raw)
     return {
         method: AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.completion)
+        for method, found in calibrations.items()
+    }
+
+
+def _curved_models(
+    run: Run, calibrations: Mapping[str, CoupledCalibration]
+) -> dict[str, AffineModel | CurvedModel]:
+    """The same of machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
+    shape, order = run.shape, graphs.edge_order(run.shape.edges)
+    model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))
+    sorted_edges = model._replace(machines=model.machines.of_edges(order))
+    raw = sorted_edges.collapsed(run.settings.machines().scheme.shares)
+    completion = completion_of(shape.edges, len(shape.classes))
+    if not shape.edges_calibrated:
+        return dict.fromkeys(calibrations, CurvedModel(raw, completion))
+    return {
+        method: CurvedModel(raw.calibrated(found.slope, found.shift), completion)
         for method, found in calibrations.items()
     }
 

@@ -6,7 +6,8 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
                           model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened),
                           from kept_mean (class, feature) and scatter (part, feature, other_feature), without the drawn
-machines.zarr             coef (edge, machine, feature); parameters (edge, machine, parameter), everything else
+machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
+                          coefficients on the rows of both classes; parameters (edge, machine, parameter), all else
 logits.zarr               where the tensor is stored, edges (edge, sample), and tensor (class, other, sample);
                           out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
                           coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
@@ -43,6 +44,7 @@ from pairloom.pipeline.storage.zarr_layout import (
 )
 
 __all__ = [
+    "KERNEL_MACHINE_PARAMETERS",
     "MACHINE_PARAMETERS",
     "RunShape",
     "chunk_count",
@@ -69,6 +71,9 @@ MACHINE_PARAMETERS = (
     *("gap", "iterations", "threshold", "dprime"),
 )
 
+#: The same of machines with a kernel.
+KERNEL_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "norm")
+
 # Arrays that a run may have or not have, and lose when its configuration changes.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
     "features.zarr": (
@@ -81,7 +86,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_fold",
         "drawn_part",
     ),
-    "machines.zarr": (),
+    "machines.zarr": ("coef", "beta"),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (*METHODS, "slope", "shift"),
 }
@@ -105,6 +110,7 @@ class RunShape(NamedTuple):
     edges_calibrated : whether every edge has its own slope and shift
     tensor_stored : whether the completed tensor is stored
     synthetic : whether the features are generated rather than measured
+    rows_per_edge : the most training rows of an edge, if its machines have a kernel, else 0
     """
 
     classes: tuple[str, ...]
@@ -126,6 +132,12 @@ class RunShape(NamedTuple):
     edges_calibrated: bool
     tensor_stored: bool
     synthetic: bool
+    rows_per_edge: int = 0
+
+    @property
+    def machine_parameters(self) -> tuple[str, ...]:
+        """The names along the parameter axis of machines.zarr."""
+        return KERNEL_MACHINE_PARAMETERS if self.rows_per_edge else MACHINE_PARAMETERS
 
     @property
     def whitenings(self) -> tuple[Shrinkage, ...]:
@@ -220,7 +232,7 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
         for column, end in enumerate("ij")
     ]
-    parameters = Coordinate("parameter", ("parameter",), np.array(MACHINE_PARAMETERS))
+    parameters = Coordinate("parameter", ("parameter",), np.array(shape.machine_parameters))
     return {
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends, parameters],
@@ -270,9 +282,12 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
-    own, P = ("edge", "machine"), len(MACHINE_PARAMETERS)
+    own, P, n = ("edge", "machine"), len(shape.machine_parameters), shape.rows_per_edge
+    weights = ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D))
+    if n:
+        weights = ChunkedArray("beta", (*own, "row_of_edge"), (E, M, n), (T, M, n), "float64")
     return [
-        ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D)),
+        weights,
         ChunkedArray("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
 
