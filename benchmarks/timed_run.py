@@ -5,7 +5,7 @@ Three clocks, none of them inside the pipeline:
 - the wall clock of the driver at the beginning of every stage. The stage "plan" is reading and checking the data and
   planning; a stage ends where the next begins, so that it includes the comparison of files with the ledger;
 - Dask's task stream: when each task began and ended on its worker, and what it transferred;
-- Dask's profiler, which looks at the stack of every working thread each 10 ms. The share of its samples inside zarr,
+- Dask's profiler, which looks at the stack of every working thread each 100 ms. The share of its samples inside zarr,
   `pipeline/storage`, `run_directory.py` and the ledger is the share of the task's time that the store takes.
 
 The seconds of every unit are also in the ledger of the run, measured by the worker that did it; and the CPU seconds of

@@ -348,7 +348,7 @@ class RunConfig(_Section):
     tensor: Literal["auto", "stored", "virtual"] = Field(
         "auto", description="whether to store the N x N x R tensor; auto: only up to 2 GiB"
     )
-    edges_per_tile: int | None = Field(None, ge=1, description="default: about half a second of work")
+    edges_per_tile: int | None = Field(None, ge=1, description="default: up to a second of work")
     samples_per_slab: int | None = Field(None, ge=1, description="default: about 16 MiB of the tensor")
     memory_limit: str = Field("2GiB", pattern=_SIZE, description="memory that one task may take")
 

@@ -45,6 +45,9 @@ VERSION_SECONDS = 10
 ANSWER_SECONDS = 3
 # Run by every worker process that is started here. They share the terminal of the driver, and Dask has them log every
 # task that is cancelled because the run was stopped.
+#: Dask's profiler looks at the stacks of a worker this often. Every 10 ms, its default, takes 10% of a run's time.
+_PROFILER = "distributed.worker.profile.interval"
+_PROFILER_DEFAULT, _PROFILER_INTERVAL = "10ms", "100ms"
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
 
 
@@ -92,6 +95,7 @@ def connected(
         if config.kind == "scheduler":
             client = stack.enter_context(_client_of_scheduler(config))
         else:
+            stack.enter_context(_sparing_profiler())
             with _signals_held_back():
                 cluster = stack.enter_context(_started_cluster(config))
             if config.job_queue is not None:
@@ -100,6 +104,12 @@ def connected(
         if config.job_queue is None:
             check_workers(client, config.worker_timeout, note)
         yield client
+
+
+def _sparing_profiler() -> contextlib.AbstractContextManager[object]:
+    """Have Dask profile the workers that are started less often, unless a user has set how often."""
+    usual = dask.config.get(_PROFILER) == _PROFILER_DEFAULT
+    return dask.config.set({_PROFILER: _PROFILER_INTERVAL}) if usual else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

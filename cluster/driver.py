@@ -28,7 +28,7 @@ from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.growth.wave import Wave
 from pairloom.pipeline.growth.waves import grow_in_waves
 from pairloom.pipeline.run.calibrating import remove_waves
-from pairloom.pipeline.run.predicting import release_machines
+from pairloom.pipeline.run.predicting import release_predictors
 from pairloom.pipeline.run.run_directory import stamp_groups
 
 __all__ = [
@@ -169,7 +169,7 @@ def drive(
     """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
     _sweep(directory)
     with contextlib.ExitStack() as stack:
-        stack.callback(release_machines)  # where workers are threads of this process
+        stack.callback(release_predictors)  # where workers are threads of this process
         client = functools.cache(lambda: stack.enter_context(connect()))
         session = _Session(directory, data, client, stop, progress)
         if plan.config.growth is not None and "growth" in which:

@@ -17,6 +17,7 @@ from pairloom.pipeline.machines.kernel_model import VECTORS_AT_ONCE
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
 from pairloom.pipeline.model.choice import MOST_PROBE_ROWS
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
+from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
 from pairloom.pipeline.run.run_directory import chunk_count, run_groups
 from pairloom.pipeline.run.storing import storing_bytes
 
@@ -119,6 +120,11 @@ def _tile_bytes(plan: Plan) -> int:
     return shape.edges_per_tile * _machine_bytes_of_edge(plan)
 
 
+def _read_bytes(plan: Plan) -> int:
+    """The machines of the tiles that are read at once, as they are stored and unpacked, and one of them at work."""
+    return (2 * TILES_AT_ONCE + 2) * _tile_bytes(plan)
+
+
 def _machine_bytes_of_edge(plan: Plan) -> int:
     shape = plan.shape
     return shape.machines_per_edge * (_FLOAT * _numbers_per_machine(plan) + 8 * len(shape.machine_parameters))
@@ -140,7 +146,7 @@ def _held_out_bytes(plan: Plan) -> int:
     slab = min(shape.draws_per_slab, shape.draws)
     logits = slab * (3 * plan.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2)
     draws = 3 * shape.draws * shape.features
-    needed = _FLOAT * (logits + draws) + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    needed = _FLOAT * (logits + draws) + _read_bytes(plan) + _completion_bytes(plan)
     return needed + _of_curved(plan, shape.edges_per_tile)
 
 
@@ -168,9 +174,11 @@ def _description_bytes(plan: Plan) -> int:
 
 
 def _logits_bytes(plan: Plan) -> int:
-    shape = plan.shape
-    slab = shape.samples_per_slab * (shape.edges_per_tile + 3 * shape.features)
-    return 3 * _tile_bytes(plan) + _FLOAT * slab + _of_curved(plan, shape.edges_per_tile)
+    """The machines as one map, the logits of a slab, and its tensor with a compressed copy."""
+    shape, E = plan.shape, plan.most_pairs
+    slab = shape.samples_per_slab * (2 * E + 3 * len(shape.classes) ** 2 + 3 * shape.features)
+    affine = _of_curved(plan, E) or _FLOAT * E * (shape.features + 64)
+    return affine + _FLOAT * slab + _read_bytes(plan) + _completion_bytes(plan)
 
 
 def _coupled_bytes(plan: Plan) -> int:
@@ -190,7 +198,7 @@ def _predicted_bytes(plan: Plan) -> int:
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)
     slab = _FLOAT * shape.samples_per_slab * (4 * D + N * (len(shape.couplings) + 2))
-    return affine + batch + slab + 3 * _tile_bytes(plan) + _completion_bytes(plan)
+    return affine + batch + slab + _read_bytes(plan) + _completion_bytes(plan)
 
 
 def _report_bytes(plan: Plan) -> int:
@@ -206,7 +214,7 @@ def disk_bytes(plan: Plan) -> dict[str, int]:
     shape = plan.shape
     E, N, R, S = plan.most_pairs, len(shape.classes), shape.samples, shape.draws
     held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
-    tensor = R * (E + N**2) if shape.tensor_stored else 0
+    tensor = R * N**2 if shape.tensor_stored else 0
     return {
         "features.zarr": _bytes_of_features(plan),
         "machines.zarr": E * _machine_bytes_of_edge(plan),

@@ -58,7 +58,7 @@ _STORED_TENSOR_LIMIT = 2 * 2**30
 # What else lowers the memory of a task.
 _ADVICE = {
     "machines": ", or lower run.edges_per_tile",
-    "logits": ", or lower run.edges_per_tile or run.samples_per_slab",
+    "logits": ", or lower run.samples_per_slab",
     "probabilities": ", or lower run.samples_per_slab",
     "calibration": ", or lower model.calibration_samples",
     "growth": ", or lower growth.pairs",

@@ -33,7 +33,8 @@ from pairloom.pipeline.run.storing import (
     store_statistics,
     store_whitenings,
 )
-from pairloom.pipeline.run.training import apply_tile, train_tile
+from pairloom.pipeline.run.tensor_store import store_tensor
+from pairloom.pipeline.run.training import train_tile
 from pairloom.pipeline.storage.digests import digest_of
 
 if TYPE_CHECKING:
@@ -268,20 +269,20 @@ def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None)
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 
 
-# Logits: tiles of edges applied to the test samples. No units if the tensor is virtual.
+# Logits: the tensor, slabs of test samples scored by all machines. No units if it is virtual.
 
 
 def _logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     if not plan.shape.tensor_stored:
         return ()
-    return tuple(digest_of([key, earlier["samples"]]) for key in earlier["machines"])
+    return (digest_of([earlier["machines"], earlier["samples"]]),) * len(plan.slabs)
 
 
-def _apply(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
-    return apply_tile(plan.run(directory), plan.tiles[unit], plan.slabs)
+def _store_tensor(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    return store_tensor(plan.run(directory), plan.slabs[unit])
 
 
-# Probabilities: slabs of test samples, from their logits where the tensor is stored, else from the machines.
+# Probabilities: slabs of test samples, from the tensor where it is stored, else from the machines.
 
 
 def _probabilities_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
@@ -338,7 +339,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("growth", "in turn", _growth_keys, _judge_wave),
     Stage("calibration", "cluster", _calibration_keys, _calibrate),
     Stage("model", "cluster", _model_keys, _describe),
-    Stage("logits", "cluster", _logits_keys, _apply),
+    Stage("logits", "cluster", _logits_keys, _store_tensor),
     Stage("probabilities", "cluster", _probabilities_keys, _couple),
     Stage("report", "cluster", _report_keys, _report),
 )

@@ -24,12 +24,12 @@ __all__ = [
     "order_by_blocks",
 ]
 
-# A pair with 400 rows, 512 features and 4 folds took 6 ms on one core. A tile is about half a second of work by this
-# estimate, or more where that would make too many tiles, each with files of its own. The number of tiles per task is
-# chosen from measured times (see schedule.py).
-_SECONDS_PER_FLOAT = 6e-3 / (400 * 512 * 4)
-_TILE_SECONDS, _MOST_TILE_SECONDS = 0.5, 4.0
-_ENOUGH_TILES = 128
+# A pair with 400 rows, 384 features and 4 folds took 2.6 ms on one core. A tile is up to a second of work by this
+# estimate, or more where that would make too many tiles, each with files of its own; down to a tenth where there would
+# be so few that workers could not share them. How many tiles a task has is chosen from measured times (schedule.py).
+_SECONDS_PER_FLOAT = 2.6e-3 / (400 * 384 * 4)
+_LEAST_TILE_SECONDS, _TILE_SECONDS, _MOST_TILE_SECONDS = 0.1, 1.0, 4.0
+_FEWEST_TILES, _ENOUGH_TILES = 16, 128
 _LARGEST_TILE = 1024
 _SLAB_BYTES = 16 * 2**20
 _SMALLEST_SLAB, _LARGEST_SLAB = 16, 512
@@ -56,14 +56,16 @@ def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np
 def default_edges_per_tile(
     edges: int, rows_per_pair: float, features: int, folds: int, growing: bool = False
 ) -> int:
-    """The number of edges that train in about half a second, or up to four where edges are many: a power of two.
+    """The number of edges that train in up to a second, or up to four where edges are many: a power of two.
 
     A growing run uses half of that, because a wave has few edges and workers share it tile by tile. Smaller tiles are
     slower: fifty classes on two workers took 7.6 s with tiles of 64 edges, 8.0 s with 32 and 12.0 s with 12.
     """
     seconds = crude_training_seconds(1, rows_per_pair, features, folds)
-    usual, most = (_power_of_two(limit / seconds) for limit in (_TILE_SECONDS, _MOST_TILE_SECONDS))
-    tile = min(_LARGEST_TILE, max(min(usual, 256), min(most, _power_of_two(edges / _ENOUGH_TILES))))
+    limits = (_LEAST_TILE_SECONDS, _TILE_SECONDS, _MOST_TILE_SECONDS)
+    least, usual, most = (_power_of_two(limit / seconds) for limit in limits)
+    usual = min(256, max(least, min(usual, _power_of_two(edges / _FEWEST_TILES))))
+    tile = min(_LARGEST_TILE, max(usual, min(most, _power_of_two(edges / _ENOUGH_TILES))))
     return max(1, tile // 2) if growing else tile
 
 

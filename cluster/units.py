@@ -15,6 +15,7 @@ from distributed import Reschedule, get_worker
 from distributed.core import Status
 
 import pairloom
+from pairloom.cluster.freed_memory import keep_freed_memory
 from pairloom.cluster.ledger import Entry, Ledger
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.stages import stage_named
@@ -60,6 +61,7 @@ def run_task(task: Task) -> list[Receipt]:
             f"Workers must have the driver's version of pairloom, {task.version}, got {pairloom.__version__} on "
             f"{_here()}. Install the same version on both."
         )
+    keep_freed_memory()
     receipts = []
     for unit, key in task.units.items():
         _hand_over_if_leaving()

@@ -152,21 +152,27 @@ STAGE_COSTS: dict[str, StageCost] = {
         memory=lambda s: 4 * _held_out_bytes(s),
     ),
     "model": StageCost("one", work=lambda s: float(s.tiles), operations=lambda s: float(s.tiles)),
+    # The first slab of a worker reads all machines and keeps them as one affine map; without a tensor, that of the
+    # probabilities does.
     "logits": StageCost(
-        "tile",
-        work=lambda s: s.edges * s.samples * s.features,
-        reads=lambda s: s.edges * s.machine_bytes,
-        writes=lambda s: 4.0 * s.edges * s.samples,
-        shared=lambda s: 4.0 * s.samples * s.features,
-        operations=lambda s: 20.0 + 2 * s.slabs,
+        "slab",
+        work=lambda s: s.samples * (s.edges * s.features + _completing(s)),
+        reads=lambda s: 4.0 * s.samples * s.features,
+        writes=lambda s: 4.0 * s.samples * s.classes**2,
+        operations=lambda s: 20.0,
+        once=lambda s: s.edges * s.machine_bytes,
+        once_operations=lambda s: 2.0 * s.tiles,
+        once_work=lambda s: _collapsing(s),
+        memory=lambda s: (
+            4.0 * s.edges * (s.features + 96) + 4.0 * s.samples_per_slab * (2 * s.edges + 3 * s.classes**2)
+        ),
     ),
-    # Without a tensor, a worker's first slab reads all machines and keeps them as one affine map.
     "probabilities": StageCost(
         "slab",
         work=lambda s: s.samples * (_completing(s) if s.tensor_stored else _ranking(s)),
-        reads=lambda s: 4.0 * s.samples * (s.edges if s.tensor_stored else s.features),
-        writes=lambda s: 4.0 * s.samples * (s.couplings * s.classes + s.tensor_stored * s.classes**2),
-        operations=lambda s: 20.0 + s.tensor_stored * s.tiles / _AT_ONCE,
+        reads=lambda s: 4.0 * s.samples * (s.classes**2 if s.tensor_stored else s.features),
+        writes=lambda s: 4.0 * s.samples * s.couplings * s.classes,
+        operations=lambda s: 20.0,
         once=lambda s: 0.0 if s.tensor_stored else s.edges * s.machine_bytes,
         once_operations=lambda s: 0.0 if s.tensor_stored else 2.0 * s.tiles,
         once_work=lambda s: 1.0 if s.tensor_stored else _collapsing(s),

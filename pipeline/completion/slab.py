@@ -37,15 +37,14 @@ def couple_slab(
     methods: Sequence[str],
     *,
     scales: Mapping[str, float] | None = None,
-    tensor: NDArray[np.float32] | None = None,
     memory_limit: int = DEFAULT_MEMORY,
     n_jobs: int | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Complete and couple the edge logits of some samples by each of the methods.
 
     The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, completed in
-    place. Where only `normal` is asked for and nobody wants the tensor it does not exist at all, unless the graph has
-    so many edges that the matrix which takes its place is beyond the limit.
+    place. Where only `normal` is asked for it does not exist at all, unless the graph has so many edges that the matrix
+    which takes its place is beyond the limit.
 
     Parameters
     ----------
@@ -56,8 +55,6 @@ def couple_slab(
     methods : sequence of str
     scales : mapping of method -> float, optional
         Logits are multiplied by this before they are coupled; by default by one.
-    tensor : (N, N, R) float32 array, optional
-        Where to write the completed logits, if they are wanted. They are not scaled.
     memory_limit : int
         Maximum memory, in bytes per thread, for the tensor and its scratch.
     n_jobs : int, optional
@@ -71,7 +68,7 @@ def couple_slab(
         method_named(method)
     _check_edge_logits(edge_logits, completion)
     factors = {method: np.float32(1 if scales is None else scales[method]) for method in methods}
-    if tensor is None and list(methods) == ["normal"] and operator_bytes(completion) <= memory_limit:
+    if list(methods) == ["normal"] and operator_bytes(completion) <= memory_limit:
         return {"normal": normal_from_edges(_scaled(edge_logits, factors["normal"]), completion)}
     n, n_samples = completion.n_classes, edge_logits.shape[1]
     coupled = {method: np.empty((n_samples, n), np.float32) for method in methods}
@@ -81,8 +78,6 @@ def couple_slab(
         for method, factor in factors.items():
             # Completion is linear: scaling its result is scaling its input, once for all methods.
             coupled[method][samples] = couple(_scaled(slab, factor), method, n_jobs=n_jobs)
-        if tensor is not None:
-            tensor[:, :, samples] = slab
     return coupled
 
 

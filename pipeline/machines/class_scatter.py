@@ -20,7 +20,7 @@ __all__ = ["ClassScatter", "ReadRows", "class_scatter", "rows_per_batch", "scatt
 # Numbers in the rows that are multiplied at once: 16 MiB of float32.
 _BATCH_NUMBERS = 2**22
 # A run stores the parts: they take this together, or are a few. A part has at least so many classes, if there are.
-_STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS, _FEWEST_CLASSES = 2**28, 4, 64, 4
+_STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS, _FEWEST_CLASSES = 2**28, 4, 32, 4
 
 #: ``read(c, rows)`` are the normalised rows of class c in a slice of its rows, without those that are held out.
 ReadRows = Callable[[int, slice], NDArray[np.floating]]

@@ -24,6 +24,9 @@ __all__ = [
     "save_figure",
 ]
 
+#: Edges that are drawn as lines.
+_MOST_LINES = 2000
+
 _INK, _ACCENT, _PALE = "#222222", "#3465a4", "#b8c7dd"
 
 
@@ -83,7 +86,12 @@ def confusion_figure(
 
 
 def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
-    """The model graph. Hubs, joined to more than half of the classes, are inside the circle of the others."""
+    """The model graph. Hubs, joined to more than half of the classes, are inside the circle of the others.
+
+    Thousands of edges would be a black disc: they are shown as a matrix.
+    """
+    if graph.number_of_edges() > _MOST_LINES:
+        return _pair_matrix_figure(graph, title)
     figure = Figure(figsize=(7, 7), layout="constrained")
     axes = figure.subplots()
     N = len(graph)
@@ -92,7 +100,6 @@ def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
         hubs = []
     rest = [c for c in graph if c not in set(hubs)]
     places = {**nx.circular_layout(rest), **nx.circular_layout(hubs, scale=0.35 if len(hubs) > 1 else 0.0)}
-    # A complete graph of hundreds of classes would be a black disc.
     alpha = float(np.clip(30 / (graph.number_of_edges() + 1), 0.03, 0.6))
     nx.draw_networkx_edges(graph, places, ax=axes, alpha=alpha, edge_color=_INK)
     nx.draw_networkx_nodes(graph, places, rest, ax=axes, node_size=25, node_color=_PALE)
@@ -104,6 +111,16 @@ def graph_figure(graph: nx.Graph, classes: Sequence[str], title: str) -> Figure:
         )
     axes.set_title(title)
     axes.axis("off")
+    return figure
+
+
+def _pair_matrix_figure(graph: nx.Graph, title: str) -> Figure:
+    """The trained pairs as a matrix of classes."""
+    figure = Figure(figsize=(7, 7), layout="constrained")
+    axes = figure.subplots()
+    trained = nx.to_numpy_array(graph, nodelist=range(len(graph)), weight=None, dtype=np.float32)
+    axes.imshow(trained, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    axes.set(xlabel="class", ylabel="class", title=title)
     return figure
 
 

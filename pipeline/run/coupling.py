@@ -1,4 +1,4 @@
-"""Coupling in a run that stores the tensor: slabs of test samples, completed and coupled by every method."""
+"""Coupling in a run that stores the tensor: slabs of test samples, coupled by every method."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom import graphs
-from pairloom.pipeline.completion.complete import complete_slab
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.completion.uncoupled import uncoupled
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
@@ -16,7 +14,7 @@ from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.run_directory import open_group, write_whole
-from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.run.tensor_store import read_edge_logits
 
 __all__ = ["Coupled", "couple_samples", "write_probabilities"]
 
@@ -25,13 +23,8 @@ Coupled = dict[str, NDArray[np.float32]]
 
 
 def couple_samples(run: Run, slab: slice) -> list[Path]:
-    """Complete a slab of samples from the logits of its edges, couple it by every method, and store the tensor."""
-    group = open_group(run.directory, "logits.zarr", write=True)
-    N = len(run.shape.classes)
-    tensor = np.empty((N, N, slab.stop - slab.start), np.float32)
-    logits = read_whole(group["edges"], (slice(None), slab))[graphs.edge_order(run.shape.edges)]
-    files = write_probabilities(run, slab, _coupled(run, logits, tensor))
-    return files + write_whole(group["tensor"], (0, 0, slab.start), tensor)
+    """Couple a slab of samples by every method, from the logits of its edges in the stored tensor."""
+    return write_probabilities(run, slab, _coupled(run, read_edge_logits(run, slab)))
 
 
 def write_probabilities(run: Run, slab: slice, coupled: Coupled) -> list[Path]:
@@ -44,17 +37,14 @@ def write_probabilities(run: Run, slab: slice, coupled: Coupled) -> list[Path]:
     ]
 
 
-def _coupled(run: Run, logits: NDArray[np.float32], tensor: NDArray[np.float32]) -> Coupled:
-    """Probabilities (sample, class) by each method. The tensor is filled with the uncalibrated logits."""
+def _coupled(run: Run, logits: NDArray[np.float32]) -> Coupled:
+    """Probabilities (sample, class) by each method, from the uncalibrated logits of the sorted edges."""
     shape, limit = run.shape, run.memory_limit
     completion = completion_of(shape.edges, len(shape.classes))
     found = read_calibrations(run)
     if not shape.edges_calibrated and run.shortlist is None:
         scales = {method: calibration.scale for method, calibration in found.items()}
-        return couple_slab(
-            logits, completion, shape.couplings, scales=scales, tensor=tensor, memory_limit=limit
-        )
-    complete_slab(logits, completion, tensor)
+        return couple_slab(logits, completion, shape.couplings, scales=scales, memory_limit=limit)
     if not shape.edges_calibrated:
         samples = uncoupled(logits, completion, run.shortlist, limit)
         return {method: samples.couple(method, calibration.scale) for method, calibration in found.items()}

@@ -18,14 +18,13 @@ from pairloom.pipeline.calibration.held_out import HeldOut, typical_sizes, unit_
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
-from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.machines.whitening import centred_at, is_whitened
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
 from pairloom.pipeline.run.kernel_tiles import read_kernel_model
-from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import completion_of
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -114,20 +113,30 @@ def _edge_logits(run: Run, draws: slice, edges: NDArray[np.int64]) -> NDArray[np
     # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
     drawn = read_draws(run, run.draws_whitened)
     X, folds, parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
-    scheme = run.settings.machines().scheme
+    if run.settings.kernel is not None:
+        return _kernel_edge_logits(run, X, folds, parts)
+    # Whitened here, once for all tiles.
+    rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(X), np.float32)
+    as_they_are, scheme = centred_at(np.zeros(rows.shape[1])), run.settings.machines().scheme
     logits = np.empty((len(folds), len(edges)), np.float32)
-    for tile in pieces(len(edges), run.shape.edges_per_tile):
+    for tile, machines in read_tiles(run.directory, len(edges), run.shape.edges_per_tile):
         # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round the
         # logits of these edges differently, and so change the score of a wave.
         filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)
-        of_tile = out_of_fold_edge_logits(_model_of_tile(run, tile, filled), scheme, X, folds, parts)
+        of_tile = out_of_fold_edge_logits(
+            LinearModel(machines.of_edges(filled), as_they_are), scheme, rows, folds, parts
+        )
         logits[:, tile] = of_tile[: tile.stop - tile.start].T
     return logits.T
 
 
-def _model_of_tile(run: Run, tile: slice, edges: NDArray[np.int64]) -> LinearModel | KernelModel:
-    """The machines of some edges of a tile, which are numbered within it."""
-    if run.settings.kernel is not None:
-        return read_kernel_model(run, [tile])  # such a run does not grow, so its tiles are whole
-    whitening = read_whitening(run, chosen_candidate(run).whiten)
-    return LinearModel(read_machines(run.directory, tile).of_edges(edges), whitening)
+def _kernel_edge_logits(
+    run: Run, X: NDArray[np.floating], folds: NDArray[np.int32], parts: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """The same by machines with a kernel. Such a run does not grow, so its tiles are whole."""
+    scheme, n_edges = run.settings.machines().scheme, len(run.shape.edges)
+    logits = np.empty((len(folds), n_edges), np.float32)
+    for tile in pieces(n_edges, run.shape.edges_per_tile):
+        of_tile = out_of_fold_edge_logits(read_kernel_model(run, [tile]), scheme, X, folds, parts)
+        logits[:, tile] = of_tile.T
+    return logits.T

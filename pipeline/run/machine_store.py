@@ -5,6 +5,7 @@ Eight arrays, one for each field of `Machines`, would be eight files per tile: t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,14 @@ from numpy.typing import NDArray
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.linear_machines import Machines
+from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["packed", "read_machines", "unpacked", "write_machines"]
+__all__ = ["TILES_AT_ONCE", "packed", "read_machines", "read_tiles", "unpacked", "write_machines"]
+
+#: Tiles that `read_tiles` holds.
+TILES_AT_ONCE = 4
 
 
 def write_machines(directory: Path, first: int, machines: Machines) -> list[Path]:
@@ -32,6 +37,14 @@ def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
     """The stored machines of some edges."""
     group = open_group(directory, "machines.zarr")
     return unpacked(*(read_whole(group[name], edges) for name in ("coef", "parameters")))
+
+
+def read_tiles(directory: Path, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:
+    """The stored machines of the first edges, tile by tile. Several are read at once: zarr then reads side by side."""
+    for several in pieces(n_edges, TILES_AT_ONCE * edges_per_tile):
+        machines = read_machines(directory, several)
+        for tile in pieces(several.stop - several.start, edges_per_tile):
+            yield slice(several.start + tile.start, several.start + tile.stop), machines.of_edges(tile)
 
 
 def packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:

@@ -14,23 +14,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
-from pairloom.pipeline.machines.logits import AffineLogits, calibrated
+from pairloom.pipeline.machines.logits import calibrated
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, AffineModel
 from pairloom.pipeline.model.curved_model import CurvedModel
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.calibrating import read_calibrations
+from pairloom.pipeline.run.collapsed_machines import collapsed_machines, release_machines
 from pairloom.pipeline.run.coupling import Coupled, write_probabilities
 from pairloom.pipeline.run.feature_store import read_samples
-from pairloom.pipeline.run.kernel_tiles import read_kernel_model
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_completion import completion_of
-from pairloom.pipeline.run.training import collapsed_tile
 
-__all__ = ["predict_samples", "release_machines"]
+__all__ = ["predict_samples", "release_predictors"]
 
-# The models of one run, as all slabs of a process use the same. Threads share them: they are as large as the machines.
+# The models of one run whose edges have slopes of their own, one for each method.
 _kept: dict[tuple[Path, str, str], dict[str, AffineModel | CurvedModel]] = {}
 _lock = threading.Lock()
 
@@ -47,8 +44,9 @@ def predict_samples(run: Run, slab: slice) -> list[Path]:
     return write_probabilities(run, slab, coupled)
 
 
-def release_machines() -> None:
+def release_predictors() -> None:
     """Forget the machines that this process keeps."""
+    release_machines()
     with _lock:
         _kept.clear()
 
@@ -70,50 +68,18 @@ def _predicted(
 
 def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel | CurvedModel]:
     """The machines of the run as one map for each method: one for all, unless edges have slopes of their own."""
+    if not run.shape.edges_calibrated:
+        return dict.fromkeys(calibrations, collapsed_machines(run))
     key = (run.directory, run.keys.machines, run.keys.calibration)
     with _lock:
         if key not in _kept:
             _kept.clear()
-            _kept[key] = _models_of(run, calibrations)
+            raw = collapsed_machines(run)
+            _kept[key] = {method: _calibrated(raw, found) for method, found in calibrations.items()}
         return _kept[key]
 
 
-def _models_of(
-    run: Run, calibrations: Mapping[str, CoupledCalibration]
-) -> dict[str, AffineModel | CurvedModel]:
-    if run.settings.kernel is not None:
-        return _curved_models(run, calibrations)
-    raw = _collapsed(run)
-    if not run.shape.edges_calibrated:
-        return dict.fromkeys(calibrations, raw)
-    return {
-        method: AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.completion)
-        for method, found in calibrations.items()
-    }
-
-
-def _curved_models(
-    run: Run, calibrations: Mapping[str, CoupledCalibration]
-) -> dict[str, AffineModel | CurvedModel]:
-    """The same of machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
-    shape, order = run.shape, graphs.edge_order(run.shape.edges)
-    model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))
-    sorted_edges = model._replace(machines=model.machines.of_edges(order))
-    raw = sorted_edges.collapsed(run.settings.machines().scheme.shares)
-    completion = completion_of(shape.edges, len(shape.classes))
-    if not shape.edges_calibrated:
-        return dict.fromkeys(calibrations, CurvedModel(raw, completion))
-    return {
-        method: CurvedModel(raw.calibrated(found.slope, found.shift), completion)
-        for method, found in calibrations.items()
-    }
-
-
-def _collapsed(run: Run) -> AffineModel:
-    """Collapse the machines tile by tile, into the order of the sorted edges."""
-    shape = run.shape
-    place = np.argsort(graphs.edge_order(shape.edges))
-    weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
-    for tile in pieces(len(place), shape.edges_per_tile):
-        weights[place[tile]], bias[place[tile]] = collapsed_tile(run, tile)
-    return AffineModel(AffineLogits(weights, bias), completion_of(shape.edges, len(shape.classes)))
+def _calibrated(raw: AffineModel | CurvedModel, found: CoupledCalibration) -> AffineModel | CurvedModel:
+    if isinstance(raw, CurvedModel):
+        return CurvedModel(raw.logits.calibrated(found.slope, found.shift), raw.completion)
+    return AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.completion)

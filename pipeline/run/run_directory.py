@@ -8,7 +8,7 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           from kept_mean (class, feature) and scatter (part, feature, other_feature), without the drawn
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
                           coefficients on the rows of both classes; parameters (edge, machine, parameter), all else
-logits.zarr               where the tensor is stored, edges (edge, sample), and tensor (class, other, sample);
+logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
                           out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
                           coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
                           size (draw), the typical size of the logits
@@ -21,7 +21,9 @@ Class names and the two classes of each edge are coordinates: ``xarray.open_zarr
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,6 +31,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.storage import LocalStore
 
 from pairloom.pipeline.coupling import METHODS
 from pairloom.pipeline.machines.class_scatter import scatter_parts
@@ -179,9 +182,31 @@ def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> 
     return stamped
 
 
-def open_group(directory: Path, group: GroupName, *, write: bool = False) -> Any:
-    """Open a group. (The type is Any because zarr's types do not say that members are arrays.)"""
-    return zarr.open_group(directory / group, mode="r+" if write else "r", use_consolidated=False)
+@dataclass(frozen=True)
+class StoredGroup:
+    """A group of a run directory, by whose names its arrays are opened."""
+
+    path: Path
+    mode: Literal["r", "r+"]
+
+    def __getitem__(self, name: str) -> Any:
+        """The array with this name. (The type is Any because zarr's knows no data type.)"""
+        metadata = (self.path / name / "zarr.json").stat()
+        return _opened_array(self, name, (metadata.st_ino, metadata.st_mtime_ns, metadata.st_size))
+
+
+@functools.lru_cache(maxsize=64)
+def _opened_array(group: StoredGroup, name: str, metadata: tuple[int, int, int]) -> zarr.Array[Any]:
+    """An array of a group whose metadata file is this one. To open it takes as long as to read a chunk.
+
+    A run that grows has its metadata written again, into another file, and the array is then opened again.
+    """
+    return zarr.open_array(LocalStore(group.path), path=name, mode=group.mode)
+
+
+def open_group(directory: Path, group: GroupName, *, write: bool = False) -> StoredGroup:
+    """Open a group of a run directory."""
+    return StoredGroup(directory / group, "r+" if write else "r")
 
 
 def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
@@ -241,6 +266,10 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
     }
 
 
+#: An array of numbers that do not compress.
+_noise = functools.partial(ChunkedArray, compressed=False)
+
+
 def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, D, R, n = len(shape.classes), shape.features, shape.samples, sum(shape.rows)
     parts = scatter_parts(N, D)
@@ -265,11 +294,9 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
     if W:
         square = (len(parts), D, D)
-        arrays.append(ChunkedArray("kept_mean", ("class", "feature"), (N, D), (classes, D), "float64"))
-        arrays.append(
-            ChunkedArray("scatter", ("part", "feature", "other_feature"), square, (1, D, D), "float64")
-        )
-        arrays.append(ChunkedArray("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
+        arrays.append(_noise("kept_mean", ("class", "feature"), (N, D), (classes, D), "float64"))
+        arrays.append(_noise("scatter", ("part", "feature", "other_feature"), square, (1, D, D), "float64"))
+        arrays.append(_noise("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
     if shape.draws:
         S = shape.draws
         arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D), shape.dtype))
@@ -283,33 +310,32 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = len(shape.edges), shape.machines_per_edge, shape.features, shape.edges_per_tile
     own, P, n = ("edge", "machine"), len(shape.machine_parameters), shape.rows_per_edge
-    weights = ChunkedArray("coef", (*own, "feature"), (E, M, D), (T, M, D))
-    if n:
+    weights = _noise("coef", (*own, "feature"), (E, M, D), (T, M, D))
+    if n:  # most coefficients are zero, and compressed
         weights = ChunkedArray("beta", (*own, "row_of_edge"), (E, M, n), (T, M, n), "float64")
     return [
         weights,
-        ChunkedArray("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
+        _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
-    E, N, R = len(shape.edges), len(shape.classes), shape.samples
-    T, r = shape.edges_per_tile, shape.samples_per_slab
+    N, R = len(shape.classes), shape.samples
+    r = shape.samples_per_slab
     arrays = _held_out_arrays(shape) if shape.draws else []
     if shape.tensor_stored:
-        arrays.append(ChunkedArray("edges", ("edge", "sample"), (E, R), (T, r)))
-        arrays.append(ChunkedArray("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
+        arrays.append(_noise("tensor", ("class", "other", "sample"), (N, N, R), (N, N, r)))
     return arrays
 
 
 def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, N, S, k, s = len(shape.edges), len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
     if not k:
-        return [ChunkedArray("held_out", ("edge", "draw"), (E, S), (E, s))]
+        return [_noise("held_out", ("edge", "draw"), (E, S), (E, s))]
     return [
         ChunkedArray("listed", ("draw", "place"), (S, k), (s, k), "int32"),
-        ChunkedArray("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
-        ChunkedArray("ranking", ("draw", "class"), (S, N), (s, N)),
+        _noise("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
+        _noise("ranking", ("draw", "class"), (S, N), (s, N)),
         ChunkedArray("size", ("draw",), (S,), (s,)),
     ]
 

@@ -225,7 +225,7 @@ SETTINGS = [
         2,
         "model.kernel must be .*'linear', 'rbf', 'poly' or 'sigmoid', got 'precomputed'",
     ),
-    ("model.gamma=0", 2, "model.gamma must be greater than 0, 'scale' or 'auto', got 0"),
+    ("model.gamma=0", 2, "model.gamma must be greater than 0 or 'scale' or 'auto', got 0"),
     ("model.degree=0", 2, "model.degree must be greater than or equal to 1, got 0"),
     ("model.coef0=nan", 2, "model.coef0 must be a finite number, got nan"),
     (f"model.C={'[' * 3000}", 2, r"model.C must be a number, 'auto' or 'scale' or a list, got '\["),

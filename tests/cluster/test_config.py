@@ -78,8 +78,6 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         ("model.C=inf", "model.C must be a finite number, 'auto' or 'scale' or a list, got inf."),
         ("model.C=[1.0, -2.0]", "model.C.1 must be greater than 0 or 'auto' or 'scale', got -2.0."),
         ("model.kernel=rbg", "model.kernel must be 'linear', 'rbf', 'poly' or 'sigmoid', got 'rbg'"),
-        ("model={kernel = 'sigmoid', calibration = 'distance'}", "needs a kernel that is an inner product"),
-        ("model={kernel = 'poly', coef0 = -1.0, calibration = 'distance'}", "got model.kernel = 'poly'"),
         ("graph.family=grown", "graph.edges must be set: the family 'grown' needs it."),
         ("model.whiten=2.0", "model.whiten must be between 0 and 1, 'auto' or 'none', got 2.0."),
         ("run.name='a/b'", "run.name must be a name of letters, digits"),
@@ -90,6 +88,15 @@ def test_impossible_combinations_are_refused(override, complaint):
     with pytest.raises(ConfigError, match=r"digits\.toml") as caught:
         load_config("digits", [override])
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("kernel", [["model.kernel=sigmoid"], ["model.kernel=poly", "model.coef0=-1.0"]])
+def test_distances_are_for_kernels_that_are_inner_products(kernel):
+    with pytest.raises(
+        ConfigError, match=r"needs a kernel that is an inner product, .* got model\.kernel = "
+    ):
+        load_config("digits", [*kernel, "model.calibration=distance"])
+    assert load_config("digits", [*kernel, "model.calibration=auto"]).model.calibration == "auto"
 
 
 def test_machines_with_a_kernel_do_not_grow():

@@ -544,7 +544,7 @@ def swap_weights(directory: Path, other: Path) -> set[str]:
 
 
 def swap_logits(directory: Path, other: Path) -> set[str]:
-    swapped = {f"logits.zarr/edges/c/{tile}/0" for tile in (0, 2)}
+    swapped = {f"logits.zarr/tensor/c/0/0/{slab}" for slab in (0, 1)}
     swap(*(directory / path for path in swapped))
     return swapped
 

@@ -120,4 +120,4 @@ def test_a_large_tensor_is_virtual_unless_asked_for(digits):
     assert planned(digits).shape.tensor_stored
     assert not planned(digits, "run.tensor=virtual").shape.tensor_stored
     without_draws = planned(digits, "model.coupled_calibration=none", "model.whiten=0.5")
-    assert disk_bytes(without_draws)["logits.zarr"] == 4 * 450 * (45 + 100)
+    assert disk_bytes(without_draws)["logits.zarr"] == 4 * 450 * 100

@@ -118,7 +118,7 @@ def test_every_way_through_a_run_ends_in_the_same_bytes(world):
                 content[which % len(content)] ^= 1 << which % 8
             path.write_bytes(bytes(content[: -1 if kind == "truncate" else None]))
 
-        @rule(stage=st.sampled_from(["machines.zarr/coef/c/0/0", "logits.zarr/edges/c/0"]))
+        @rule(stage=st.sampled_from(["machines.zarr/coef/c/0/0", "logits.zarr/tensor/c/0/0"]))
         def leave_half_written(self, stage: str) -> None:
             folder = self.directory / stage
             folder.mkdir(parents=True, exist_ok=True)

@@ -42,16 +42,22 @@ def test_pieces_cover_everything_once(length, size):
 
 
 def test_tiles_shrink_as_pairs_grow():
-    assert default_edges_per_tile(1000, 400, 512, 4) == 64
+    assert default_edges_per_tile(2000, 400, 512, 4) == 64
     assert default_edges_per_tile(1000, 40, 16, 4) == 256
     assert default_edges_per_tile(1000, 1e6, 2048, 4) == 1
-    assert default_edges_per_tile(1000, 400, 512, 4, growing=True) == 32
+    assert default_edges_per_tile(2000, 400, 512, 4, growing=True) == 32
     assert default_edges_per_tile(1000, 1e6, 2048, 4, growing=True) == 1
 
 
+def test_few_edges_make_tiles_that_workers_can_share():
+    assert default_edges_per_tile(1225, 400, 512, 4) == 64
+    assert default_edges_per_tile(300, 400, 512, 4) == 16
+    assert default_edges_per_tile(45, 40, 16, 4) == 256, "not worth sharing"
+
+
 def test_many_edges_make_larger_tiles_of_at_most_seconds():
-    assert default_edges_per_tile(18_000, 400, 512, 4) == 128
-    assert default_edges_per_tile(499_500, 400, 512, 4) == 512
+    assert default_edges_per_tile(18_000, 400, 512, 4) == 256
+    assert default_edges_per_tile(499_500, 400, 512, 4) == 1024
     assert default_edges_per_tile(499_500, 40, 16, 4) == 1024
     assert default_edges_per_tile(499_500, 1e6, 2048, 4) == 1
 

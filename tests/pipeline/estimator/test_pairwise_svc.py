@@ -37,6 +37,7 @@ EXPECTED = {
     [
         PairwiseSVC(),
         PairwiseSVC(folds=3, coupling="normal", whiten="none"),
+        PairwiseSVC(folds=3, kernel="rbf", class_weight="balanced"),
         PairwiseSVC(folds=3, coupling="wlw2", graph="complete", coupled_calibration="none", whiten=0.8),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
