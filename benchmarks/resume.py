@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from pairloom.benchmarks.record import Column, Record
 from pairloom.benchmarks.timed_run import digest
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import Plan
+from pairloom.cluster.run_log import begin_times
 from pairloom.cluster.stages import STAGES
 
 SHARES = (0.25, 0.5, 0.75)
@@ -131,7 +131,7 @@ def undisturbed(config: str, options: Sequence[str], directory: Path) -> Undistu
 
 def startup_seconds(directory: Path, plan: Plan, began: float) -> float:
     """Seconds before the first unit, and between the driver's first units and the first unit of a worker."""
-    begun = [(_stamp(words[0]), words[3], int(words[4])) for words in _log(directory) if words[2] == "begin"]
+    begun = sorted((at, *unit) for unit, at in begin_times(directory).items())
     on_cluster = {stage.name for stage in STAGES if stage.where != "driver"}
     first_of_worker = next(k for k, (_, stage, _) in enumerate(begun) if stage in on_cluster)
     at, stage, unit = begun[first_of_worker - 1]
@@ -195,11 +195,3 @@ def run_to_the_end(arguments: Sequence[str]) -> float:
 def units_done(directory: Path) -> int:
     """Entries of the ledger."""
     return sum(1 for _ in (directory / "ledger").glob("*/*.json"))
-
-
-def _log(directory: Path) -> list[list[str]]:
-    return [line.split() for line in (directory / "log.txt").read_text().splitlines()]
-
-
-def _stamp(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

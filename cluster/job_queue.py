@@ -239,7 +239,11 @@ class _JobKeeper:
             for name, spec in self._cluster.worker_spec.items()
             if any(f"{name}{suffix}" in workers for suffix in spec.get("group", [""]))
         }
-        return there, {name: job.job_id for name, job in self._cluster.workers.items()}
+        # Dask forgets a job whose workers have been gone for some seconds, though it may not have ended yet.
+        jobs = self._cluster.workers
+        return there, {
+            name: jobs[name].job_id if name in jobs else None for name in self._cluster.worker_spec
+        }
 
     def _is_lost(self, name: str, job: str | None, there: bool, listed: set[str] | None) -> bool:
         if there:
@@ -252,7 +256,7 @@ class _JobKeeper:
         return name in self._seen and time.monotonic() - self._seen[name] > self._patience
 
     def _replace(self, lost: list[str], jobs: list[str | None]) -> None:
-        # A job without a number was refused by the batch system, which may have room for it later.
+        # A job without a number was refused by the batch system, which may have room for it later, or Dask forgot it.
         self._failures += sum(
             name not in self._seen and job is not None for name, job in zip(lost, jobs, strict=True)
         )
