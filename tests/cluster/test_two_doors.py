@@ -13,6 +13,7 @@ from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
 from pairloom.graphs import FAMILIES
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.machines import gram_blocks
 from pairloom.pipeline.run.run_directory import open_group
 
 GRAPHS = {
@@ -193,6 +194,18 @@ def test_a_run_with_a_kernel_writes_the_same_bytes_twice_and_when_it_is_resumed(
     lost.write_bytes(lost.read_bytes()[:-7])
     run_here(near_file, tmp_path / "halves", client, *overrides)
     assert_same_bytes(tmp_path / "halves", bytes_of(tmp_path / "whole"))
+
+
+def test_classes_too_large_for_a_kernel_are_refused_before_anything_is_written(
+    near_file, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(gram_blocks, "MOST_ROWS", 47)
+    message = (
+        r"model\.kernel = 'rbf': the classes of one machine must have at most 47 training rows .* got 48\."
+    )
+    with pytest.raises(ValueError, match=message):
+        run_here(near_file, tmp_path / "run", client, "model.kernel=rbf")
+    assert not any(tmp_path.iterdir())
 
 
 def test_another_kernel_takes_the_place_of_the_machines_that_are_there(near_file, client, tmp_path):

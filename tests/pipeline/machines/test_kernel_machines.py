@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
@@ -172,6 +173,17 @@ def test_a_kernel_that_is_no_inner_product_ends_where_libsvm_does_not_improve_it
     model = train_kernel_model(kernel, X, members(y), EDGES[:1], settings)
     assert model.machines.iterations.max() < settings.max_iterations
     assert np.isfinite(model.logits(settings.scheme.shares, X)).all()
+
+
+def test_kernel_values_that_are_all_rounding_errors_end_with_a_warning(samples):
+    """(x.z)^3 of features near a million: float32 holds nothing of their differences."""
+    X, y = samples
+    with pytest.warns(ConvergenceWarning, match="machines stopped before the relative duality gap"):
+        model = train_kernel_model(
+            KernelFunction("poly", 1e-7), X + 1e6, members(y), EDGES[:1], MachineSettings()
+        )
+    assert model.machines.iterations.max() <= 2000 * sum(SIZES[:2])
+    assert np.isfinite(model.machines.beta).all()
 
 
 def test_edges_do_not_depend_on_each_other_nor_on_threads(samples):
