@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 from matplotlib.figure import Figure
 
-from pairloom.benchmarks import costs, coupling, few_rows, pairs, peers, resume, scaling
+from pairloom.benchmarks import costs, coupling, few_rows, learning, pairs, peers, resume, scaling
 from pairloom.benchmarks.classifiers import PEERS, THREADS
 from pairloom.benchmarks.costs_figure import costs_figure
 from pairloom.benchmarks.datasets import SETS, write_split
@@ -137,6 +137,19 @@ def few_rows_command(draws: int, rows: tuple[int, ...], small: bool, json_file: 
     """Log loss with few rows per class, beside LogisticRegression."""
     with _recorded("few-rows", json_file) as record:
         few_rows.compare_sets(record, (8,) if small else rows, 2 if small else draws)
+
+
+@bench.command("learning")
+@click.option(
+    "--sets", default=",".join(learning.USUAL_SETS), show_default=True, help="Data sets, by commas."
+)
+@_small
+@_json
+def learning_command(sets: str, small: bool, json_file: Path | None) -> None:
+    """What learning through the coupling is worth, and the cost of gradients."""
+    with _recorded("learning", json_file) as record:
+        chosen = ["digits"] if small else _among(sets, SETS, "--sets")
+        learning.compare_sets(record, chosen, 64 if small else learning.GRADIENT_SAMPLES)
 
 
 @bench.command("scaling")

@@ -362,7 +362,7 @@ def experiment(
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, disagreements, boundaries or encodings-simulated; `all` for all of
+    star-centres, growth, centres, bipartite, disagreements, boundaries, encodings-simulated or curved; `all` for all of
     them; or `results`, which collects their output on one page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The

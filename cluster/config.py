@@ -165,6 +165,16 @@ class ModelConfig(_Section):
         0, ge=0, description="seed of folds and draws; must be set, since runs are repeatable"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _learns_machines(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "learn" in values:
+            raise ValueError(
+                "model.learn is a parameter of PairwiseSVC only, since a run never has all pairs in one place: leave"
+                ' it out, or fit PairwiseSVC(learn="coupled")'
+            )
+        return values
+
     @field_validator("C")
     @classmethod
     def _some(cls, value: Any) -> Any:

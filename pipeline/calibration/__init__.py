@@ -1,7 +1,7 @@
 """Calibration of the coupled model, on training samples scored by machines and parameters that they had no part in.
 
-Which samples, their out-of-fold logits, the log loss, one scale for the model with its prior, and every edge's slope
-and shift.
+Which samples, their out-of-fold logits, the log loss, one scale for the model with its prior, every edge's slope and
+shift; gradients through every coupling, and the weights of all machines learned through it.
 """
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled

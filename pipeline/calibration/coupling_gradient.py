@@ -28,12 +28,12 @@ Classes: TypeAlias = NDArray[np.integer]
 
 
 def gradient_of_log_probability(
-    edge_logits: NDArray[np.float32],
+    edge_logits: NDArray[np.floating],
     y: Classes,
     completion: Completion,
     method: str,
     weight: NDArray[np.floating] | None = None,
-    memory_limit: int = 2**28,
+    memory_limit: int = 2**29,
 ) -> tuple[float, Floats]:
     """Mean of log p_y over samples, and its gradient with respect to the edge logits.
 
@@ -41,7 +41,7 @@ def gradient_of_log_probability(
 
     Parameters
     ----------
-    edge_logits : (E, R) float32 array
+    edge_logits : (E, R) float array
         Logits of the trained pairs, in the order of ``completion.edges``.
     y : (R,) int array
         True classes.
@@ -51,8 +51,8 @@ def gradient_of_log_probability(
         The coupling.
     weight : (R,) array, default=None
         Weight per sample in the mean. By default, all weights are equal.
-    memory_limit : int, default=2**28
-        Maximum memory, in bytes, for the completed logits of a slab of samples.
+    memory_limit : int, default=2**29
+        Maximum memory, in bytes, for the completed logits of a slab of samples, in double precision.
 
     Returns
     -------
@@ -68,15 +68,21 @@ def gradient_of_log_probability(
     gradient = np.empty((len(completion.edges), n_samples))
     share = np.full(n_samples, 1 / n_samples) if weight is None else weight / np.sum(weight)
     mean = 0.0
-    width = min(slab_width(n, memory_limit), n_samples)
+    width = min(slab_width(n, memory_limit // 2), n_samples)
     for samples in pieces(n_samples, width):
         part = np.ascontiguousarray(edge_logits[:, samples])
-        tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
-        p = couple(tensor, method).astype(np.float64)
+        tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1])))
+        p = couple(tensor, method).astype(np.float64, copy=False)
         mean += float(share[samples] @ np.log(np.maximum(p[np.arange(len(p)), y[samples]], 1e-12)))
-        G = GRADIENTS[method](tensor.transpose(2, 0, 1).astype(np.float64), p, y[samples])
+        G = gradient_of_pairs(tensor.transpose(2, 0, 1), p, y[samples], method)
         gradient[:, samples] = completion_transpose(G, completion)
     return mean, gradient * share
+
+
+def gradient_of_pairs(L: Floats, p: Floats, y: Classes, method: str) -> Floats:
+    """(R, N, N) gradient of log p_y with respect to all pairs, L_ij and L_ji together, where p is the coupling of L."""
+    # Two classes have (r, 1 - r) of logits that are not clipped, whatever the method.
+    return (normal_gradient if p.shape[1] == 2 else GRADIENTS[method])(L, p, y)
 
 
 def completion_transpose(G: Floats, completion: Completion) -> Floats:

@@ -13,6 +13,7 @@ __all__ = [
     "CALIBRATION_SAMPLES",
     "DrawnSamples",
     "draw_by_class",
+    "draw_evenly",
     "draw_samples",
     "draws_by_class",
     "first_of_each_class",
@@ -60,11 +61,8 @@ def draw_samples(
     keys: NDArray[np.int64] | None = None,
 ) -> DrawnSamples:
     """Draw samples of every class of y; see `draw_by_class`."""
-    sizes = np.bincount(y)
-    drawn = draw_by_class(sizes, most, folds, seed, whitened, keys)
-    starts = np.cumsum(sizes) - sizes
-    by_class = np.argsort(y, kind="stable")
-    return drawn._replace(rows=by_class[starts[drawn.classes] + drawn.rows])
+    drawn = draw_by_class(np.bincount(y), most, folds, seed, whitened, keys)
+    return drawn._replace(rows=_rows_of(y, drawn))
 
 
 def draw_by_class(
@@ -81,7 +79,28 @@ def draw_by_class(
     have come and gone, ``keys`` are the numbers they were given when they came.
     """
     keys = np.arange(len(sizes)) if keys is None else keys
-    quotas = draws_by_class(sizes, most, folds, whitened)
+    return _drawn(sizes, draws_by_class(sizes, most, folds, whitened), folds, seed, keys)
+
+
+def draw_evenly(y: NDArray[np.int64], most: int, folds: int, seed: int) -> DrawnSamples:
+    """Draw at most so many samples of y in total, the same share of every class and at least one.
+
+    Classes with fewer samples than folds are drawn from too, in the fold `NEVER_HELD_OUT`.
+    """
+    sizes = np.bincount(y)
+    quotas = np.maximum(1, (sizes * min(1.0, most / len(y))).astype(np.int64))
+    drawn = _drawn(sizes, quotas, folds, seed, np.arange(len(sizes)))
+    return drawn._replace(rows=_rows_of(y, drawn))
+
+
+def _drawn(
+    sizes: NDArray[np.int64],
+    quotas: NDArray[np.int64],
+    folds: int,
+    seed: int,
+    keys: NDArray[np.int64],
+) -> DrawnSamples:
+    """So many samples of every class, from (seed, class) and nothing else, with rows counted within each class."""
     rows_of, folds_of, parts_of = [], [], []
     for size, quota, key in zip(sizes.tolist(), quotas.tolist(), keys.tolist(), strict=True):
         chosen = np.random.default_rng([seed, key, 1]).permutation(size)[:quota]
@@ -94,6 +113,13 @@ def draw_by_class(
         np.concatenate(folds_of),
         np.concatenate(parts_of),
     )
+
+
+def _rows_of(y: NDArray[np.int64], drawn: DrawnSamples) -> NDArray[np.int64]:
+    """The rows of drawn samples in y, where they were counted within each class."""
+    sizes = np.bincount(y)
+    starts = np.cumsum(sizes) - sizes
+    return np.asarray(np.argsort(y, kind="stable")[starts[drawn.classes] + drawn.rows])
 
 
 def members_of(y: NDArray[np.integer], n_classes: int) -> list[NDArray[np.int64]]:

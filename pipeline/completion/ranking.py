@@ -50,9 +50,10 @@ class Ranking(NamedTuple):
         """(R, N) potentials of samples from their logits (R, E)."""
         sums = np.empty((len(logits), self.n_classes), np.float32)
         divergences(logits, self.edges, sums)
-        return np.ascontiguousarray(self._solved(sums.T).T)
+        return np.ascontiguousarray(self.solved(sums.T).T)
 
-    def _solved(self, sums: NDArray[np.floating]) -> NDArray[np.float32]:
+    def solved(self, sums: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(N, columns) potentials from columns of divergences (N, columns), which sum to zero: a symmetric matrix."""
         if not self.factor.size:
             return np.asarray(sums / np.float32(len(sums)), np.float32)
         return np.asarray(cho_solve((self.factor, True), sums, check_finite=False), np.float32)

@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 from pairloom import graphs
 from pairloom.graphs.labels import quoted
 from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.priors import check_priors
@@ -127,6 +128,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         every edge's slope and shift as well; or nothing.
     calibration_samples : int, default=2000
         Maximum number of training samples for that, as many of every class.
+    learn : {"machines", "coupled"}, default="machines"
+        "coupled" goes on from the calibrated machines and learns the weights of all of them together, by the
+        likelihood of the coupled model [3]_: a machine then knows of the other classes, and boundaries may be curved.
+        Held-out samples decide how far to go, and whether to go at all; `learned_` has the record. It pays off with few
+        features and many samples. Linear machines and couplings other than "vote" only.
     whiten : "auto", "none" or float in [0, 1], default="auto"
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
@@ -175,6 +181,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         A pair of class labels (a, b) -> `PairMachine`, the logit of a against b; linear machines only.
     C_, whiten_, calibration_, scale_ : float, float or "none", str, float
         The values that were chosen.
+    learned_ : LearningRecord or None
+        What learning through the coupling has done: steps, and log losses before and after. None if
+        ``learn="machines"``.
     candidates_ : list of dict
         The candidates that were compared (C, whiten, calibration, log_loss), where there was a choice.
     n_features_in_, feature_names_in_
@@ -228,6 +237,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         calibration: str = "auto",
         coupled_calibration: str = "scale",
         calibration_samples: int = CALIBRATION_SAMPLES,
+        learn: str = "machines",
         whiten: Shrinkage | Literal["auto"] = "auto",
         shortlist: int | Literal["auto", "none"] | None = "auto",
         thresholds: bool = False,
@@ -252,6 +262,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.calibration = calibration
         self.coupled_calibration = coupled_calibration
         self.calibration_samples = calibration_samples
+        self.learn = learn
         self.whiten = whiten
         self.shortlist = shortlist
         self.thresholds = thresholds
@@ -360,6 +371,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             seed=seed_of(self.random_state),
             shortlist=self._shortlist,
             kernel=kernel,
+            learn=self.learn,  # type: ignore[arg-type]
         )
 
     def _candidates(self, moments: NormalisedMoments | None) -> tuple[Candidate, ...]:
@@ -559,6 +571,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def scale_(self) -> float:
         """The scale of the coupled model."""
         return self.model_.coupled.scale
+
+    @property
+    def learned_(self) -> LearningRecord | None:
+        """What learning through the coupling has done, or None."""
+        return None if self.model_.learned is None else self.model_.learned.record
 
     @property
     def machines_(self) -> Machines | KernelMachines | list[PairEstimators]:

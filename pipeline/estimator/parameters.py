@@ -16,6 +16,7 @@ from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.kernel_function import CURVED_KERNELS, HIGHEST_DEGREE, KernelFunction
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
+from pairloom.pipeline.model.learning import LEARN
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_finite, is_positive, is_share
 
 __all__ = ["KERNELS", "check_one_of", "check_parameters", "check_positive", "seed_of"]
@@ -27,6 +28,7 @@ _CHOICES = {
     "fit_on": FIT_ON,
     "calibration": ("auto", *CALIBRATIONS),
     "coupled_calibration": COUPLED_LEVELS,
+    "learn": LEARN,
 }
 
 
@@ -35,6 +37,7 @@ class Parameters(Protocol):
 
     coupling: Any
     coupled_calibration: Any
+    learn: Any
     C: Any
     whiten: Any
     folds: Any
@@ -57,6 +60,7 @@ def check_parameters(model: Parameters) -> None:
             "PairwiseSVC: coupled_calibration='edges' needs a coupling with a gradient, one of"
             f" {listed(GRADIENTS)}, got coupling={model.coupling!r}."
         )
+    _check_learning(model)
     Cs = candidate_Cs(model.C)
     if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_word(C, "auto") or is_positive(C) for C in Cs):
         raise ValueError(
@@ -104,6 +108,23 @@ def _check_kernel(model: Parameters) -> None:
         )
     if not is_finite(model.coef0):
         raise ValueError(f"PairwiseSVC: coef0 must be a finite number, got {model.coef0!r}.")
+
+
+def _check_learning(model: Parameters) -> None:
+    """Raise if weights are to be learned through a coupling, or of machines, that have no gradient."""
+    if model.learn != "coupled":
+        return
+    if model.coupling not in GRADIENTS:
+        raise ValueError(
+            f"PairwiseSVC: learn='coupled' needs a coupling with a gradient, one of {listed(GRADIENTS)}, got"
+            f" coupling={model.coupling!r}."
+        )
+    if model.estimator is not None or model.kernel != "linear":
+        machine = f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}"
+        raise ValueError(
+            "PairwiseSVC: learn='coupled' needs linear machines, kernel='linear' without an estimator, since their"
+            f" weights are learned, got {machine}."
+        )
 
 
 def check_shortlist(model: Parameters) -> None:

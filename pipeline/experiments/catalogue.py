@@ -1,4 +1,4 @@
-"""The experiments by name, in the order of the paper; then that of another paper."""
+"""The experiments by name, in the order of the paper; then those of other papers."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from pairloom.pipeline.experiments import (
     bipartite,
     boundaries,
     centres,
+    curved,
     disagreements,
     encodings,
     growth_curves,
@@ -27,6 +28,7 @@ _MODULES = (
     disagreements,
     boundaries,
     encodings,
+    curved,
 )
 
 #: Any, as each experiment has rows of its own type.

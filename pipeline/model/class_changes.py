@@ -154,6 +154,11 @@ def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
         raise ValueError(
             f"{owner}: linear machines are needed, got a model with another kernel or estimator."
         )
+    if model.learned is not None and model.learned.logits is not None:
+        raise ValueError(
+            f"{owner}: the weights of all pairs were learned together (learn='coupled'), so no pair can be changed"
+            " alone: fit with learn='machines'."
+        )
     return model.trained
 
 

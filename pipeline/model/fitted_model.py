@@ -23,6 +23,7 @@ from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.affine_model import AffineModel
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.curved_model import CurvedModel
+from pairloom.pipeline.model.learning import Learned
 
 __all__ = ["FittedModel"]
 
@@ -57,6 +58,8 @@ class FittedModel:
     weighted : str
         The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
     n_features : int
+    learned : Learned, optional
+        Logits that were learned through the coupling, in place of those of the machines.
     """
 
     classes: ClassTable
@@ -71,6 +74,7 @@ class FittedModel:
     normalisation: Normalisation
     weighted: str
     n_features: int
+    learned: Learned | None = None
 
     @property
     def C(self) -> float:
@@ -92,6 +96,8 @@ class FittedModel:
         """The machines with their calibration as affine maps: all that prediction needs of linear ones."""
         if not isinstance(self.trained, LinearModel):
             raise TypeError("FittedModel: only linear machines are one affine map.")
+        if self.learned is not None and self.learned.logits is not None:
+            return AffineModel(self.learned.logits, self.completion)
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
         return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.completion)

@@ -25,6 +25,7 @@ from pairloom.pipeline.model.choice import (
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.judging import Train, drawn_logits, judge_trial
+from pairloom.pipeline.model.learning import Learned, check_weights, learn_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet
 
@@ -70,9 +71,12 @@ def fit_model(
     **facts
         Further fields of `FittedModel`.
     """
+    if settings.learn == "coupled":
+        check_weights(graph.number_of_edges(), training.X.shape[1])
     judged = _judged(training, graph, settings, train, distances_from, resources)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
     trained = train(settings, training, graphs.edge_array(graph), chosen)
+    coupled = _coupled(training, graph, settings, trained, chosen, resources)
     model = FittedModel(
         classes=classes,
         graph=graph,
@@ -80,9 +84,10 @@ def fit_model(
         settings=settings.machines(chosen.C, chosen.calibration),
         whiten=chosen.whiten,
         coupling=settings.coupling,
-        coupled=_coupled(training, graph, settings, trained, chosen, resources),
+        coupled=coupled,
         calibration_samples=settings.calibration_samples,
         shortlist=settings.shortlist,
+        learned=_learned(training, graph, settings, trained, coupled, resources),
         **facts,
     )
     return Fit(model, judged)
@@ -126,3 +131,19 @@ def _coupled(
     )
     held_out = drawn.held_out(completion, settings, chosen.calibration, resources["memory_limit"])
     return calibrate_coupled(held_out, completion, settings.coupling, level, n_jobs=resources["n_jobs"])
+
+
+def _learned(
+    training: TrainingSet,
+    graph: nx.Graph,
+    settings: ModelSettings,
+    trained: LinearModel | KernelModel | EstimatorModel,
+    coupled: CoupledCalibration,
+    resources: Resources,
+) -> Learned | None:
+    """Learn the weights of the calibrated machines through the coupling, if that is asked for."""
+    if settings.learn == "machines":
+        return None
+    assert isinstance(trained, LinearModel)
+    completion = plan_completion(graph)
+    return learn_weights(training, trained, settings, coupled, completion, n_jobs=resources["n_jobs"])

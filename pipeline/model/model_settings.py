@@ -40,6 +40,8 @@ class ModelSettings:
         How many classes of a sample are coupled; "none" lists none and couples all.
     kernel : KernelFunction, optional
         The kernel of the machines; None means that they are linear, or classifiers of scikit-learn.
+    learn : {"machines", "coupled"}
+        Whether the weights of the machines are then learned through the coupling.
     """
 
     candidates: tuple[Candidate, ...]
@@ -53,6 +55,7 @@ class ModelSettings:
     seed: int = 0
     shortlist: int | Literal["auto", "none"] = "auto"
     kernel: KernelFunction | None = None
+    learn: Literal["machines", "coupled"] = "machines"
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""

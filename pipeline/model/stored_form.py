@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.logits import AffineLogits
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Whitening
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.learning import Learned
 
 __all__ = ["arrays_of", "assembled", "description_of", "plain"]
 
@@ -44,6 +47,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "n_features": model.n_features,
         "exponent": model.normalisation.exponent,
         "kernel": None if kernel is None else asdict(kernel),
+        "learned": None if model.learned is None else model.learned.record._asdict(),
     }
 
 
@@ -60,6 +64,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         "keys": model.classes.keys,
         "checksums": model.classes.checksums,
         "centre": model.normalisation.centre,
+        **_learned_arrays(model.learned),
     }
 
 
@@ -90,6 +95,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         normalisation=Normalisation(arrays["centre"], description["exponent"]),
         weighted=description["weighted"],
         n_features=description["n_features"],
+        learned=_learned(description.get("learned"), arrays),
     )
 
 
@@ -102,6 +108,22 @@ def _trained(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
         KernelMachines(*(arrays[f"machines/{name}"] for name in KernelMachines._fields)),
         arrays["support_vectors"],
     )
+
+
+def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:
+    if learned is None or learned.logits is None:
+        return {}
+    return {f"learned/{name}": values for name, values in learned.logits._asdict().items()}
+
+
+def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Learned | None:
+    """What was learned through the coupling, if anything was."""
+    if record is None:
+        return None
+    logits = None
+    if record["iterations"]:
+        logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
+    return Learned(logits, LearningRecord(**record))
 
 
 def _plain_labels(labels: NDArray[Any]) -> list[Any]:

@@ -75,7 +75,7 @@ def test_the_seed_decides_the_draws(out):
 def test_an_experiment_runs_on_the_sets_that_are_here(monkeypatch):
     monkeypatch.delenv("PAIRLOOM_DATA", raising=False)
     for experiment in EXPERIMENTS.values():
-        simulated = experiment.name == "encodings-simulated"
+        simulated = experiment.name in ("encodings-simulated", "curved")
         assert sets_for(experiment) == (["digits"] if simulated else ["imagenet50-synthetic", "digits"])
         assert sets_for(experiment, ["digits"]) == ["digits"]
 

@@ -1,0 +1,263 @@
+"""Learning through the coupling: the weights of all machines at once, by the likelihood of the coupled model [I 4].
+
+A machine is fitted on two classes and knows nothing of the others. Here the machines are a start: every edge's logit
+gets a change that is affine in the features, and the changes maximise the coupled likelihood of training samples,
+
+    minimise over v, c:  -mean_r log p_{y_r}(L_r) + sum_e (|v_e|^2 + c_e^2) / (2 strength R),
+    L_re = l_re + v_e . z_r + c_e,
+
+where l are the logits of the machines, and z the features with a mean squared norm of one. The penalty is a prior that
+the machines are right; a strength is the variance of the changes that it expects.
+
+L-BFGS takes few steps, and samples that neither the machines nor the gradient have seen say when to stop: the number
+of steps with their least loss is kept, with the strength that it belongs to. The same steps are then taken on all
+samples, from the machines of all folds. Where these samples do not gain clearly, the machines stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+
+from pairloom.pipeline.calibration.log_loss import SMALLEST
+from pairloom.pipeline.calibration.shortlist_gradient import (
+    gradient_through_shortlists,
+    log_probabilities_of_lists,
+)
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.shortlist import USUAL_SIZE
+from pairloom.pipeline.pieces import in_threads, pieces
+
+__all__ = ["CoupledLoss", "LearningRecord", "LearningSamples", "learn_changes", "sample_limit"]
+
+Floats: TypeAlias = NDArray[np.float64]
+#: Variances of the changes: embeddings with few rows per class want little, tables with many rows much. Chosen by test
+#: losses, of which tinyimagenet50's is least near 3 and letter's near 100: docs/learning.md.
+STRENGTHS = (3.0, 100.0)
+#: Steps of L-BFGS at most, steps without a gain after which it stops, and the pairs of vectors that it remembers.
+MOST_STEPS, PATIENCE, MEMORY = 100, 10, 5
+#: Multiply-adds of the edges on the samples, in all steps of a descent together: 15 steps of 10,000 rows of clinc150.
+MOST_WORK = 1e11
+#: Samples at most, and logits of samples at most: 256 MiB.
+MOST_SAMPLES, MOST_LOGITS = 10_000, 2**26
+#: Fewer held-out samples decide nothing.
+FEW_SAMPLES = 100
+#: Samples and edges of a piece of work, whatever the number of threads: the products keep their shape and their bits.
+_SLAB, _EDGES = 256, 256
+
+
+class LearningSamples(NamedTuple):
+    """Samples as the machines leave them.
+
+    Attributes
+    ----------
+    rows : (R, D) float32 array
+        Features with a mean squared norm of about one, and a column of ones.
+    logits : (R, E) float32 array
+        What the machines say.
+    classes : (R,) int array
+    weight : (R,) float array or None
+    """
+
+    rows: NDArray[np.float32]
+    logits: NDArray[np.float32]
+    classes: NDArray[np.integer]
+    weight: NDArray[np.float64] | None = None
+
+
+class LearningRecord(NamedTuple):
+    """What learning through the coupling has done.
+
+    Attributes
+    ----------
+    iterations : int
+        Steps of L-BFGS. Zero if the held-out samples did not gain: the machines stayed as they were.
+    strength : float
+        The variance of the changes that the penalty expects.
+    samples : int
+        Training samples whose likelihood was maximised.
+    log_loss_before, log_loss_after : float
+        Of these samples, which the machines were fitted on.
+    held_out : int
+        Samples that decided the number of steps.
+    held_out_before, held_out_after : float
+        Their log loss, by machines fitted and changed without them; after as many steps as were best, whether or not
+        that was clear.
+    """
+
+    iterations: int
+    strength: float
+    samples: int
+    log_loss_before: float
+    log_loss_after: float
+    held_out: int
+    held_out_before: float
+    held_out_after: float
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledLoss:
+    """The log loss of samples as a function of the changes (E, D) of their machines.
+
+    At most `USUAL_SIZE` classes of a sample are coupled, whatever the model's own shortlist: the cost of a sample then
+    does not grow with the cube of the number of classes.
+    """
+
+    samples: LearningSamples
+    completion: Completion
+    coupling: str
+    shortlist: int | None = None
+    n_threads: int = 1
+
+    @property
+    def listed(self) -> int:
+        """How many classes of a sample are coupled."""
+        return min(self.completion.n_classes, self.shortlist or USUAL_SIZE, USUAL_SIZE)
+
+    def losses(self, change: Floats) -> Floats:
+        """(R,) log loss of every sample, bounded as `log_losses` bounds it."""
+
+        def of_slab(slab: slice) -> Floats:
+            logits, y = self._logits(slab, changed), self.samples.classes[slab]
+            return log_probabilities_of_lists(logits, y, self.completion, self.coupling, self.listed)
+
+        changed = self._as_weights(change)
+        found = in_threads(of_slab, self._slabs, self.n_threads)
+        return -np.maximum(np.concatenate(found), np.log(SMALLEST))
+
+    def mean(self, losses: Floats) -> float:
+        """Mean of losses of the samples, with their weights."""
+        return float(np.average(losses, weights=self.samples.weight))
+
+    def value_and_gradient(self, change: Floats) -> tuple[float, Floats]:
+        """Mean log loss, and its gradient with respect to the changes."""
+        rows, logits, classes, weight = self.samples
+        share = np.full(len(classes), 1 / len(classes)) if weight is None else weight / weight.sum()
+        of_logits, changed = np.empty(logits.shape, np.float32), self._as_weights(change)
+
+        def of_slab(slab: slice) -> float:
+            log_p, gradient = gradient_through_shortlists(
+                self._logits(slab, changed), classes[slab], self.completion, self.coupling, self.listed
+            )
+            of_logits[slab] = gradient * share[slab, None].astype(np.float32)
+            return float(share[slab] @ log_p)
+
+        value = sum(in_threads(of_slab, self._slabs, self.n_threads))
+        products = in_threads(
+            lambda edges: of_logits[:, edges].T @ rows, pieces(logits.shape[1], _EDGES), self.n_threads
+        )
+        return -value, -np.concatenate(products).astype(np.float64)
+
+    @property
+    def _slabs(self) -> list[slice]:
+        return pieces(len(self.samples.classes), _SLAB)
+
+    def _logits(self, slab: slice, changed: NDArray[np.float32]) -> NDArray[np.float32]:
+        logits: NDArray[np.float32] = self.samples.rows[slab] @ changed.T
+        logits += self.samples.logits[slab]
+        return logits
+
+    def _as_weights(self, change: Floats) -> NDArray[np.float32]:
+        return change.reshape(self.samples.logits.shape[1], -1).astype(np.float32)
+
+
+def sample_limit(n_edges: int) -> int:
+    """How many samples are learned from, at most."""
+    return max(1, min(MOST_SAMPLES, MOST_LOGITS // n_edges))
+
+
+def learn_changes(
+    seen: CoupledLoss, held_out: CoupledLoss, everything: Callable[[], CoupledLoss]
+) -> tuple[Floats, LearningRecord]:
+    """Changes (E, D) of the machines that make the coupled model likelier, and how they were found.
+
+    Parameters
+    ----------
+    seen, held_out : CoupledLoss
+        Samples that some machines were fitted on, and samples that these have not seen: they find the number of steps.
+    everything : callable
+        All samples with the logits of all machines, on which the steps are then taken.
+    """
+    rows, logits = seen.samples.rows, seen.samples.logits
+    none = np.zeros(logits.shape[1] * rows.shape[1])
+    before = held_out.losses(none)
+    strength, iterations, after = _early_stopped(seen, held_out, none, before)
+    whole = everything()
+    change, shape = none, (logits.shape[1], rows.shape[1])
+    if iterations:
+        change = _descended(whole, none, strength, iterations)
+    record = LearningRecord(
+        iterations,
+        strength,
+        len(whole.samples.classes),
+        whole.mean(whole.losses(none)),
+        whole.mean(whole.losses(change)),
+        len(before),
+        held_out.mean(before),
+        held_out.mean(after),
+    )
+    return change.reshape(shape), record
+
+
+def _early_stopped(
+    seen: CoupledLoss, held_out: CoupledLoss, start: Floats, before: Floats
+) -> tuple[float, int, Floats]:
+    """Strength, number of steps and losses of held-out samples where they are least; no steps without a clear gain."""
+    best = (STRENGTHS[0], 0, before)
+    if len(before) < FEW_SAMPLES:
+        return best
+    for strength in STRENGTHS:
+        followed = _Follower(held_out, before)
+        _descended(seen, start, strength, _most_steps(seen.samples), followed)
+        if followed.least < held_out.mean(best[2]):
+            best = (strength, followed.best, followed.losses)
+    gain = before - best[2]
+    # Two standard errors, as the best of many steps looks better than it is.
+    clear = held_out.mean(gain) > 2 * gain.std() / np.sqrt(len(gain))
+    return best if clear else (best[0], 0, best[2])
+
+
+class _Follower:
+    """Follows the loss of held-out samples from step to step, and stops when it has not improved for some."""
+
+    def __init__(self, held_out: CoupledLoss, before: Floats) -> None:
+        self._held_out, self._steps = held_out, 0
+        self.best, self.losses, self.least = 0, before, held_out.mean(before)
+
+    def __call__(self, intermediate_result: OptimizeResult) -> None:
+        self._steps += 1
+        losses = self._held_out.losses(intermediate_result.x)
+        if (loss := self._held_out.mean(losses)) < self.least:
+            self.best, self.losses, self.least = self._steps, losses, loss
+        if self._steps - self.best >= PATIENCE:
+            raise StopIteration
+
+
+def _most_steps(samples: LearningSamples) -> int:
+    work = samples.logits.size * samples.rows.shape[1]
+    return int(np.clip(MOST_WORK / work, 1, MOST_STEPS))
+
+
+def _descended(
+    loss: CoupledLoss,
+    start: Floats,
+    strength: float,
+    steps: int,
+    after_each: Callable[[OptimizeResult], None] | None = None,
+) -> Floats:
+    """The changes after so many steps of L-BFGS."""
+    penalty = 1 / (strength * len(loss.samples.classes))
+
+    def objective(change: Floats) -> tuple[float, Floats]:
+        value, gradient = loss.value_and_gradient(change)
+        return value + penalty / 2 * float(change @ change), gradient.ravel() + penalty * change
+
+    # The gradient is a mean over samples, so it is small: the usual tolerance of 1e-5 would stop at once.
+    options = {"maxiter": steps, "maxcor": MEMORY, "gtol": 1e-7}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", callback=after_each, options=options)
+    return np.asarray(found.x)

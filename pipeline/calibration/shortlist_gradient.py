@@ -1,0 +1,111 @@
+"""Gradient of the log probability of the true class where only a shortlist of the classes is coupled.
+
+A listed class has p_c = s q_c: q is the coupling of the list, s the share that the ranking of all classes gives the
+list. Other classes have what the ranking gives them. So log p_y has a part that goes through the coupling and the
+completed pairs of the list, and a part that goes through the potentials of the ranking; both are linear in the logits
+of the edges, and their chain rules are the transposes. The list itself is piecewise constant.
+
+A list of all classes has the share one: it is the coupling of all pairs.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.calibration.coupling_gradient import gradient_of_pairs
+from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
+from pairloom.pipeline.coupling import couple
+from pairloom.pipeline.coupling.normal import softmax
+
+__all__ = ["SMALLEST", "gradient_through_shortlists", "log_probabilities_of_lists"]
+
+Floats: TypeAlias = NDArray[np.float64]
+#: Smaller probabilities of the true class count as this one.
+SMALLEST = 1e-12
+
+
+def gradient_through_shortlists(
+    logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion, method: str, k: int
+) -> tuple[Floats, NDArray[np.float32]]:
+    """log p_y of every sample, and its gradient with respect to the logits of all edges.
+
+    Parameters
+    ----------
+    logits : (R, E) float32 array
+        Logits of the trained pairs, sample by sample, in the order of ``completion.edges``.
+    y : (R,) int array
+        True classes.
+    completion : Completion
+    method : {"normal", "stratified", "wlw2", "bradley_terry"}
+        The coupling.
+    k : int
+        How many classes of a sample are listed, at most N.
+
+    Returns
+    -------
+    log_p : (R,) float64 array
+    gradient : (R, E) float32 array
+    """
+    lists = _lists(logits, completion, k)
+    listed = couple(lists.tensor.astype(np.float64), method).astype(np.float64, copy=False)
+    ranked = softmax(lists.potentials.astype(np.float64))
+    log_p = _log_p(lists, listed, ranked, y)
+    G = _gradient_of_lists(lists, listed, y, method)
+    of_potentials = _gradient_of_ranking(lists, ranked, y)
+    of_edges = np.zeros(logits.shape)
+    graph = (completion.offsets, completion.neighbours, completion.edge_of)
+    pass_on_blocks(G, lists.classes, *graph, of_edges, of_potentials)
+    if of_potentials.any():
+        # Potentials are a symmetric matrix times the divergences of the edges.
+        add_differences(completion.ranking.solved(of_potentials.T).T, completion.edges, of_edges)
+    return log_p, of_edges.astype(np.float32)
+
+
+def log_probabilities_of_lists(
+    logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion, method: str, k: int
+) -> Floats:
+    """(R,) log p_y of every sample alone; parameters are those of `gradient_through_shortlists`."""
+    lists = _lists(logits, completion, k)
+    listed, ranked = couple(lists.tensor, method), softmax(lists.potentials.astype(np.float64))
+    return _log_p(lists, listed.astype(np.float64), ranked, y)
+
+
+def _lists(logits: NDArray[np.float32], completion: Completion, k: int) -> Shortlists:
+    return shortlists(logits, completion.ranking.of_samples(logits), completion, k)
+
+
+def _log_p(lists: Shortlists, listed: Floats, ranked: Floats, y: NDArray[np.integer]) -> Floats:
+    p = ranked.copy()
+    share = np.take_along_axis(p, lists.classes, axis=1).sum(axis=1, keepdims=True)
+    np.put_along_axis(p, lists.classes, listed * share, axis=1)
+    log_p: Floats = np.log(np.maximum(p[np.arange(len(y)), y], SMALLEST))
+    return log_p
+
+
+def _gradient_of_lists(lists: Shortlists, listed: Floats, y: NDArray[np.integer], method: str) -> Floats:
+    """(R, k, k) of log q_y; zero where the true class is not listed."""
+    is_true = lists.classes == y[:, None]
+    L = lists.tensor.transpose(2, 0, 1).astype(np.float64)
+    G = gradient_of_pairs(L, listed, is_true.argmax(axis=1), method)
+    G *= is_true.any(axis=1)[:, None, None]
+    return G
+
+
+def _gradient_of_ranking(lists: Shortlists, ranked: Floats, y: NDArray[np.integer]) -> Floats:
+    """(R, N) with respect to the potentials: of the share of the list if it has the true class, else of p_y itself."""
+    n_samples, k = lists.classes.shape
+    if k == ranked.shape[1]:
+        return np.zeros_like(ranked)
+    rows = np.arange(n_samples)
+    wanted = np.zeros_like(ranked)
+    np.put_along_axis(wanted, lists.classes, np.take_along_axis(ranked, lists.classes, axis=1), axis=1)
+    missed = ~(lists.classes == y[:, None]).any(axis=1)
+    wanted[missed] = 0
+    wanted[rows[missed], y[missed]] = 1
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    return np.asarray(wanted - ranked)

@@ -1,0 +1,38 @@
+"""Boundaries before and after learning through the coupling, beside the findings of [I]."""
+
+import numpy as np
+import pytest
+
+from pairloom.pipeline.experiments import curved
+
+
+def regions_of(boundary):
+    """Classes 0 and 1 on either side of a curve y = boundary(x)."""
+    along = np.linspace(-curved.REACH, curved.REACH, curved.GRID)
+    x, y = np.meshgrid(along, along)
+    return (y > boundary(x)).astype(int)
+
+
+def test_a_straight_boundary_has_no_bend_and_a_parabola_has():
+    step = 2 * curved.REACH / (curved.GRID - 1)
+    assert curved.bend(regions_of(lambda x: 0.37 * x + 0.2)) < step / 2
+    assert curved.bend(regions_of(lambda x: 0.3 * x**2 - 2)) > 10 * step
+    assert curved.bend(np.zeros((curved.GRID, curved.GRID), int)) == 0
+
+
+@pytest.mark.parametrize("name", curved.CODES)
+def test_learning_raises_the_likelihood_of_its_own_samples(name):
+    X, y = curved.samples(60, np.random.default_rng(0))
+    start = curved.machines(X, y, curved.CODES[name])
+    after = curved.learned(X, y, name, start)
+    p, q = (curved.probabilities(name, w @ X.T)[np.arange(len(y)), y] for w in (start, after))
+    assert np.log(q).mean() > np.log(p).mean()
+
+
+def test_what_the_paper_found_is_found_here(digits):
+    rows = curved.measure(digits, 3, seed=1)
+    assert [(row.code, row.weights) for row in rows][:2] == [
+        ("one_vs_one", "machines"),
+        ("one_vs_one", "coupled"),
+    ]
+    assert all(finding.holds for finding in curved.findings(rows)), curved.findings(rows)
