@@ -16,6 +16,7 @@ from pairloom.pipeline.coupling.model_coupling import MachineWeight, check_weigh
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
+from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KernelFunction
 from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = [
@@ -142,6 +143,14 @@ class ModelConfig(_Section):
     """The model. Keys have the names, values and defaults of the parameters of `PairwiseSVC`."""
 
     coupling: Coupling | Literal["auto"] = Field("auto", description="how logits become probabilities")
+    kernel: Literal["linear", "rbf", "poly", "sigmoid"] = Field(
+        "linear", description="kernel of the machines"
+    )
+    gamma: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale", "auto"] = Field(
+        "scale", description="coefficient of the kernels rbf, poly and sigmoid"
+    )
+    degree: int = Field(3, ge=1, le=HIGHEST_DEGREE, description="degree of the kernel poly")
+    coef0: Finite = Field(0.0, description="constant of the kernels poly and sigmoid")
     C: Penalty | list[Penalty] = Field(
         "auto", description="penalty of an error; of several values, the run keeps the best"
     )
@@ -202,6 +211,16 @@ class ModelConfig(_Section):
             raise ValueError(
                 'model.coupled_calibration must be "scale" or "edges" with model.calibration = "distance", whose slope '
                 'is the scale of the coupled model, got "none"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _measures_distances(self) -> Self:
+        measured = self.kernel == "linear" or KernelFunction(self.kernel, coef0=self.coef0).is_inner_product
+        if self.calibration == "distance" and not measured:
+            raise ValueError(
+                'model.calibration = "distance" needs a kernel that is an inner product, which neither the sigmoid nor '
+                f"a polynomial with coef0 < 0 is, got model.kernel = {self.kernel!r}, model.coef0 = {self.coef0!r}"
             )
         return self
 
@@ -420,6 +439,11 @@ class Config(_Section):
                 f'model.shortlist must be "auto" or "none" with graph.family = "{self.graph.family}", whose machines '
                 f"are coupled with all classes, got {self.model.shortlist}"
             )
+        if self.model.kernel != "linear":
+            raise ValueError(
+                f'model.kernel must be "linear" with graph.family = "{self.graph.family}", got '
+                f'"{self.model.kernel}": in a run, machines with a kernel are on pairs'
+            )
         if self.run.tensor == "stored":
             raise ValueError(
                 f'run.tensor must be "auto" or "virtual" with graph.family = "{self.graph.family}", which has no '
@@ -436,6 +460,8 @@ class Config(_Section):
             raise ValueError(f"graph.family must be one of {known} with [growth], got {self.graph.family!r}")
         if self.model.coupled_calibration == "edges":
             raise ValueError('model.coupled_calibration must be "scale" or "none" with [growth], got "edges"')
+        if self.model.kernel != "linear":
+            raise ValueError(f'model.kernel must be "linear" with [growth], got {self.model.kernel!r}')
         return self
 
     def result_settings(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pairloom.cluster.forecast_file import Ranges
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.simulator.forecast import stage_seconds
 from pairloom.cluster.simulator.unit_costs import measure_costs
-from pairloom.cluster.tiles import crude_training_seconds
+from pairloom.cluster.tiles import crude_training_seconds, numbers_per_row
 from pairloom.pipeline.features.feature_set import OpenFeatures
 
 __all__ = ["forecast_seconds", "is_worth_a_forecast", "workers_of"]
@@ -40,5 +40,7 @@ def workers_of(plan: Plan) -> int:
 def is_worth_a_forecast(plan: Plan) -> bool:
     """Whether a run is long enough to measure its data first."""
     shape, folds = plan.shape, plan.settings.folds
-    seconds = crude_training_seconds(plan.most_pairs, shape.rows_per_edge, shape.features, folds)
+    rows = shape.rows_per_edge
+    width = numbers_per_row(shape.features, rows, plan.kernel is not None)
+    seconds = crude_training_seconds(plan.most_pairs, rows, width, folds)
     return seconds / workers_of(plan) > _LONG_SECONDS

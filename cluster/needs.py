@@ -13,10 +13,12 @@ from dask.utils import parse_bytes
 
 from pairloom.cluster.stages import stage_named
 from pairloom.graphs import ModelCode
+from pairloom.pipeline.machines.gram_blocks import KEPT_BYTES, gram_type
+from pairloom.pipeline.machines.kernel_model import VECTORS_AT_ONCE
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
-from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, chunk_count, run_groups
+from pairloom.pipeline.run.run_directory import chunk_count, run_groups
 from pairloom.pipeline.run.storing import storing_bytes
 
 if TYPE_CHECKING:
@@ -72,9 +74,10 @@ def _candidates_bytes(plan: Plan) -> int:
         return 0
     shape, classes, pairs = plan.shape, plan.probe.classes, probe_pairs(plan)
     rows = sum(min(plan.probe.most_rows, shape.rows[int(c)]) for c in classes)
-    machines = pairs * shape.machines_per_edge * (shape.features + len(MACHINE_PARAMETERS))
+    machines = pairs * shape.machines_per_edge * (_numbers_per_machine(plan) + len(shape.machine_parameters))
     coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
-    return _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+    needed = _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+    return needed + _gram_bytes(plan, min(2 * plan.probe.most_rows, shape.kernel_rows))
 
 
 def probe_pairs(plan: Plan) -> int:
@@ -93,7 +96,32 @@ def _machines_bytes(plan: Plan) -> int:
     if shape.code is not None:
         touched += 2 * int((of_class @ (shape.code != 0)).max())  # the rows of one machine, stacked twice
     rows = (touched + 4 * max(shape.rows)) * shape.features
+    if shape.kernel_rows:
+        return 2 * _FLOAT * rows + _gram_bytes(plan, shape.kernel_rows) + 3 * _tile_bytes(plan)
     return _FLOAT * (rows + shape.features**2) + 3 * _tile_bytes(plan)
+
+
+def _gram_bytes(plan: Plan, rows: int) -> int:
+    """The Gram matrix of an edge with so many rows, a block of it in the making, and the blocks of classes."""
+    if not plan.shape.kernel_rows:
+        return 0
+    stored = int(np.dtype(gram_type(plan.config.model.tol)).itemsize)
+    classes = sum(n**2 for n in plan.shape.rows)
+    return (stored + 4) * rows**2 + min(KEPT_BYTES, stored * classes)
+
+
+def _numbers_per_machine(plan: Plan) -> int:
+    """Floats of a machine besides its parameters: weights, or dual coefficients, of which each takes two."""
+    return 2 * plan.shape.kernel_rows or plan.shape.features
+
+
+def _support_bytes(plan: Plan, edges: int) -> int:
+    """The support vectors of so many edges, at most all rows, and their coefficients in a sparse matrix with a copy."""
+    shape = plan.shape
+    vectors = 8 * shape.features * min(sum(shape.rows), edges * shape.kernel_rows)
+    coefficients = edges * shape.kernel_rows * (8 * shape.machines_per_edge + 3 * 16)
+    values = 4 * 8 * VECTORS_AT_ONCE * max(PREDICTION_BATCH, shape.samples_per_slab, shape.draws_per_slab)
+    return vectors + coefficients + values
 
 
 def _tile_bytes(plan: Plan) -> int:
@@ -109,7 +137,11 @@ def _read_bytes(plan: Plan) -> int:
 
 def _machine_bytes_of_edge(plan: Plan) -> int:
     shape = plan.shape
-    return shape.machines_per_edge * (_FLOAT * shape.features + 8 * len(MACHINE_PARAMETERS))
+    return shape.machines_per_edge * (_FLOAT * _numbers_per_machine(plan) + 8 * len(shape.machine_parameters))
+
+
+def _of_curved(plan: Plan, edges: int) -> int:
+    return _support_bytes(plan, edges) if plan.shape.kernel_rows else 0
 
 
 def _completion_bytes(plan: Plan) -> int:
@@ -126,7 +158,8 @@ def _held_out_bytes(plan: Plan) -> int:
     slab = min(shape.draws_per_slab, shape.draws)
     logits = slab * (3 * plan.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2)
     draws = 3 * shape.draws * shape.features
-    return _FLOAT * (logits + draws) + _read_bytes(plan) + _completion_bytes(plan)
+    needed = _FLOAT * (logits + draws) + _read_bytes(plan) + _completion_bytes(plan)
+    return needed + _of_curved(plan, shape.edges_per_tile)
 
 
 def _calibration_bytes(plan: Plan) -> int:
@@ -157,11 +190,11 @@ def _description_bytes(plan: Plan) -> int:
 
 
 def _logits_bytes(plan: Plan) -> int:
-    """The machines as one affine map, the logits of a slab, and its tensor with a compressed copy."""
+    """The machines as one map, the logits of a slab, and its tensor with a compressed copy."""
     shape, E = plan.shape, plan.most_pairs
     slab = shape.samples_per_slab * (2 * E + 3 * len(shape.classes) ** 2 + 3 * shape.features)
-    affine = E * (shape.features + 64)
-    return _FLOAT * (affine + slab) + _read_bytes(plan) + _completion_bytes(plan)
+    affine = _of_curved(plan, E) or _FLOAT * E * (shape.features + 64)
+    return affine + _FLOAT * slab + _read_bytes(plan) + _completion_bytes(plan)
 
 
 def _coupled_bytes(plan: Plan) -> int:
@@ -175,6 +208,8 @@ def _predicted_bytes(plan: Plan) -> int:
     shape, limit = plan.shape, parse_bytes(plan.config.run.memory_limit)
     N, D, E, k = len(shape.classes), shape.features, plan.most_pairs, plan.shortlist
     affine = _FLOAT * (E * ((1 + shape.edges_calibrated * len(shape.couplings)) * D + 64) + 3 * N * D)
+    if shape.kernel_rows:
+        affine = (1 + shape.edges_calibrated * len(shape.couplings)) * _support_bytes(plan, E)
     blocks = 0 if shape.code is not None else 2 * PREDICTION_BATCH * (k or N) ** 2
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = _FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, _FLOAT * blocks)

@@ -7,7 +7,7 @@ import importlib.metadata
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import pairloom
 from pairloom import graphs
-from pairloom.cluster.config import Config, differing_keys
+from pairloom.cluster.config import Config, ModelConfig, differing_keys
 from pairloom.cluster.needs import task_bytes
 from pairloom.cluster.stages import unit_keys
 from pairloom.cluster.tiles import (
@@ -25,6 +25,7 @@ from pairloom.cluster.tiles import (
     default_edges_per_tile,
     default_samples_per_prediction,
     default_samples_per_slab,
+    numbers_per_row,
     order_by_blocks,
 )
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
@@ -34,6 +35,8 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.wave import usual_wave
 from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.machines.folds import fold_scheme, folds_of, usable_folds
+from pairloom.pipeline.machines.gram_blocks import check_gram_rows
+from pairloom.pipeline.machines.kernel_function import KernelFunction, gamma_of
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import MOST_PROBE_ROWS, Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
@@ -98,6 +101,8 @@ class Plan:
         not grow.
     versions
         Versions of pairloom, Python and the packages that results depend on.
+    kernel
+        The kernel of the machines, gamma as a number; None if they are linear.
     """
 
     config: Config
@@ -110,12 +115,13 @@ class Plan:
     class_weights: tuple[float, ...] | None
     waves: tuple[int, ...]
     versions: dict[str, str]
+    kernel: KernelFunction | None = None
 
     @property
     def settings(self) -> ModelSettings:
         """The settings of the model, as in `PairwiseSVC`."""
         folds = folds_of(self.config.model.folds, np.array(self.shape.rows))
-        return _settings(self.config, folds, self.candidates)
+        return _settings(self.config, folds, self.kernel, self.candidates)
 
     @property
     def format(self) -> int:
@@ -276,6 +282,7 @@ class Plan:
             "class_weights": self.class_weights,
             "waves": self.waves,
             "versions": self.versions,
+            "kernel": None if self.kernel is None else asdict(self.kernel),
         }
 
     @classmethod
@@ -285,7 +292,7 @@ class Plan:
         shape["edges"] = _pairs(shape["edges"])
         code = shape.get("code")  # plans before codes have none
         shape["code"] = None if code is None else graphs.code_from_text(code)
-        weights = content["class_weights"]
+        weights, kernel = content["class_weights"], content.get("kernel")
         return cls(
             config=Config.model_validate(content["config"]),
             fingerprints=content["fingerprints"],
@@ -297,6 +304,7 @@ class Plan:
             class_weights=None if weights is None else tuple(weights),
             waves=tuple(content["waves"]),
             versions=content["versions"],
+            kernel=None if kernel is None else KernelFunction(**kernel),
         )
 
 
@@ -351,16 +359,19 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         check_priors(model.priors, len(rows), "model.priors")
     # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
     how = "platt" if model.coupled_calibration == "none" else model.calibration
+    kernel = _kernel(model, data)
     found = plan_model(
         data,
         config.graph.requested(),
         model.C,
         model.whiten,
         how,
-        functools.partial(_settings, config, folds),
+        functools.partial(_settings, config, folds, kernel),
         weights,
+        kernel,
     )
     shape = _shape(config, data, rows, folds, found)
+    check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
     plan = Plan(
         config=config,
         fingerprints=data.fingerprints,
@@ -372,13 +383,25 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         class_weights=weights,
         waves=(shape.n_edges,),
         versions=_versions(),
+        kernel=kernel,
     )
     _check_budget(plan)
     plan.check_memory()
     return plan
 
 
-def _settings(config: Config, folds: int, candidates: tuple[Candidate, ...]) -> ModelSettings:
+def _kernel(model: ModelConfig, data: OpenFeatures) -> KernelFunction | None:
+    """The kernel of the machines, as `PairwiseSVC` finds it; None if they are linear."""
+    if model.kernel == "linear":
+        return None
+    return KernelFunction(
+        model.kernel, gamma_of(model.gamma, data.moments, "model.gamma"), model.degree, model.coef0
+    )
+
+
+def _settings(
+    config: Config, folds: int, kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
+) -> ModelSettings:
     model = config.model
     return ModelSettings(
         candidates=candidates,
@@ -392,6 +415,7 @@ def _settings(config: Config, folds: int, candidates: tuple[Candidate, ...]) -> 
         seed=model.random_state,
         shortlist="none" if config.has_code else model.shortlist,
         machine_weight=model.machine_weight,
+        kernel=kernel,
     )
 
 
@@ -404,7 +428,10 @@ def _shape(
     E = len(edges) if code is None else code.shape[1]
     per_edge = 2 * float(rows.mean()) if code is None else float((rows @ (code != 0)).mean())
     growing = config.growth is not None
-    tile = config.run.edges_per_tile or default_edges_per_tile(E, per_edge, D, folds, growing)
+    curved = model.kernel != "linear"
+    tile = config.run.edges_per_tile or default_edges_per_tile(
+        E, per_edge, numbers_per_row(D, per_edge, curved), folds, growing
+    )
     # The chunk size stays fixed while the graph grows.
     tile = min(tile, E)
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
@@ -431,6 +458,7 @@ def _shape(
         tensor_stored=stored,
         synthetic=data.synthetic,
         code=code,
+        kernel_rows=int(rows[edges].sum(axis=1).max()) if curved else 0,
     )
 
 

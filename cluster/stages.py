@@ -8,7 +8,7 @@ samples leave the machines alone, and a tile of machines depends on no edges but
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -141,7 +141,9 @@ def _store_statistics(directory: Path, plan: Plan, unit: int, data: OpenFeatures
 
 
 def _whitening_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    return (digest_of([earlier["statistics"][0], list(plan.shape.shrinkages)]),)
+    # Rows are normalised as the kernel needs them.
+    normalised = [] if plan.kernel is None else [plan.kernel.name]
+    return (digest_of([earlier["statistics"][0], list(plan.shape.shrinkages), *normalised]),)
 
 
 def _store_whitenings(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
@@ -175,7 +177,8 @@ def _judge_candidates(directory: Path, plan: Plan, unit: int, data: OpenFeatures
 def _training_facts(plan: Plan) -> list[object]:
     """All settings that machines depend on, except the choice among candidates."""
     m = plan.config.model
-    return [[m.folds, m.fit_on, m.thresholds, m.tol, m.random_state], plan.class_weights]
+    kernel = [] if plan.kernel is None else [asdict(plan.kernel), plan.shape.kernel_rows]
+    return [[m.folds, m.fit_on, m.thresholds, m.tol, m.random_state], plan.class_weights, *kernel]
 
 
 def _machine_key(plan: Plan, earlier: Keys) -> str:
@@ -265,7 +268,9 @@ def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None)
     for stage in ("features", "statistics", "whitening", "machines", "calibration"):
         for entry in ledger.claimed(stage, plan.keys[stage]):
             files |= entry.files
-    unread = tuple(f"features.zarr/{name}/" for name in ("train", "train_class", "kept_mean", "scatter"))
+    # Support vectors of machines with a kernel are training rows.
+    rows = ("train",) if plan.kernel is None else ()
+    unread = tuple(f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter"))
     needed = {path: digest for path, digest in files.items() if not path.startswith(unread)}
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 

@@ -20,6 +20,7 @@ __all__ = [
     "default_edges_per_tile",
     "default_samples_per_prediction",
     "default_samples_per_slab",
+    "numbers_per_row",
     "order_by_blocks",
 ]
 
@@ -71,6 +72,11 @@ def default_edges_per_tile(
 def crude_training_seconds(edges: int, rows_per_pair: float, features: int, folds: int) -> float:
     """The time to train so many pairs on one core, to an order of magnitude."""
     return edges * _SECONDS_PER_FLOAT * rows_per_pair * features * folds
+
+
+def numbers_per_row(features: int, rows_per_pair: float, curved: bool) -> int:
+    """How many numbers each row of a pair is worth in training: its features, and with a kernel its kernel values."""
+    return features + int(rows_per_pair) if curved else features
 
 
 def default_samples_per_slab(classes: int) -> int:

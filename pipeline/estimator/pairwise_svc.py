@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.progress import Progress
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.svm import SVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -54,14 +53,16 @@ from pairloom.pipeline.machines.estimator_model import (
     train_estimator_model,
 )
 from pairloom.pipeline.machines.folds import usable_folds
+from pairloom.pipeline.machines.kernel_function import Gamma, KernelFunction, gamma_of
+from pairloom.pipeline.machines.kernel_machines import KernelMachines
+from pairloom.pipeline.machines.kernel_model import KernelModel, train_kernel_model
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
 from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import (
     Candidate,
-    calibrations_of,
-    candidate_Cs,
+    kernel_candidates,
     linear_candidates,
 )
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
@@ -108,7 +109,15 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         last three, see `pairloom.couple_code`. The model is calibrated for the coupling that it was fitted with;
         another one may be set later and is used from then on.
     kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default="linear"
-        Linear machines are Pairloom's own; others are scikit-learn's SVC.
+        The kernel of the machines. For "precomputed", X is the kernel matrix of the training samples, and at prediction
+        that of the new samples (rows) with all training samples (columns, in the order of the fit).
+    gamma : "scale", "auto" or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "sigmoid", as in scikit-learn: "scale" is 1 / (D * variance of X),
+        "auto" is 1 / D.
+    degree : int, default=3
+        Degree of the kernel "poly".
+    coef0 : float, default=0.0
+        Constant of the kernels "poly" and "sigmoid".
     C : float, "scale", "auto", or a list of these, default="auto"
         The penalty of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels).
         "auto" chooses between a tenth of that, that and ten times that (other kernels have no choice). Of several
@@ -156,8 +165,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         The share of each class where predictions are made, if it is not that of the training samples. Applied at
         prediction: `set_params(priors=...)` needs no refit.
     class_weight : dict, "balanced" or None, default=None
-        A weight for the samples of each class, in the machines and in their calibration, times `sample_weight`. Linear
-        machines only.
+        A weight for the samples of each class, in the machines and in their calibration, times `sample_weight`. Not
+        for an `estimator`.
     tol : float, default=1e-3
         Duality gap at which a machine is done, relative to its objective.
     memory_limit : int, default=2**29
@@ -184,8 +193,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         The trained pairs, as indices into `classes_`.
     code_ : (N, m) array
         The code of machines on sets of classes, which have no `edges_`: a row per class, a column per machine.
-    machines_ : Machines or list
-        The trained machines: a `Machines` of arrays for linear ones, else a list of fitted classifiers by edge.
+    machines_ : Machines, KernelMachines or list
+        The trained machines: a `Machines` of arrays for linear ones, a `KernelMachines` for other kernels, and for an
+        `estimator` a list of fitted classifiers by edge.
     pairs_ : mapping
         A pair of class labels (a, b) -> `PairMachine`, the logit of a against b; linear machines only.
     C_, whiten_, calibration_, scale_ : float, float or "none", str, float
@@ -239,6 +249,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         *,
         coupling: str = "auto",
         kernel: str = "linear",
+        gamma: Gamma = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
         C: float | Literal["auto", "scale"] | list[Any] = "auto",
         folds: int | Literal["auto"] = "auto",
         fit_on: str = "rest",
@@ -262,6 +275,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.graph = graph
         self.coupling = coupling
         self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.C = C
         self.folds = folds
         self.fit_on = fit_on
@@ -294,17 +310,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         y : (n,) array-like
             Labels, of any type that sorts.
         sample_weight : (n,) array-like, default=None
-            Per-sample multiplier of C, also used in calibration. Samples with zero weight are ignored. Linear machines
-            only.
+            Per-sample multiplier of C, also used in calibration. Samples with zero weight are ignored. Not for an
+            `estimator`.
 
         Returns
         -------
         self : PairwiseSVC
         """
         check_parameters(self)
-        samples = training_samples(
-            self, X, y, sample_weight, linear=self._linear, precomputed=self._precomputed
-        )
+        own = self.estimator is None
+        samples = training_samples(self, X, y, sample_weight, own=own, precomputed=self._precomputed)
         labels, classes = np.unique(samples.y, return_inverse=True)
         if len(labels) < 2:
             raise ValueError(
@@ -320,18 +335,15 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _fit_samples(self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
         X, n = samples.X, len(labels)
-        moments, normalisation, features = None, Normalisation(np.empty(0), 0), X
-        if self._linear:
-            moments = normalised_moments(moments_of(X, classes, n), "PairwiseSVC: X")
-            normalisation = moments.normalisation
-            features = normalisation(X)
+        moments, normalisation, kernel = self._features_of(X, classes, n)
+        features = X if moments is None else normalisation(X)
         training = TrainingSet(features, classes, n, samples.weight, self._precomputed, moments)
         sums = [checksum(X[rows]) for rows in training.members] if self._linear else []
         table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
         if self.priors is not None:
             check_priors(self.priors, n, "PairwiseSVC: priors")
         distances = functools.cache(lambda: self._distances(training))
-        settings = self._settings(training, moments)
+        settings = self._settings(training, moments, kernel)
         asked: Any = self.graph
         # Other machines take too long to be trained more often than they must.
         if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
@@ -353,7 +365,26 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             n_features=X.shape[1],
         )
 
-    def _settings(self, training: TrainingSet, moments: NormalisedMoments | None) -> ModelSettings:
+    def _features_of(
+        self, X: Any, classes: NDArray[np.int64], n: int
+    ) -> tuple[NormalisedMoments | None, Normalisation, KernelFunction | None]:
+        """The moments of X where they are needed, how the machines are given its rows, and their kernel."""
+        as_they_come = Normalisation(np.zeros(X.shape[1]), 0)
+        if self.estimator is not None:
+            return None, as_they_come, None
+        if self._precomputed:
+            return None, as_they_come, KernelFunction("precomputed")
+        found = moments_of(X, classes, n)
+        moments = normalised_moments(found, "PairwiseSVC: X")
+        if self._linear:
+            return moments, moments.normalisation, None
+        gamma = gamma_of(self.gamma, found, "PairwiseSVC: gamma")
+        kernel = KernelFunction(self.kernel, gamma, int(self.degree), float(self.coef0))  # type: ignore[arg-type]
+        return moments, kernel.normalisation(found.centre), kernel
+
+    def _settings(
+        self, training: TrainingSet, moments: NormalisedMoments | None, kernel: KernelFunction | None
+    ) -> ModelSettings:
         code = graphs.asks_for_code(self.graph)
         return ModelSettings(
             candidates=self._candidates(moments),
@@ -367,6 +398,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             seed=seed_of(self.random_state),
             shortlist="none" if code else self._shortlist,
             machine_weight=self.machine_weight,  # type: ignore[arg-type]
+            kernel=kernel,
             learn=self.learn,  # type: ignore[arg-type]
         )
 
@@ -379,15 +411,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
         sloped = self.coupled_calibration != "none" or self.calibration == "none"
         how = self.calibration if sloped else "platt"
-        if moments is not None:
+        if self._linear and moments is not None:
             return linear_candidates(self.C, self.whiten, how, moments)
         # C is a parameter of the estimator itself, where there is one.
-        Cs = candidate_Cs(self.C) if self.estimator is None else ["scale"]
-        return tuple(
-            Candidate(10.0 if isinstance(C, str) else float(C), "none", calibration)
-            for C in Cs
-            for calibration in calibrations_of(how, measures_distances(self))
-        )
+        C = self.C if self.estimator is None else "scale"
+        return kernel_candidates(C, how, measures_distances(self))
 
     def _distances(self, training: TrainingSet) -> NDArray[np.float64]:
         if self._precomputed:
@@ -405,9 +433,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         training: TrainingSet,
         sides: graphs.Sides,
         candidate: Candidate,
-    ) -> LinearModel | EstimatorModel:
+    ) -> LinearModel | KernelModel | EstimatorModel:
         with Progress() if self.verbose else nullcontext() as bar:
             advance = None if bar is None else _advancing(bar, sides)
+            if settings.kernel is not None:
+                return self._train_kernel(settings.kernel, training, settings, sides, candidate, advance)
             train = self._train_linear if self._linear else self._train_estimators
             return train(training, settings, sides, candidate, advance)
 
@@ -430,6 +460,26 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             sample_weight=weight,
         )
 
+    def _train_kernel(
+        self,
+        kernel: KernelFunction,
+        training: TrainingSet,
+        settings: ModelSettings,
+        sides: graphs.Sides,
+        candidate: Candidate,
+        advance: Advance | None,
+    ) -> KernelModel:
+        return train_kernel_model(
+            kernel,
+            training.X,
+            training.members,
+            sides,
+            settings.machines(candidate.C, candidate.calibration),
+            weight=training.weight,
+            n_threads=thread_count(self.n_jobs, "PairwiseSVC"),
+            advance=advance,
+        )
+
     def _train_estimators(
         self,
         training: TrainingSet,
@@ -438,9 +488,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         candidate: Candidate,
         advance: Advance | None,
     ) -> EstimatorModel:
-        estimator = self.estimator if self.estimator is not None else SVC(kernel=self.kernel, C=candidate.C)
         return train_estimator_model(
-            estimator,
+            self.estimator,
             training.X,
             training.members,
             sides,
@@ -479,7 +528,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (R, D) array-like or CSR matrix
+        X : (R, D) array-like or CSR matrix, or for kernel="precomputed" (R, n), kernel values with all training samples
 
         Returns
         -------
@@ -573,10 +622,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return None if self.model_.learned is None else self.model_.learned.record
 
     @property
-    def machines_(self) -> Machines | list[PairEstimators]:
-        """The trained machines: a `Machines` of arrays for linear ones, else a list of fitted classifiers by edge."""
+    def machines_(self) -> Machines | KernelMachines | list[PairEstimators]:
+        """The trained machines: arrays for linear ones and those with a kernel, else a list of classifiers by edge."""
         trained = self.model_.trained
-        return trained.machines if isinstance(trained, LinearModel) else trained.pairs
+        return trained.pairs if isinstance(trained, EstimatorModel) else trained.machines
 
     @property
     def pairs_(self) -> PairMachines:
@@ -718,7 +767,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     # On disk.
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the fitted model into a folder: arrays in zarr, the rest in JSON. Linear machines only.
+        """Write the fitted model into a folder: arrays in zarr, the rest in JSON. Not for an `estimator`.
 
         Parameters
         ----------

@@ -20,10 +20,11 @@ from pairloom.pipeline.coupling.model_coupling import (
 )
 from pairloom.pipeline.machines.feature_norm import has_feature_norm
 from pairloom.pipeline.machines.folds import FIT_ON
+from pairloom.pipeline.machines.kernel_function import CURVED_KERNELS, HIGHEST_DEGREE, KernelFunction
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
 from pairloom.pipeline.model.learning import LEARN
-from pairloom.pipeline.model.number_checks import MOST, is_count, is_positive, is_share
+from pairloom.pipeline.model.number_checks import MOST, is_count, is_finite, is_positive, is_share
 
 __all__ = [
     "KERNELS",
@@ -37,7 +38,7 @@ __all__ = [
     "seed_of",
 ]
 
-KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+KERNELS = ("linear", *CURVED_KERNELS)
 _CHOICES = {
     "coupling": COUPLINGS,
     "machine_weight": MACHINE_WEIGHTS,
@@ -62,6 +63,9 @@ class Parameters(Protocol):
     folds: Any
     estimator: Any
     kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
     calibration: Any
     thresholds: Any
     shortlist: Any
@@ -92,6 +96,7 @@ def check_parameters(model: Parameters) -> None:
             )
         if value > MOST:
             raise ValueError(f"PairwiseSVC: {name} must be at most {MOST}, got {value!r}.")
+    _check_kernel(model)
     check_shortlist(model)
     if asks_for_code(model.graph):
         check_no_list(model.shortlist)
@@ -141,6 +146,19 @@ def check_no_list(shortlist: Any) -> None:
         )
 
 
+def _check_kernel(model: Parameters) -> None:
+    """Raise unless the parameters of the kernel are numbers that it can have."""
+    gamma = model.gamma
+    if not (_is_word(gamma, "scale") or _is_word(gamma, "auto") or is_positive(gamma)):
+        raise ValueError(f"PairwiseSVC: gamma must be 'scale', 'auto' or a positive number, got {gamma!r}.")
+    if not is_count(model.degree, 1) or model.degree > HIGHEST_DEGREE:
+        raise ValueError(
+            f"PairwiseSVC: degree must be an integer from 1 to {HIGHEST_DEGREE}, got {model.degree!r}."
+        )
+    if not is_finite(model.coef0):
+        raise ValueError(f"PairwiseSVC: coef0 must be a finite number, got {model.coef0!r}.")
+
+
 def _check_learning(model: Parameters) -> None:
     """Raise if weights are to be learned through a coupling, or of machines, that have no gradient."""
     if model.learn != "coupled":
@@ -186,10 +204,15 @@ def _check_distances(model: Parameters) -> None:
             " scale of the coupled model, got 'none'."
         )
     if not measures_distances(model):
-        machine = f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}"
+        machine = (
+            f"kernel={model.kernel!r}, coef0={model.coef0!r}"
+            if model.estimator is None
+            else f"estimator={model.estimator!r}"
+        )
         raise ValueError(
-            "PairwiseSVC: calibration='distance' needs machines whose norm in feature space is known (linear ones, SVC"
-            f" with an inner product for a kernel), got {machine}."
+            "PairwiseSVC: calibration='distance' needs machines whose norm in feature space is known (linear ones, or a"
+            " kernel that is an inner product, which neither the sigmoid nor a polynomial with coef0 < 0 is), got"
+            f" {machine}."
         )
 
 
@@ -216,7 +239,9 @@ def holds_samples_out(model: Parameters) -> bool:
 
 def measures_distances(model: Parameters) -> bool:
     """Whether the machines know their distance to a sample."""
-    return model.kernel != "sigmoid" if model.estimator is None else has_feature_norm(model.estimator)
+    if model.estimator is not None:
+        return has_feature_norm(model.estimator)
+    return model.kernel == "linear" or KernelFunction(model.kernel, coef0=model.coef0).is_inner_product
 
 
 def check_positive(model: Parameters, name: str) -> None:

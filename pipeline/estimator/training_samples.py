@@ -27,7 +27,7 @@ class TrainingSamples(NamedTuple):
 
 
 def training_samples(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, linear: bool, precomputed: bool
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, own: bool, precomputed: bool
 ) -> TrainingSamples:
     """The samples that count: one of weight zero is left out, from the folds and the means too.
 
@@ -36,26 +36,31 @@ def training_samples(
     estimator : PairwiseSVC
         It is not changed.
     X, y, sample_weight : as given to its fit
-    linear, precomputed : bool
-        Whether its machines are linear ones, and whether X is a kernel matrix.
+    own, precomputed : bool
+        Whether its machines are Pairloom's own, and whether X is a kernel matrix.
     """
     X, y = _checked(estimator, X, y, precomputed)
-    if not linear and (sample_weight is not None or estimator.class_weight is not None):
+    if not own and (sample_weight is not None or estimator.class_weight is not None):
         raise ValueError(
-            "PairwiseSVC: sample_weight and class_weight are for kernel='linear' without an estimator,"
-            f" got kernel={estimator.kernel!r}, estimator={estimator.estimator!r}."
+            "PairwiseSVC: sample_weight and class_weight are for machines without an estimator,"
+            f" got estimator={estimator.estimator!r}."
         )
     weight, weighted = None, ""
     if sample_weight is not None:
         with named_errors("PairwiseSVC: sample_weight must be a non-negative number for each row of X"):
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weighted, kept = "sample_weight", np.flatnonzero(weight)
+        if len(kept) < len(weight) and precomputed:
+            raise ValueError(
+                "PairwiseSVC: sample_weight must be positive for kernel='precomputed', got"
+                f" {len(weight) - len(kept)} zeros: leave these samples out, rows and columns."
+            )
         if len(kept) < len(weight):
             X, y, weight = X[kept], y[kept], weight[kept]
     if estimator.class_weight is not None:
         of_sample = _class_weight_of_samples(estimator.class_weight, y)
         weight, weighted = of_sample if weight is None else of_sample * weight, "class_weight"
-    if sparse.issparse(X) and linear:
+    if sparse.issparse(X) and own:
         X = X.toarray()  # the machines are dense in every feature
     return TrainingSamples(X, y, weight, weighted)
 

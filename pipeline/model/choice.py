@@ -33,6 +33,7 @@ __all__ = [
     "calibrations_of",
     "candidate_Cs",
     "inner_C",
+    "kernel_candidates",
     "linear_candidates",
     "n_trials",
     "part_of_class",
@@ -44,6 +45,8 @@ __all__ = [
 SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
 #: What `C="auto"` chooses from, in multiples of C = "scale". The best of fourteen sets are spread over all three.
 MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
+#: C = "scale" and C = "auto" of machines with a kernel.
+KERNEL_C = 10.0
 #: The probe: so many classes at least, if there are, and out-of-fold samples at most.
 PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
 #: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
@@ -134,6 +137,18 @@ def linear_candidates(
         else:
             Cs.append(inner_C(c, moments.normalisation, "C"))
     return tuple(Candidate(c, t, how) for c in Cs for t in shrinkages for how in calibrations_of(calibration))
+
+
+def kernel_candidates(C: Any, calibration: str, measurable: bool) -> tuple[Candidate, ...]:
+    """The candidates that the parameters stand for, for machines with a kernel, which do not whiten.
+
+    ``measurable`` says whether the machines know their distance to a sample.
+    """
+    return tuple(
+        Candidate(KERNEL_C if isinstance(c, str) else float(c), "none", how)
+        for c in candidate_Cs(C)
+        for how in calibrations_of(calibration, measurable)
+    )
 
 
 def n_trials(candidates: Sequence[Candidate]) -> int:

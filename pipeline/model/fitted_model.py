@@ -16,6 +16,7 @@ from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.logits import calibrated, collapse
 from pairloom.pipeline.machines.normalisation import Normalisation
@@ -23,6 +24,7 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.affine_model import AffineModel
 from pairloom.pipeline.model.class_table import ClassTable
+from pairloom.pipeline.model.curved_model import CurvedModel
 from pairloom.pipeline.model.learning import Learned
 
 __all__ = ["FittedModel"]
@@ -40,7 +42,7 @@ class FittedModel:
     classes : ClassTable
     graph : networkx.Graph or ModelCode
         On the indices of the classes: the graph of the trained pairs, or the code of machines on sets of classes.
-    trained : LinearModel or EstimatorModel
+    trained : LinearModel, KernelModel or EstimatorModel
         The machines, in the order of `edges` or of the columns of the code.
     settings : MachineSettings
         How the machines were trained, C on normalised features included.
@@ -54,7 +56,7 @@ class FittedModel:
     shortlist : int, "auto" or "none"
         How many classes of a sample are coupled, as it was asked for.
     normalisation : Normalisation
-        Of the features of linear machines; other machines are given features as they come.
+        Of the features; classifiers of scikit-learn are given them as they come.
     weighted : str
         The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
     n_features : int
@@ -66,7 +68,7 @@ class FittedModel:
 
     classes: ClassTable
     graph: nx.Graph | graphs.ModelCode
-    trained: LinearModel | EstimatorModel
+    trained: LinearModel | KernelModel | EstimatorModel
     settings: MachineSettings
     whiten: Shrinkage
     coupling: str
@@ -133,3 +135,11 @@ class FittedModel:
         machines, whitening = self.trained
         raw = collapse(machines, self.settings.scheme.shares, whitening)
         return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.wiring)
+
+    @cached_property
+    def curved(self) -> CurvedModel:
+        """The machines with their calibration: all that prediction needs of those with a kernel."""
+        if not isinstance(self.trained, KernelModel):
+            raise TypeError("FittedModel: only machines with a kernel are a sum of kernel values.")
+        raw = self.trained.collapsed(self.settings.scheme.shares)
+        return CurvedModel(raw.calibrated(self.coupled.slope, self.coupled.shift), self.wiring)

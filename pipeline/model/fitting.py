@@ -11,6 +11,7 @@ from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import (
@@ -119,7 +120,7 @@ def _coupled(
     training: TrainingSet,
     wiring: Wiring,
     settings: ModelSettings,
-    trained: LinearModel | EstimatorModel,
+    trained: LinearModel | KernelModel | EstimatorModel,
     chosen: Candidate,
     resources: Resources,
 ) -> CoupledCalibration:
@@ -145,7 +146,7 @@ def _learned(
     training: TrainingSet,
     wiring: Wiring,
     settings: ModelSettings,
-    trained: LinearModel | EstimatorModel,
+    trained: LinearModel | KernelModel | EstimatorModel,
     coupled: CoupledCalibration,
     resources: Resources,
 ) -> Learned | None:

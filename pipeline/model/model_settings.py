@@ -13,6 +13,7 @@ from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
 from pairloom.pipeline.machines.folds import FitOn
+from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.settings import Calibration, MachineSettings
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import Candidate
@@ -43,6 +44,8 @@ class ModelSettings:
         How many classes of a sample are coupled; "none" lists none and couples all.
     machine_weight : {"none", "counts"}
         Whether all machines weigh alike in the coupling, or each as many as it has training samples.
+    kernel : KernelFunction, optional
+        The kernel of the machines; None means that they are linear, or classifiers of scikit-learn.
     learn : {"machines", "coupled"}
         Whether the weights of the machines are then learned through the coupling.
     """
@@ -58,6 +61,7 @@ class ModelSettings:
     seed: int = 0
     shortlist: int | Literal["auto", "none"] = "auto"
     machine_weight: MachineWeight = "none"
+    kernel: KernelFunction | None = None
     learn: Literal["machines", "coupled"] = "machines"
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:

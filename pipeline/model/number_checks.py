@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST", "is_count", "is_positive", "is_share"]
+__all__ = ["MOST", "is_count", "is_finite", "is_positive", "is_share"]
 
 #: The largest number of samples: numpy's integers hold it, and its products with numbers of classes.
 MOST = 2**31 - 1
@@ -21,6 +21,14 @@ def is_positive(value: Any) -> bool:
     """Whether a value is a number above zero that a float can hold."""
     try:
         return _is_number(value) and 0 < float(value) < np.inf
+    except OverflowError:  # of an integer
+        return False
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    try:
+        return _is_number(value) and bool(np.isfinite(float(value)))
     except OverflowError:  # of an integer
         return False
 

@@ -19,6 +19,7 @@ from pairloom.pipeline.coupling.model_coupling import (
     model_coupling,
 )
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, check_held
 from pairloom.pipeline.model.fitted_model import FittedModel
@@ -76,10 +77,16 @@ def predict_probabilities(
 def _samples(model: FittedModel, X: Any, size: int | None, memory_limit: int, first: int) -> Uncoupled:
     """Samples ready for coupling. ``first`` is the number of the first, for an error."""
     if isinstance(model.trained, LinearModel):
-        rows = model.normalisation(X.toarray() if sparse.issparse(X) else X)
-        return model.affine.samples(rows, size, memory_limit, first)
+        return model.affine.samples(_normalised(model, X), size, memory_limit, first)
+    if isinstance(model.trained, KernelModel):
+        return model.curved.samples(_normalised(model, X), size, memory_limit, first)
     logits = model.trained.logits(model.settings.scheme.shares, X)
     slope, shift = model.coupled.slope[:, None], model.coupled.shift[:, None]
     logits = (logits * slope + shift).astype(np.float32)
     check_held(logits.T, first)
     return uncoupled(logits, model.wiring, size, memory_limit)
+
+
+def _normalised(model: FittedModel, X: Any) -> NDArray[np.floating]:
+    """Dense samples as the machines are given them."""
+    return model.normalisation(X.toarray() if sparse.issparse(X) else X)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 
 from pairloom.graphs import ModelCode
-from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.machines.estimator_model import EstimatorModel
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.stored_form import arrays_of, assembled, description_of, plain
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
@@ -37,14 +37,14 @@ class SavedModel(NamedTuple):
 
 
 def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a model into a folder, all of it or nothing. Only linear machines can be saved.
+    """Write a model into a folder, all of it or nothing. Classifiers of scikit-learn cannot be saved.
 
     With ``overwrite`` a saved model that is there is replaced; anything else that is there is left alone.
     """
-    if not isinstance(saved.model.trained, LinearModel):
+    if isinstance(saved.model.trained, EstimatorModel):
         raise ValueError(
-            "PairwiseSVC.save: only linear machines can be saved without pickle, got"
-            f" kernel={saved.parameters['kernel']!r}, estimator={saved.parameters['estimator']!r}."
+            "PairwiseSVC.save: machines that are classifiers of scikit-learn cannot be saved without pickle, got"
+            f" estimator={saved.parameters['estimator']!r}."
         )
     path = path_of(path, "PairwiseSVC.save: path")
     _check_target(path, overwrite)

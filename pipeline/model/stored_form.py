@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.kernel_machines import KernelMachines
+from pairloom.pipeline.machines.kernel_model import KernelModel
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.logits import AffineLogits
@@ -27,8 +30,9 @@ __all__ = ["arrays_of", "assembled", "description_of", "label_of", "plain"]
 
 
 def description_of(model: FittedModel) -> dict[str, Any]:
-    """All of a model with linear machines that is not in its arrays, as JSON values."""
+    """All of a model that is not in its arrays, as JSON values."""
     labels = model.classes.labels
+    kernel = model.trained.kernel if isinstance(model.trained, KernelModel) else None
     return {
         "labels": _plain_labels(labels),
         "labels_dtype": labels.dtype.str,
@@ -44,18 +48,17 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "weighted": model.weighted,
         "n_features": model.n_features,
         "exponent": model.normalisation.exponent,
+        "kernel": None if kernel is None else asdict(kernel),
         "learned": None if model.learned is None else model.learned.record._asdict(),
     }
 
 
 def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
-    """The arrays of a model with linear machines, by name."""
-    assert isinstance(model.trained, LinearModel)
-    machines, whitening = model.trained
+    """The arrays of a model with machines that are Pairloom's own, by name."""
+    assert isinstance(model.trained, LinearModel | KernelModel)
     return {
-        **{f"machines/{name}": values for name, values in machines._asdict().items()},
-        "whitening/mean": whitening.mean,
-        "whitening/factor": whitening.factor,
+        **{f"machines/{name}": values for name, values in model.trained.machines._asdict().items()},
+        **_shared_arrays(model.trained),
         **({"edges": model.edges} if model.code is None else {"code": model.code.matrix}),
         "slope": model.coupled.slope,
         "shift": model.coupled.shift,
@@ -67,14 +70,20 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
     }
 
 
+def _shared_arrays(trained: LinearModel | KernelModel) -> dict[str, NDArray[Any]]:
+    """What all machines need at prediction: the whitening of linear ones, the support vectors of others."""
+    if isinstance(trained, KernelModel):
+        return {"support_vectors": trained.vectors}
+    return {"whitening/mean": trained.whitening.mean, "whitening/factor": trained.whitening.factor}
+
+
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
     labels = np.array(description["labels"], dtype=description["labels_dtype"])
-    machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
     return FittedModel(
         classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
         graph=_graph(len(labels), description["graph"], arrays),
-        trained=LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"])),
+        trained=_trained(description, arrays),
         settings=MachineSettings(**description["settings"]),
         whiten=description["whiten"],
         coupling=description["coupling"],
@@ -106,6 +115,17 @@ def _graph(
     graph = graphs.model_graph(n, arrays["edges"].tolist(), "stored")
     graph.graph = dict(label)
     return graph
+
+
+def _trained(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearModel | KernelModel:
+    if description.get("kernel") is None:
+        machines = Machines(*(arrays[f"machines/{name}"] for name in Machines._fields))
+        return LinearModel(machines, Whitening(arrays["whitening/mean"], arrays["whitening/factor"]))
+    return KernelModel(
+        KernelFunction(**description["kernel"]),
+        KernelMachines(*(arrays[f"machines/{name}"] for name in KernelMachines._fields)),
+        arrays["support_vectors"],
+    )
 
 
 def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:

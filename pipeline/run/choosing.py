@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs import Sides
+from pairloom.pipeline.machines.kernel_model import KernelModel, train_kernel_model
 from pairloom.pipeline.machines.linear_model import LinearModel, train_linear_model
 from pairloom.pipeline.model.choice import (
     Candidate,
@@ -69,8 +71,17 @@ def _probe_set(run: Run, probe: Probe) -> TrainingSet:
 
 def train_on(
     settings: ModelSettings, training: TrainingSet, sides: Sides, candidate: Candidate
-) -> LinearModel:
+) -> LinearModel | KernelModel:
     """The machines of the pairs, or of the code, of a training set that is in memory."""
+    if settings.kernel is not None:
+        return train_kernel_model(
+            settings.kernel,
+            training.X,
+            training.members,
+            sides,
+            settings.machines(candidate.C, candidate.calibration),
+            weight=training.weight,
+        )
     return train_linear_model(
         training.by_class(training.X),
         sides,
@@ -80,7 +91,9 @@ def train_on(
     )
 
 
-def sample_weights(run: Run, rows: dict[int, NDArray[np.float32]]) -> dict[int, NDArray[np.float64]] | None:
+def sample_weights(
+    run: Run, rows: Mapping[int, NDArray[np.floating]]
+) -> dict[int, NDArray[np.float64]] | None:
     """The weights of the rows of some classes; None without class weights."""
     if run.class_weights is None:
         return None

@@ -1,4 +1,4 @@
-"""The machines of a run as one affine map of normalised samples, kept once per process.
+"""The machines of a run as one map of normalised samples, kept once per process.
 
 Every slab of samples is scored by all machines, so a worker reads them from the store for its first slab only.
 """
@@ -12,26 +12,30 @@ import numpy as np
 
 from pairloom.pipeline.machines.logits import AffineLogits, collapse
 from pairloom.pipeline.model.affine_model import AffineModel
+from pairloom.pipeline.model.curved_model import CurvedModel
+from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.feature_store import read_whitening
+from pairloom.pipeline.run.kernel_tiles import read_kernel_model
 from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import wiring_of_run
 
 __all__ = ["collapsed_machines", "release_machines"]
 
-# The machines of one run. Threads share them: they are as large as all edges times all features.
-_kept: dict[tuple[Path, str, str], AffineModel] = {}
+# The machines of one run. Threads share them: they are as large as all edges times all features, or with a kernel as
+# all support vectors and their coefficients.
+_kept: dict[tuple[Path, str, str], AffineModel | CurvedModel] = {}
 _lock = threading.Lock()
 
 
-def collapsed_machines(run: Run) -> AffineModel:
-    """The uncalibrated logits of the model's machines as an affine map, and how they are joined."""
+def collapsed_machines(run: Run) -> AffineModel | CurvedModel:
+    """The uncalibrated logits of the model's machines as one map, and how they are joined."""
     key = (run.directory, run.keys.machines, run.settings.machine_weight)
     with _lock:
         if key not in _kept:
             _kept.clear()
-            _kept[key] = _collapsed(run)
+            _kept[key] = _collapsed(run) if run.settings.kernel is None else _curved(run)
         return _kept[key]
 
 
@@ -51,3 +55,12 @@ def _collapsed(run: Run) -> AffineModel:
     for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
         weights[place[tile]], bias[place[tile]] = collapse(machines, shares, whitening)
     return AffineModel(AffineLogits(weights, bias), wiring_of_run(run))
+
+
+def _curved(run: Run) -> CurvedModel:
+    """The same of machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
+    shape, order = run.shape, run.shape.order
+    model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))
+    by_edge = model._replace(machines=model.machines.of_edges(order))
+    logits = by_edge.collapsed(run.settings.machines().scheme.shares)
+    return CurvedModel(logits, wiring_of_run(run))

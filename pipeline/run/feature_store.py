@@ -26,6 +26,7 @@ __all__ = [
     "CACHE_BYTES",
     "Draws",
     "read_class",
+    "read_class_rows",
     "read_classes",
     "read_draws",
     "read_normalisation",
@@ -64,6 +65,18 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
     }
 
 
+def read_class_rows(run: Run, classes: Iterable[int]) -> dict[int, NDArray[np.floating]]:
+    """Normalised training rows of some classes, as machines with a kernel are given them."""
+
+    def read(c: int) -> tuple[NDArray[np.floating]]:
+        return (read_class(run, c),)
+
+    return {
+        c: _remembered(("rows", run.keys.whitening, c), functools.partial(read, c))[0]
+        for c in map(int, classes)
+    }
+
+
 def read_class(run: Run, c: int) -> NDArray[np.floating]:
     """Normalised training rows of a class."""
     start = int(run.starts[c])
@@ -98,7 +111,10 @@ def read_normalisation(run: Run) -> Normalisation:
     def read() -> tuple[NDArray[np.float64]]:
         return (read_whole(open_group(run.directory, "features.zarr")["centre"]),)
 
-    return Normalisation(_remembered(("centre", run.keys.whitening), read)[0], run.exponent)
+    centre = _remembered(("centre", run.keys.whitening), read)[0]
+    if run.settings.kernel is not None:
+        return run.settings.kernel.normalisation(centre)
+    return Normalisation(centre, run.exponent)
 
 
 def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:

@@ -19,8 +19,10 @@ from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.whitening import centred_at, is_whitened
+from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate, class_weights_of
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
+from pairloom.pipeline.run.kernel_tiles import read_kernel_model
 from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import wiring_of_run
@@ -119,6 +121,8 @@ def _edge_logits(run: Run, draws: slice, pairs: int) -> NDArray[np.float32]:
     # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
     drawn = read_draws(run, run.draws_whitened)
     X, folds, parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
+    if run.settings.kernel is not None:
+        return _kernel_edge_logits(run, X, folds, parts)
     # Whitened here, once for all tiles.
     rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(X), np.float32)
     as_they_are, scheme = centred_at(np.zeros(rows.shape[1])), run.settings.machines().scheme
@@ -131,4 +135,16 @@ def _edge_logits(run: Run, draws: slice, pairs: int) -> NDArray[np.float32]:
             LinearModel(machines.of_edges(filled), as_they_are), scheme, rows, folds, parts
         )
         logits[:, tile] = of_tile[: tile.stop - tile.start].T
+    return logits.T
+
+
+def _kernel_edge_logits(
+    run: Run, X: NDArray[np.floating], folds: NDArray[np.int32], parts: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """The same by machines with a kernel. Such a run does not grow, so its tiles are whole."""
+    scheme, n_edges = run.settings.machines().scheme, len(run.shape.edges)
+    logits = np.empty((len(folds), n_edges), np.float32)
+    for tile in pieces(n_edges, run.shape.edges_per_tile):
+        of_tile = out_of_fold_edge_logits(read_kernel_model(run, [tile]), scheme, X, folds, parts)
+        logits[:, tile] = of_tile.T
     return logits.T

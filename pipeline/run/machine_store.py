@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["TILES_AT_ONCE", "read_machines", "read_tiles", "unpacked", "write_machines"]
+__all__ = ["TILES_AT_ONCE", "packed", "read_machines", "read_tiles", "unpacked", "write_machines"]
 
 #: Tiles that `read_tiles` holds.
 TILES_AT_ONCE = 4
@@ -28,7 +29,7 @@ def write_machines(directory: Path, first: int, machines: Machines) -> list[Path
     group = open_group(directory, "machines.zarr", write=True)
     return [
         *write_whole(group["coef"], (first, 0, 0), machines.coef),
-        *write_whole(group["parameters"], (first, 0, 0), _packed(machines)),
+        *write_whole(group["parameters"], (first, 0, 0), packed(machines)),
     ]
 
 
@@ -46,7 +47,7 @@ def read_tiles(directory: Path, n_edges: int, edges_per_tile: int) -> Iterator[t
             yield slice(several.start + tile.start, several.start + tile.stop), machines.of_edges(tile)
 
 
-def _packed(machines: Machines) -> NDArray[np.float64]:
+def packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
     """(E, M, P) the numbers of the machines in the order of `MACHINE_PARAMETERS`; those of an edge are repeated."""
     n_edges, n_machines = machines.intercept.shape
     of_machine = [machines.intercept, *np.moveaxis(machines.platt, 2, 0)]
@@ -55,9 +56,9 @@ def _packed(machines: Machines) -> NDArray[np.float64]:
     of_edge = [
         np.repeat(values[:, None], n_machines, axis=1) for values in (machines.threshold, machines.dprime)
     ]
-    packed = np.stack([*of_machine, *of_edge], axis=2, dtype=np.float64)
-    assert packed.shape[2] == len(MACHINE_PARAMETERS)
-    return packed
+    numbers = np.stack([*of_machine, *of_edge], axis=2, dtype=np.float64)
+    assert numbers.shape[2] == len(MACHINE_PARAMETERS)
+    return numbers
 
 
 def unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Machines:

@@ -16,11 +16,13 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.coupling.model_coupling import check_code_suits
 from pairloom.pipeline.features.class_distances import distances_between, distances_from
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.choice import (
     Candidate,
     Probe,
+    kernel_candidates,
     linear_candidates,
     part_of_class,
     plan_probe,
@@ -58,17 +60,25 @@ def plan_model(
     calibration: str,
     settings_of: Callable[[tuple[Candidate, ...]], ModelSettings],
     class_weights: Sequence[float] | None,
+    kernel: KernelFunction | None = None,
 ) -> ModelPlan:
     """Build the graph and list the candidates, as `PairwiseSVC.fit` does.
 
-    ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class.
+    ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class,
+    ``kernel`` that of its machines, unless they are linear.
     """
     check_size(graph, len(data.classes))
     moments = normalised_moments(data.moments, "data.features: X_train")
     distances = functools.cache(lambda: distances_between(moments.class_means))
-    candidates = linear_candidates(C, whiten, calibration, moments)
+    if kernel is None:
+        candidates, exponent = (
+            linear_candidates(C, whiten, calibration, moments),
+            moments.normalisation.exponent,
+        )
+    else:
+        candidates, exponent = kernel_candidates(C, calibration, kernel.is_inner_product), 0
     settings = settings_of(candidates)
-    if asks_for_neighbours(graph, len(data.classes)):
+    if kernel is None and asks_for_neighbours(graph, len(data.classes)):
         part_of = functools.partial(_part_of, data, moments.normalisation, class_weights, settings.seed)
         with one_blas_thread():
             graph = with_chosen_neighbours(graph, part_of, distances, settings, train_on)
@@ -78,7 +88,7 @@ def plan_model(
     probe = None
     if len(candidates) > 1:
         probe = plan_probe(asked, functools.partial(distances_from, moments.class_means), settings.seed)
-    return ModelPlan(asked, candidates, probe, moments.normalisation.exponent)
+    return ModelPlan(asked, candidates, probe, exponent)
 
 
 def _part_of(

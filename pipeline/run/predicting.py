@@ -2,7 +2,7 @@
 
 Nothing is stored between the machines and the probabilities. A worker keeps the machines as one affine map, ranks the
 classes of a sample, and applies the pairs that its shortlist needs, as an estimator does. Machines on sets of classes
-are all applied.
+are all applied; of those with a kernel it keeps the support vectors and a sparse matrix of coefficients.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.machines.logits import calibrated
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, AffineModel
+from pairloom.pipeline.model.curved_model import CurvedModel
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.collapsed_machines import collapsed_machines, release_machines
@@ -27,7 +28,7 @@ from pairloom.pipeline.run.run import Run
 __all__ = ["predict_samples", "release_predictors"]
 
 # The models of one run whose edges have slopes of their own, one for each method.
-_kept: dict[tuple[Path, str, str], dict[str, AffineModel]] = {}
+_kept: dict[tuple[Path, str, str], dict[str, AffineModel | CurvedModel]] = {}
 _lock = threading.Lock()
 
 
@@ -52,7 +53,7 @@ def release_predictors() -> None:
 
 def _predicted(
     run: Run,
-    models: Mapping[str, AffineModel],
+    models: Mapping[str, AffineModel | CurvedModel],
     X: NDArray[np.floating],
     calibrations: Mapping[str, CoupledCalibration],
     first: int,
@@ -70,8 +71,8 @@ def _is_calibrated_apart(run: Run) -> bool:
     return run.shape.edges_calibrated or run.shape.code is not None
 
 
-def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel]:
-    """The machines of the run as an affine map for each method: one for all, unless edges have slopes of their own."""
+def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, AffineModel | CurvedModel]:
+    """The machines of the run as one map for each method: one for all, unless edges have slopes of their own."""
     if not _is_calibrated_apart(run):
         return dict.fromkeys(calibrations, collapsed_machines(run))
     key = (run.directory, run.keys.machines, run.keys.calibration)
@@ -79,8 +80,11 @@ def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[st
         if key not in _kept:
             _kept.clear()
             raw = collapsed_machines(run)
-            _kept[key] = {
-                method: AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.wiring)
-                for method, found in calibrations.items()
-            }
+            _kept[key] = {method: _calibrated(raw, found) for method, found in calibrations.items()}
         return _kept[key]
+
+
+def _calibrated(raw: AffineModel | CurvedModel, found: CoupledCalibration) -> AffineModel | CurvedModel:
+    if isinstance(raw, CurvedModel):
+        return CurvedModel(raw.logits.calibrated(found.slope, found.shift), raw.wiring)
+    return AffineModel(calibrated(raw.logits, found.slope, found.shift), raw.wiring)

@@ -6,7 +6,8 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
                           model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened),
                           from kept_mean (class, feature) and scatter (part, feature, other_feature), without the drawn
-machines.zarr             coef (edge, machine, feature); parameters (edge, machine, parameter), everything else
+machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
+                          coefficients on the rows of both classes; parameters (edge, machine, parameter), all else
 logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
                           out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
                           coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
@@ -48,6 +49,7 @@ from pairloom.pipeline.storage.zarr_layout import (
 )
 
 __all__ = [
+    "KERNEL_MACHINE_PARAMETERS",
     "MACHINE_PARAMETERS",
     "RunShape",
     "chunk_count",
@@ -74,6 +76,9 @@ MACHINE_PARAMETERS = (
     *("gap", "iterations", "threshold", "dprime"),
 )
 
+#: The same of machines with a kernel.
+KERNEL_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "norm")
+
 # Arrays that a run may have or not have, and lose when its configuration changes.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
     "features.zarr": (
@@ -86,7 +91,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_fold",
         "drawn_part",
     ),
-    "machines.zarr": (),
+    "machines.zarr": ("coef", "beta"),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (*METHODS, *CODE_METHODS, "slope", "shift"),
 }
@@ -111,6 +116,7 @@ class RunShape(NamedTuple):
     tensor_stored : whether the completed tensor is stored
     synthetic : whether the features are generated rather than measured
     code : (N, E) code of machines on sets of classes, else None
+    kernel_rows : the most training rows of an edge, if its machines have a kernel, else 0
     """
 
     classes: tuple[str, ...]
@@ -133,6 +139,7 @@ class RunShape(NamedTuple):
     tensor_stored: bool
     synthetic: bool
     code: NDArray[np.int8] | None = None
+    kernel_rows: int = 0
 
     @property
     def n_edges(self) -> int:
@@ -162,6 +169,11 @@ class RunShape(NamedTuple):
             self.edges[tile].tolist() if self.code is None else graphs.code_as_text(self.code[:, tile])
         )
         return part
+
+    @property
+    def machine_parameters(self) -> tuple[str, ...]:
+        """The names along the parameter axis of machines.zarr."""
+        return KERNEL_MACHINE_PARAMETERS if self.kernel_rows else MACHINE_PARAMETERS
 
     @property
     def whitenings(self) -> tuple[Shrinkage, ...]:
@@ -280,7 +292,7 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
             Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
             for column, end in enumerate("ij")
         ]
-    parameters = Coordinate("parameter", ("parameter",), np.array(MACHINE_PARAMETERS))
+    parameters = Coordinate("parameter", ("parameter",), np.array(shape.machine_parameters))
     return {
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends, parameters],
@@ -332,9 +344,12 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = shape.n_edges, shape.machines_per_edge, shape.features, shape.edges_per_tile
-    own, P = ("edge", "machine"), len(MACHINE_PARAMETERS)
+    own, P, n = ("edge", "machine"), len(shape.machine_parameters), shape.kernel_rows
+    weights = _noise("coef", (*own, "feature"), (E, M, D), (T, M, D))
+    if n:  # most coefficients are zero, and compressed
+        weights = ChunkedArray("beta", (*own, "row_of_edge"), (E, M, n), (T, M, n), "float64")
     return [
-        _noise("coef", (*own, "feature"), (E, M, D), (T, M, D)),
+        weights,
         _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
 

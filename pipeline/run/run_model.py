@@ -13,13 +13,18 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.coupling.code_coupling import neutral_shift
+from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.kernel_machines import machines_followed_by
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.saved_model import SavedModel
 from pairloom.pipeline.model.stored_form import assembled, plain
+from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
 from pairloom.pipeline.run.feature_store import read_normalisation
+from pairloom.pipeline.run.kernel_tiles import stored_kernel_machines
 from pairloom.pipeline.run.machine_store import unpacked
 from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import rows_per_file
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 from pairloom.pipeline.storage.zarr_layout import read_whole
@@ -66,12 +71,14 @@ def write_run_model(
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
             "exponent": run.exponent,
+            "kernel": None if settings.kernel is None else asdict(settings.kernel),
         },
         "parameters": plain(dict(parameters)),
         "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
         "couplings": list(shape.couplings),
         "shrinkages": list(shape.shrinkages),
         "totals": run.totals.tolist(),
+        "rows": list(shape.rows),
         "edges": shape.edges.tolist(),
         "code": None if shape.code is None else graphs.code_as_text(shape.code),
         "files": {**files, **_metadata_digests(run)},
@@ -116,11 +123,9 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
     if model["coupled_calibration"] == "edges":
         slope = _array(directory, "probabilities.zarr/slope", number)[order]
         shift = _array(directory, "probabilities.zarr/shift", number)[order]
-    machines = unpacked(*(_array(directory, f"machines.zarr/{name}") for name in ("coef", "parameters")))
-    machines = machines.of_edges(order)
+    trained = _linear_arrays if model.get("kernel") is None else _kernel_arrays
     return {
-        **{f"machines/{name}": values for name, values in machines._asdict().items()},
-        **_whitening(directory, content["shrinkages"], model["whiten"]),
+        **trained(directory, content, order),
         **sides,
         "scale": scale,
         "slope": slope,
@@ -128,6 +133,17 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
         "totals": np.array(content["totals"]),
         "keys": np.arange(len(content["totals"])),
         "checksums": _array(directory, "features.zarr/checksum"),
+    }
+
+
+def _linear_arrays(
+    directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
+) -> dict[str, NDArray[Any]]:
+    """Linear machines in the order of the sorted edges, the whitening they were trained under, and the centre."""
+    machines = unpacked(*(_array(directory, f"machines.zarr/{name}") for name in ("coef", "parameters")))
+    return {
+        **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
+        **_whitening(directory, content["shrinkages"], content["model"]["whiten"]),
         "centre": _array(directory, "features.zarr/centre"),
     }
 
@@ -142,6 +158,38 @@ def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray
     return {"edges": edges[order]}, order
 
 
+def _kernel_arrays(
+    directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
+) -> dict[str, NDArray[Any]]:
+    """Machines with a kernel in the order of the sorted edges, their support vectors, and the centre of these."""
+    names, sizes = ("machines.zarr/beta", "machines.zarr/parameters"), np.array(content["rows"])
+    edges = np.array(content["edges"], dtype=np.int64)
+    edges_per_tile = zarr.open_array(directory / names[0], mode="r").chunks[0]
+    machines = machines_followed_by(
+        [
+            stored_kernel_machines(
+                _array(directory, names[0], tile), _array(directory, names[1], tile), edges[tile], sizes
+            )
+            for tile in pieces(len(edges), edges_per_tile)
+        ]
+    )
+    kernel = KernelFunction(**content["model"]["kernel"])
+    normalisation = kernel.normalisation(_array(directory, "features.zarr/centre"))
+    return {
+        **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
+        "support_vectors": normalisation(_stored_rows(directory, np.unique(machines.row))),
+        "centre": normalisation.centre,
+    }
+
+
+def _stored_rows(directory: Path, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Training rows, as they came, by their ascending places in the store: read file by file."""
+    stored = zarr.open_array(directory / "features.zarr/train", mode="r")
+    size = rows_per_file(stored.shape[1])
+    files = [rows[rows // size == file] for file in np.unique(rows // size).tolist()]
+    return np.concatenate([read_whole(stored, slice(own[0], own[-1] + 1))[own - own[0]] for own in files])
+
+
 def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str, NDArray[Any]]:
     mean = _array(directory, "features.zarr/mean", shrinkages.index(whiten))
     factor = np.empty((0, 0), np.float32)
@@ -153,8 +201,11 @@ def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str,
 
 def _metadata_digests(run: Run) -> dict[str, str]:
     """Digests of the metadata (shapes, types, byte orders) of the arrays that `read_run_model` opens."""
-    names = ["machines.zarr/coef", "machines.zarr/parameters"]
-    names += ["features.zarr/checksum", "features.zarr/centre", "features.zarr/mean"]
+    names = ["machines.zarr/parameters", "features.zarr/checksum", "features.zarr/centre"]
+    if run.settings.kernel is None:
+        names += ["machines.zarr/coef", "features.zarr/mean"]
+    else:
+        names += ["machines.zarr/beta", "features.zarr/train"]
     names += ["features.zarr/factor"] if run.shape.whitenings else []
     calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
     names += [f"probabilities.zarr/{name}" for name in calibrations]

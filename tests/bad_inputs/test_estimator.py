@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: F401
+from sklearn.svm import SVC
 
 from pairloom import PairwiseSVC, complete_logits, couple, graphs  # noqa: F401
 from pairloom.pipeline.storage.digests import sealed
@@ -64,6 +65,7 @@ def models():
         "weighted": PairwiseSVC(**SMALL).fit(X, y, np.ones(48)),
         "edged": PairwiseSVC(coupled_calibration="edges", **SMALL).fit(X, y),
         "curved": PairwiseSVC(kernel="rbf", **SMALL).fit(X, y),
+        "foreign": PairwiseSVC(estimator=SVC(), **SMALL).fit(X, y),
     }
 
 
@@ -166,7 +168,25 @@ PARAMETERS = [
     ("class_weight={0: True}", "class_weight must be positive, got True for class 0"),
     ("class_weight='Balanced'", "class_weight must be a mapping .* got 'Balanced'"),
     ("class_weight=[1, 1, 1, 1]", r"class_weight must be a mapping .* got \[1, 1, 1, 1\]"),
-    ("class_weight='balanced', kernel='rbf'", "class_weight are for kernel='linear' .* got kernel='rbf'"),
+    (
+        "class_weight='balanced', estimator=SVC()",
+        r"class_weight are for machines without .* got estimator=SVC\(\)",
+    ),
+    ("gamma=0", "gamma must be 'scale', 'auto' or a positive number, got 0"),
+    ("gamma='Scale'", "gamma must be 'scale', 'auto' or a positive number, got 'Scale'"),
+    ("gamma=nan", "gamma must be 'scale', 'auto' or a positive number, got nan"),
+    ("gamma=True", "gamma must be 'scale', 'auto' or a positive number, got True"),
+    ("degree=0", "degree must be an integer from 1 to 1000, got 0"),
+    ("degree=2.0", "degree must be an integer from 1 to 1000, got 2.0"),
+    ("degree=True", "degree must be an integer from 1 to 1000, got True"),
+    ("degree=10**9", "degree must be an integer from 1 to 1000, got 1000000000"),
+    ("coef0=inf", "coef0 must be a finite number, got inf"),
+    ("coef0='0'", "coef0 must be a finite number, got '0'"),
+    ("coef0=None", "coef0 must be a finite number, got None"),
+    (
+        "kernel='poly', gamma=1e300",
+        "kernel='poly': kernel values must be finite numbers that float32 can hold",
+    ),
     ("tol=0", "tol must be positive, got 0"),
     ("tol=-1", "tol must be positive, got -1"),
     ("tol=nan", "tol must be positive, got nan"),
@@ -567,7 +587,7 @@ FOLDERS = [
     (r"model.save(folder / 'a\0b')", ValueError, r"save: path must be the path of a folder, got .*a\\x00b"),
     ("model.save(None)", TypeError, "save: path must be a str or a Path, got None"),
     ("model.save(3)", TypeError, "save: path must be a str or a Path, got 3"),
-    ("curved.save(folder / 'x')", ValueError, "only linear machines can be saved .* got kernel='rbf'"),
+    ("foreign.save(folder / 'x')", ValueError, r"cannot be saved without pickle, got estimator=SVC\(\)"),
     (
         "model.set_params(random_state=np.random.RandomState(0)).save(folder / 'a' / 'b')",
         ValueError,

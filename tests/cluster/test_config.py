@@ -88,6 +88,7 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         ("model.C=[]", "at least one value"),
         ("model.C=inf", "model.C must be a finite number, 'auto' or 'scale' or a list, got inf."),
         ("model.C=[1.0, -2.0]", "model.C.1 must be greater than 0 or 'auto' or 'scale', got -2.0."),
+        ("model.kernel=rbg", "model.kernel must be 'linear', 'rbf', 'poly' or 'sigmoid', got 'rbg'"),
         ("graph.family=grown", "graph.edges must be set: the family 'grown' needs it."),
         ("model.whiten=2.0", "model.whiten must be between 0 and 1, 'auto' or 'none', got 2.0."),
         ("run.name='a/b'", "run.name must be a name of letters, digits"),
@@ -98,6 +99,20 @@ def test_impossible_combinations_are_refused(override, complaint):
     with pytest.raises(ConfigError, match=r"digits\.toml") as caught:
         load_config("digits", [override])
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("kernel", [["model.kernel=sigmoid"], ["model.kernel=poly", "model.coef0=-1.0"]])
+def test_distances_are_for_kernels_that_are_inner_products(kernel):
+    with pytest.raises(
+        ConfigError, match=r"needs a kernel that is an inner product, .* got model\.kernel = "
+    ):
+        load_config("digits", [*kernel, "model.calibration=distance"])
+    assert load_config("digits", [*kernel, "model.calibration=auto"]).model.calibration == "auto"
+
+
+def test_machines_with_a_kernel_do_not_grow():
+    with pytest.raises(ConfigError, match=r'model\.kernel must be "linear" with \[growth\], got \'rbf\''):
+        load_config("digits", ["model.kernel=rbf", "growth.pairs=40"])
 
 
 def test_every_argument_of_a_batch_system_is_taken_and_others_get_the_nearest():

@@ -16,6 +16,7 @@ from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
 from pairloom.graphs import CODE_FAMILIES, FAMILIES
 from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.machines import gram_blocks
 from pairloom.pipeline.run.run_directory import open_group
 
 GRAPHS = {
@@ -107,6 +108,7 @@ def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_f
         ("class_weight", '"balanced"'),
         ("class_weight", '{ "class 1" = 5.0 }'),
         ("random_state", "7"),
+        ("kernel", '"rbf"'),
     ],
 )
 def test_every_parameter_means_the_same(section, value, config_file, client, tmp_path):
@@ -225,6 +227,95 @@ def test_the_plan_of_a_code_says_columns(config_file):
     assert "10 columns of a code: machines on sets of classes" in done.output
     assert "columns each" in done.output
     assert "pairs" not in done.output
+
+
+@pytest.fixture(scope="module")
+def near_file(config_file, tmp_path_factory):
+    """The same samples near zero, where polynomials do not lose all their digits."""
+    folder = tmp_path_factory.mktemp("near")
+    with np.load(load_config(config_file).data.features) as archive:
+        arrays = dict(archive)
+    for name in ("X_train", "X_test"):
+        arrays[name] -= 1e6
+    np.savez(folder / "near.npz", **arrays)
+    return write_config(folder / "near.toml", folder / "near.npz", edges_per_tile=4, samples_per_slab=16)
+
+
+KERNELS = {
+    "rbf": ("model.gamma=0.05", "model.fit_on=all", "model.class_weight=balanced"),
+    "sigmoid": ("model.gamma=0.05", "model.calibration=auto"),
+    "poly": (
+        "model.degree=2",
+        "model.coef0=1.0",
+        "model.thresholds=true",
+        "model.C=[0.1, 1.0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("tensor", ["stored", "virtual"])
+@pytest.mark.parametrize("level", ["scale", "edges"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, near_file, client, tmp_path):
+    directory = tmp_path / "run"
+    overrides = [
+        "graph.family=hub_neighbours",
+        "run.also_couple=[]",
+        f"run.tensor={tensor}",
+        f"model.kernel={kernel}",
+        f"model.coupled_calibration={level}",
+        *KERNELS[kernel],
+    ]
+    plan = run_here(near_file, directory, client, *overrides)
+    data = load_data(plan.config).load()
+    model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
+    assert read.model_.trained.kernel == model.model_.trained.kernel == plan.kernel
+    for ours, theirs in zip(model.machines_, read.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(read.model_.trained.vectors, model.model_.trained.vectors)
+    for name in ("C_", "whiten_", "calibration_"):
+        assert getattr(model, name) == getattr(read, name)
+    expected = model.predict_proba(data.X_test)
+    np.testing.assert_allclose(probabilities_of(directory, "stratified"), expected, atol=1e-6)
+    np.testing.assert_allclose(read.predict_proba(data.X_test), expected, atol=1e-6)
+    read.save(tmp_path / "model")
+    saved = PairwiseSVC.load(tmp_path / "model")
+    np.testing.assert_array_equal(saved.predict_proba(data.X_test), read.predict_proba(data.X_test))
+
+
+def test_a_run_with_a_kernel_writes_the_same_bytes_twice_and_when_it_is_resumed(near_file, client, tmp_path):
+    overrides = (
+        "graph.family=hub_neighbours",
+        "run.also_couple=[]",
+        "model.kernel=rbf",
+        "run.tensor=virtual",
+    )
+    run_here(near_file, tmp_path / "whole", client, *overrides)
+    run_here(near_file, tmp_path / "halves", client, *overrides, until="machines")
+    lost = tmp_path / "halves" / "machines.zarr" / "beta" / "c" / "1" / "0" / "0"
+    lost.write_bytes(lost.read_bytes()[:-7])
+    run_here(near_file, tmp_path / "halves", client, *overrides)
+    assert_same_bytes(tmp_path / "halves", bytes_of(tmp_path / "whole"))
+
+
+def test_classes_too_large_for_a_kernel_are_refused_before_anything_is_written(
+    near_file, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(gram_blocks, "MOST_ROWS", 47)
+    message = (
+        r"model\.kernel = 'rbf': the classes of one machine must have at most 47 training rows .* got 48\."
+    )
+    with pytest.raises(ValueError, match=message):
+        run_here(near_file, tmp_path / "run", client, "model.kernel=rbf")
+    assert not any(tmp_path.iterdir())
+
+
+def test_another_kernel_takes_the_place_of_the_machines_that_are_there(near_file, client, tmp_path):
+    common = ("graph.family=hub_neighbours", "run.also_couple=[]")
+    run_here(near_file, tmp_path / "run", client, *common)
+    run_here(near_file, tmp_path / "run", client, *common, "model.kernel=poly", update=True)
+    run_here(near_file, tmp_path / "fresh", client, *common, "model.kernel=poly")
+    assert_same_bytes(tmp_path / "run", bytes_of(tmp_path / "fresh"))
 
 
 @pytest.fixture(scope="module")

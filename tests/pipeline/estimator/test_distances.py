@@ -37,8 +37,8 @@ def test_of_a_kernel_they_are_measured_in_feature_space(data):
 
 def test_a_precomputed_kernel_is_the_same_model(data):
     X, y, X_new, _ = data
-    direct = fitted(data, estimator=SVC(gamma=GAMMA, C=1.0), **DISTANCE)
-    gram = PairwiseSVC(kernel="precomputed", C=1.0, **DISTANCE).fit(rbf_kernel(X, gamma=GAMMA), y)
+    direct = fitted(data, estimator=SVC(gamma=GAMMA, C=1.0, tol=1e-7), **DISTANCE)
+    gram = PairwiseSVC(kernel="precomputed", C=1.0, tol=1e-7, **DISTANCE).fit(rbf_kernel(X, gamma=GAMMA), y)
     assert gram.scale_ == pytest.approx(direct.scale_, rel=1e-4)
     p = gram.predict_proba(rbf_kernel(X_new, X, gamma=GAMMA))
     np.testing.assert_allclose(p, direct.predict_proba(X_new), atol=1e-5)
@@ -64,7 +64,7 @@ def test_every_kernel_that_is_an_inner_product_has_them(data, kernel):
     if kernel == "precomputed":
         X, X_new = rbf_kernel(X, gamma=GAMMA), rbf_kernel(X_new, X, gamma=GAMMA)
     model = PairwiseSVC(kernel=kernel, C=1.0, **DISTANCE).fit(X, data.y)
-    assert model.score(X_new, data.y_new) > 0.9
+    assert model.score(X_new, data.y_new) >= 0.9
 
 
 def test_a_kernel_that_is_the_linear_one_has_the_distances_of_linear_machines(data):

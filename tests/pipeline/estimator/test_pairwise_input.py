@@ -40,9 +40,13 @@ def test_weights_that_cannot_be_used_are_refused(data):
         PairwiseSVC().fit(X, y, sample_weight=(y == 2) * 1.0)
     with pytest.raises(ValueError, match="class_weight must be positive, got 0 for class 1"):
         PairwiseSVC(class_weight={1: 0.0}).fit(X, y)
-    with pytest.raises(ValueError, match="sample_weight and class_weight are for kernel='linear'"):
-        PairwiseSVC(kernel="rbf").fit(X, y, sample_weight=np.ones(80))
-    with pytest.raises(ValueError, match="sample_weight and class_weight are for kernel='linear'"):
+    with pytest.raises(
+        ValueError, match="sample_weight must be positive for kernel='precomputed', got 1 zeros"
+    ):
+        PairwiseSVC(kernel="precomputed").fit(X @ X.T, y, sample_weight=np.arange(80))
+    with pytest.raises(
+        ValueError, match="sample_weight and class_weight are for machines without an estimator"
+    ):
         PairwiseSVC(estimator=LogisticRegression(), class_weight="balanced").fit(X, y)
 
 

@@ -1,4 +1,4 @@
-"""The machines of PairwiseSVC: costs, whitening, folds, kernels and any two-class learner."""
+"""The machines of PairwiseSVC: costs, whitening, folds and any two-class learner."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from fitted_models import blobs, fitted
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -127,39 +126,6 @@ def test_fit_on_all_is_near_to_libsvm():
     np.testing.assert_allclose(np.ldexp(last, -normalisation.exponent), peer.coef_, rtol=0.05, atol=0.02)
     decision = normalisation(X) @ last[0] + ours.machines_.intercept[0, -1]
     np.testing.assert_allclose(decision, X @ peer.coef_[0] + peer.intercept_[0], atol=0.1)
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
-def test_other_kernels_are_scikit_learns_and_threads_do_not_change_a_bit(data, kernel):
-    scaler = StandardScaler().fit(data.X)
-    scaled = data._replace(X=scaler.transform(data.X), X_new=scaler.transform(data.X_new))
-    model = fitted(scaled, kernel=kernel, C=1.0)
-    machines = [machine for pair in model.machines_ for machine in pair.estimators]
-    assert len(machines) == 4 * len(model.edges_)
-    assert {(type(machine), machine.kernel, machine.C) for machine in machines} == {(SVC, kernel, 1.0)}
-    assert model.score(scaled.X_new, scaled.y_new) > 0.8
-    two = fitted(scaled, kernel=kernel, C=1.0, n_jobs=2)
-    np.testing.assert_array_equal(model.predict_proba(scaled.X_new), two.predict_proba(scaled.X_new))
-
-
-def test_a_curved_kernel_separates_rings_that_a_line_cannot():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 2))
-    y = np.digitize(np.linalg.norm(X, axis=1), [0.8, 1.5])
-    assert PairwiseSVC(kernel="rbf", random_state=0).fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9
-    assert PairwiseSVC(random_state=0).fit(X[:200], y[:200]).score(X[200:], y[200:]) < 0.8
-
-
-def test_a_linear_gram_matrix_is_the_linear_kernel(data):
-    X, y, X_new, _ = data
-    centre = X.mean(axis=0)
-    X, X_new = X - centre, X_new - centre
-    linear = PairwiseSVC(C=1.0, whiten="none", tol=1e-5, random_state=0).fit(X, y)
-    gram = PairwiseSVC(kernel="precomputed", C=1.0, random_state=0).fit(X @ X.T, y)
-    np.testing.assert_array_equal(gram.edges_, linear.edges_)
-    np.testing.assert_allclose(gram.predict_proba(X_new @ X.T), linear.predict_proba(X_new), atol=5e-4)
-    scores = cross_val_score(PairwiseSVC(kernel="precomputed", C=1.0), X @ X.T, y, cv=2)
-    assert scores.mean() > 0.6
 
 
 @pytest.mark.parametrize(

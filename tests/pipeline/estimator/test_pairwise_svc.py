@@ -37,6 +37,7 @@ EXPECTED = {
     [
         PairwiseSVC(),
         PairwiseSVC(folds=3, coupling="normal", whiten="none"),
+        PairwiseSVC(folds=3, kernel="rbf", class_weight="balanced"),
         PairwiseSVC(folds=3, coupling="wlw2", graph="complete", coupled_calibration="none", whiten=0.8),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
@@ -145,10 +146,8 @@ def test_a_shortlist_couples_the_likeliest_classes_only(digits, coupling, parame
     pinned = {"C": "scale", "whiten": "none", "calibration": "platt", "graph": "complete"} | parameters
     model = fitted(digits, coupling=coupling, shortlist=4, **pinned)
     fit, X_new = model.model_, digits.X_new[:100]
-    if parameters:
-        logits = fit.trained.logits(fit.settings.scheme.shares, X_new) * fit.coupled.slope[:, None]
-    else:
-        logits = fit.affine.logits(fit.normalisation(X_new))
+    applied = fit.curved if parameters else fit.affine
+    logits = applied.logits(fit.normalisation(X_new))
     expected = uncoupled(logits.astype(np.float32), fit.completion, 4).couple(coupling)
     p = model.predict_proba(X_new)
     np.testing.assert_allclose(p, expected, atol=1e-4)

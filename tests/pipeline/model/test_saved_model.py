@@ -11,6 +11,7 @@ from fitted_models import Samples
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
 
 from pairloom import PairwiseSVC
 
@@ -202,11 +203,29 @@ def test_an_existing_path_is_left_alone(saved):
     assert {file: file.read_bytes() for file in files_of(path)} == before
 
 
-def test_only_linear_machines_can_be_saved(data, tmp_path):
-    for parameters in ({"kernel": "rbf"}, {"estimator": LogisticRegression()}):
-        with pytest.raises(ValueError, match="only linear machines can be saved without pickle, got kernel="):
-            fit(data, **parameters).save(tmp_path / "model")
+def test_classifiers_of_scikit_learn_cannot_be_saved(data, tmp_path):
+    with pytest.raises(ValueError, match="cannot be saved without pickle, got estimator=LogisticRegression"):
+        fit(data, estimator=LogisticRegression()).save(tmp_path / "model")
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid", "precomputed"])
+def test_machines_with_a_kernel_are_saved_to_the_bit(data, kernel, tmp_path):
+    X, X_new = data.X - 50, data.X - 49
+    if kernel == "precomputed":
+        X, X_new = rbf_kernel(X, gamma=0.02), rbf_kernel(X_new, X, gamma=0.02)
+    model = PairwiseSVC(kernel=kernel, gamma=0.02, coef0=0.1, random_state=0).fit(X, data.y)
+    model.save(tmp_path / "model")
+    loaded = PairwiseSVC.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.predict_proba(X_new), model.predict_proba(X_new))
+    for ours, theirs in zip(model.machines_, loaded.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert loaded.model_.trained.kernel == model.model_.trained.kernel
+    loaded.save(tmp_path / "again")
+    assert [f.read_bytes() for f in files_of(tmp_path / "again")] == [
+        f.read_bytes() for f in files_of(tmp_path / "model")
+    ]
 
 
 def test_a_save_that_fails_leaves_nothing(data, tmp_path):
