@@ -270,3 +270,26 @@ def test_more_than_fifty_classes_are_coupled_without_lists():
     assert model.score(X, y) > 0.5
     with pytest.raises(ValueError, match="shortlist must be 'auto' or 'none' for machines on sets"):
         model.set_params(shortlist=10).predict(X)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_machines_with_a_kernel_are_the_same_on_the_code_of_all_pairs(data, kernel):
+    settings = {"kernel": kernel, "coupled_calibration": "none", "calibration": "platt"}
+    by_code = fitted(data, graph="one_vs_one", **settings)
+    by_pairs = fitted(data, graph="complete", coupling="bradley_terry", **settings)
+    for ours, theirs in zip(by_code.machines_, by_pairs.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(
+        by_code.predict_proba(data.X_new), by_pairs.predict_proba(data.X_new), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("family", ["one_vs_rest", "dense", "sparse"])
+def test_machines_with_a_kernel_on_sets_of_classes_are_saved_and_tell_the_classes_apart(
+    data, family, tmp_path
+):
+    model = fitted(data, graph=family, kernel="rbf")
+    p = model.predict_proba(data.X_new)
+    assert mean_log_loss(p, data.y_new) < 0.5 * np.log(len(model.classes_))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(PairwiseSVC.load(tmp_path / "model").predict_proba(data.X_new), p)

@@ -43,6 +43,14 @@ def test_predictions_are_libsvms_with_linear_machines_of_ours(libsvm_digits):
     np.testing.assert_array_equal(ours.predict(X_new), peer.predict(X_new))
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_predictions_are_libsvms_with_kernel_machines_of_ours(libsvm_digits, kernel):
+    X, y, X_new = libsvm_digits
+    ours = PairwiseSVC(kernel=kernel, gamma=1e-3, C=1.0, tol=1e-6, **LIKE_LIBSVM).fit(X, y)
+    peer = SVC(kernel=kernel, gamma=1e-3, C=1.0, tol=1e-6).fit(X, y)
+    np.testing.assert_array_equal(ours.predict(X_new), peer.predict(X_new))
+
+
 def test_predictions_are_libsvms_with_a_kernel_matrix(libsvm_digits):
     X, y, X_new = libsvm_digits
     ours = PairwiseSVC(kernel="precomputed", C=0.01, **LIKE_LIBSVM).fit(X @ X.T, y)
