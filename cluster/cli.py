@@ -46,7 +46,7 @@ from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
-from pairloom.pipeline.features.feature_set import load_samples
+from pairloom.pipeline.features.feature_set import DATA_FOLDER, load_samples
 from pairloom.pipeline.run.probability_files import check_target, write_probabilities
 
 __all__ = ["main"]
@@ -364,8 +364,8 @@ def experiment(
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, disagreements, boundaries, mixtures, gaussians, encodings-simulated or
-    curved; `all` for all of them; or `results`, which collects their output on one page.
+    star-centres, growth, centres, bipartite, disagreements, boundaries, mixtures, gaussians, encodings-simulated,
+    encodings or curved; `all` for all of them; or `results`, which collects their output on one page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.
@@ -378,7 +378,13 @@ def experiment(
         with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
             for chosen in wanted:
                 times = repetitions or (chosen.full if full else None)
-                for data in sets_for(chosen, sets):
+                present = sets_for(chosen, sets)
+                if not present:
+                    tables = ", ".join(chosen.tables)
+                    print_error(
+                        f"{chosen.name} is skipped: {DATA_FOLDER} names no folder with any of {tables}."
+                    )
+                for data in present:
                     files = perform(
                         chosen,
                         data,

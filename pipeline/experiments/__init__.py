@@ -1,5 +1,6 @@
 """The experiments of the main paper, one file each, and the page that gathers their results.
 
 Every model is a part of one trained tensor, so no experiment trains anything but that. Those of other papers simulate:
-`encodings` its machines, `mixtures`, `gaussians` and `curved` the samples that theirs are trained on.
+`simulated_encodings` its machines, `mixtures`, `gaussians` and `curved` the samples that theirs are trained on. Only
+`encodings` trains on tables of its own.
 """

@@ -13,6 +13,7 @@ from pairloom.pipeline.experiments import (
     growth_curves,
     mixtures,
     quintets,
+    simulated_encodings,
     star_centres,
     ten_class,
     triplets,
@@ -31,6 +32,7 @@ _MODULES = (
     boundaries,
     mixtures,
     gaussians,
+    simulated_encodings,
     encodings,
     curved,
 )

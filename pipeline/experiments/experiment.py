@@ -93,6 +93,8 @@ class Experiment(Generic[Row]):
         The sets to run on by default, if they are present.
     simulated : bool
         Whether the experiment draws its own data, so that nothing is read from the set.
+    tables : tuple of str
+        Tables in the folder of PAIRLOOM_DATA that the experiment reads in place of the set.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Experiment(Generic[Row]):
     of_many_classes: int | None = None
     data: tuple[str, ...] = SETS
     simulated: bool = False
+    tables: tuple[str, ...] = ()
 
     @property
     def is_repeated(self) -> bool:
@@ -179,12 +182,14 @@ def write_files(
     stem = folder / experiment.name
     summary = experiment.summary(rows)
     set_name = facts["data"] + (" (synthetic features)" if trained.synthetic else "")
-    title = f"{experiment.name}: {'simulated' if experiment.simulated else set_name}"
+    own = "simulated" if experiment.simulated else "tables" if experiment.tables else None
+    title = f"{experiment.name}: {own or set_name}"
     record = {
         **facts,
         "experiment": experiment.name,
         "shows": experiment.shows,
         "simulated": experiment.simulated,
+        "tables": bool(experiment.tables),
         "table": [heading(type(summary[0]) if summary else experiment.row), *cells(summary)],
         "findings": [finding._asdict() for finding in experiment.findings(rows)],
     }

@@ -48,7 +48,12 @@ class Elsewhere(Protocol):
 
 
 def sets_for(experiment: Experiment[Any], named: Sequence[str] = ()) -> list[str]:
-    """The named sets; without names, the experiment's sets that are present."""
+    """The named sets; without names, the experiment's sets that are present.
+
+    None if the experiment reads tables and none of them is here.
+    """
+    if experiment.tables and not any(is_present(table) for table in experiment.tables):
+        return []
     return list(named) or [name for name in experiment.data if is_present(name)]
 
 

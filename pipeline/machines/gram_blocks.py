@@ -14,7 +14,8 @@ __all__ = ["KEPT_BYTES", "MOST_ROWS", "GramBlocks", "check_gram_rows", "gram_typ
 
 #: Rows of one problem: 2 GiB of Gram matrix in float32.
 MOST_ROWS = 23_170
-#: Blocks of a class with itself that are kept, as each is needed for every edge of the class.
+#: Blocks of a class with itself that are kept, as each is needed for every edge of the class; or, for machines on more
+#: than two classes, the matrix of all rows.
 KEPT_BYTES = 256 * 2**20
 #: At smaller duality gaps the rounding errors of float32 show.
 _FLOAT32_TOL = 1e-5
@@ -48,6 +49,7 @@ class GramBlocks:
         self._between, self._sizes, self._name, self._dtype = between, sizes, name, dtype
         self._own: dict[int, NDArray[Any]] = {}
         self._room = KEPT_BYTES
+        self._whole: NDArray[Any] | None = None
 
     @classmethod
     def of_rows(
@@ -70,6 +72,24 @@ class GramBlocks:
 
     def of(self, classes: Sequence[int]) -> NDArray[Any]:
         """(n, n) Gram matrix of the rows of some classes, one below the other."""
+        return (
+            self._part_of_whole(classes) if len(classes) > 2 and self._keeps_whole else self._joined(classes)
+        )
+
+    @property
+    def _keeps_whole(self) -> bool:
+        """Whether the matrix of all rows is small enough to be kept: machines on many classes all need most of it."""
+        n = sum(self._sizes.values())
+        return bool(n * n * np.dtype(self._dtype).itemsize <= KEPT_BYTES)
+
+    def _part_of_whole(self, classes: Sequence[int]) -> NDArray[Any]:
+        if self._whole is None:
+            self._whole = self._joined(list(self._sizes))
+        starts = dict(zip(self._sizes, np.cumsum([0, *self._sizes.values()]).tolist(), strict=False))
+        rows = np.concatenate([np.arange(starts[c], starts[c] + self._sizes[c]) for c in classes])
+        return np.asarray(self._whole[np.ix_(rows, rows)])
+
+    def _joined(self, classes: Sequence[int]) -> NDArray[Any]:
         ends = np.cumsum([self._sizes[c] for c in classes]).tolist()
         check_gram_rows(ends[-1], f"PairwiseSVC: kernel={self._name!r}")
         places = [slice(end - self._sizes[c], end) for c, end in zip(classes, ends, strict=True)]

@@ -24,7 +24,7 @@ from pairloom.pipeline.machines.pair_kernels import (
     thresholds_of,
 )
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.svm import solve_gram
+from pairloom.pipeline.machines.svm import DualSolution, solve_gram
 
 __all__ = [
     "KernelClass",
@@ -42,6 +42,9 @@ __all__ = [
 #: Steps of SMO per row, at most. Machines take a few; only kernel values that are mostly rounding errors, such as those
 #: of a polynomial on features far from zero, would take all of `max_iterations`, which for few rows is minutes.
 _STEPS_PER_ROW = 2000
+#: Steps per row after which a machine goes over to float64. Machines take 10 or 20, more with a large C; in float32 a
+#: few of these then go on for minutes, since rounding errors hide the last of the duality gap.
+_FLOAT32_STEPS_PER_ROW = 100
 
 
 class KernelMachines(NamedTuple):
@@ -225,12 +228,29 @@ def _solved(
         part = slice(None) if 2 * len(chosen) > len(y) else chosen
         # Steps of SMO pass over all rows that they are given: without most of them they are worth a copy.
         own = gram if isinstance(part, slice) else gram[np.ix_(part, part)]
-        most = min(settings.max_iterations, _STEPS_PER_ROW * len(own))
-        solution = solve_gram(own, y[part], bounds[part], settings.tol, most)
+        solution = _solution(own, y[part], bounds[part], settings)
         beta[m, part] = solution.alpha[0] * y[part]
         fits.append((solution.intercept[0], solution.gap[0], solution.iterations[0]))
     intercept, gap, iterations = (np.array(values) for values in zip(*fits, strict=True))
     return beta, intercept.astype(np.float64), gap.astype(np.float64), iterations.astype(np.int64)
+
+
+def _solution(
+    gram: NDArray[Any], y: NDArray[np.float64], bounds: NDArray[np.float64], settings: MachineSettings
+) -> DualSolution:
+    """One fit, in the type of the Gram matrix unless that is too coarse for it."""
+    most = min(settings.max_iterations, _STEPS_PER_ROW * len(gram))
+    if gram.dtype == np.float32 and most > (few := _FLOAT32_STEPS_PER_ROW * len(gram)):
+        solution = solve_gram(gram, y, bounds, settings.tol, few)
+        if solution.converged[0] or not _holds_distances(gram):
+            return solution
+    return solve_gram(gram.astype(np.float64, copy=False), y, bounds, settings.tol, most)
+
+
+def _holds_distances(gram: NDArray[Any]) -> bool:
+    """Whether squared distances in feature space are clearly larger than the rounding errors of the kernel values."""
+    spread = np.diag(gram).mean(dtype=np.float64) - gram.mean(dtype=np.float64)
+    return bool(spread > 1e3 * np.finfo(gram.dtype).eps * np.abs(gram).max())
 
 
 def _judged(

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
-from pairloom.pipeline.machines import gram_blocks
+from pairloom.pipeline.machines import gram_blocks, kernel_machines
 from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.gram_blocks import GramBlocks
 from pairloom.pipeline.machines.kernel_function import KernelFunction
@@ -120,6 +120,29 @@ def test_a_side_may_have_several_classes(samples):
         f = found.beta[m] @ values(kernel, by_class, X) + found.intercept[m]
         np.testing.assert_allclose(f, expected, atol=2e-5)
     assert found.row.tolist() == [*range(30), *range(52, 78), *range(30, 52)]
+
+
+def test_the_gram_matrix_of_several_classes_is_that_of_their_rows_kept_or_not(samples, monkeypatch):
+    (X, y), kernel = samples, KERNELS["rbf"]
+    rows = {c: X[y == c] for c in (2, 0, 1)}
+    by_class = np.concatenate([rows[c] for c in (1, 2, 0)])
+    kept = GramBlocks.of_rows(kernel, rows, PRECISE.tol)
+    np.testing.assert_allclose(kept.of([1, 2, 0]), kernel(by_class, by_class), rtol=1e-12)
+    monkeypatch.setattr(gram_blocks, "KEPT_BYTES", 0)
+    joined = GramBlocks.of_rows(kernel, rows, PRECISE.tol)
+    for classes in ([1, 2, 0], [2, 1, 0], [0, 2]):
+        np.testing.assert_array_equal(joined.of(classes), kept.of(classes))
+
+
+def test_a_machine_that_float32_is_too_coarse_for_is_solved_in_float64(samples, monkeypatch):
+    (X, y), kernel = samples, KERNELS["rbf"]
+    settings = MachineSettings(C=1e4, tol=1e-3)
+    alike = train_kernel_model(kernel, X, members(y), EDGES, settings)
+    monkeypatch.setattr(kernel_machines, "_FLOAT32_STEPS_PER_ROW", 1)  # so that none is done in float32
+    model = train_kernel_model(kernel, X, members(y), EDGES, settings)
+    assert (model.machines.gap <= settings.tol).all()
+    assert (model.machines.beta != alike.machines.beta).any()
+    np.testing.assert_allclose(model.machines.norm, alike.machines.norm, rtol=0.01)
 
 
 def test_norms_are_those_of_the_feature_space_and_give_distances(samples):

@@ -1,0 +1,196 @@
+"""Codes compared on simulated machines: how well the generalised Bradley-Terry model recovers p [HLW Figures 1, 2].
+
+Nothing is trained, and nothing is read from the set that the experiment is run on. The probabilities of N classes are
+given; a machine says what it should, times 1 + 0.1 times a standard normal number; the code's machines are coupled.
+
+References
+----------
+.. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class probability
+   estimates". Journal of Machine Learning Research 7, 85-115. https://www.jmlr.org/papers/v7/huang06a.html
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.pipeline.coupling import couple_code
+from pairloom.pipeline.experiments.experiment import Each, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
+
+#: The source of these claims.
+HLW = "[HLW]"
+#: [HLW 6.1] Numbers of classes, and the noise of a machine relative to what it should say.
+CLASSES = (4, 8, 16, 32, 64)
+NOISE = 0.1
+#: [HLW 6.1] Machines say neither less than this nor more than one minus it.
+CLIP = 1e-7
+CODES: dict[str, Callable[[int], NDArray[np.int8]]] = {
+    "one_vs_one": graphs.one_vs_one,
+    "one_vs_rest": graphs.one_vs_rest,
+    "dense": graphs.dense_code,
+    "sparse": graphs.sparse_code,
+}
+#: A code is good, or competitive, in a case if its accuracy, averaged over N, is this near to the best: our limit.
+NEAR = 0.05
+
+
+class Encoding(NamedTuple):
+    """A code in a case: share of replicates whose likeliest class is right, and relative mean squared error of p."""
+
+    case: str
+    classes: int
+    code: str
+    machines: int
+    accuracy: float
+    relative_mse: float
+
+
+class EncodingDigest(NamedTuple):
+    """A case and a measure, averaged over the numbers of classes, for each code."""
+
+    case: str
+    measure: str
+    one_vs_one: float
+    one_vs_rest: float
+    dense: float
+    sparse: float
+
+
+def probabilities(n: int) -> dict[str, NDArray[np.float64]]:
+    """The three cases of [HLW 6.1]: one class a little ahead of all, of half of the classes, or of one other."""
+    half = n // 2
+    a = np.full(n, (1 - 1.5 / n) / (n - 1))
+    a[0] = 1.5 / n
+    b = np.full(n, 0.05 / (n - half))
+    b[0] = 0.95 * 1.5 / half
+    b[1:half] = (0.95 - b[0]) / (half - 1)
+    c = np.full(n, 0.05 / (n - 2))
+    c[0], c[1] = 0.95 * 1.5 / 2, 0.95 * 0.5 / 2
+    return {"a": a, "b": b, "c": c}
+
+
+@cache
+def code_named(name: str, n: int) -> NDArray[np.int8]:
+    """The code of n classes, drawn once."""
+    return CODES[name](n)
+
+
+def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn) -> list[Encoding]:
+    """Means over replicates of machines that err, for each case, number of classes and code."""
+    outcomes = np.mean(each(replicate, trained, [(seed, number) for number in range(repetitions)]), axis=0)
+    return [
+        Encoding(case, n, name, code_named(name, n).shape[1], *outcomes[i, j, k].tolist())
+        for k, case in enumerate("abc")
+        for i, n in enumerate(CLASSES)
+        for j, name in enumerate(CODES)
+    ]
+
+
+def replicate(trained: TrainedTensor, draw: tuple[int, int]) -> NDArray[np.float64]:
+    """(numbers of classes, codes, cases, 2) whether the likeliest class is right, and the relative squared error."""
+    rng = np.random.default_rng(draw)
+    return np.array([[coupled_outcomes(name, n, rng) for name in CODES] for n in CLASSES])
+
+
+def coupled_outcomes(name: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """(cases, 2) outcomes of one code on machines with noise [HLW eq. 10]."""
+    code = code_named(name, n)
+    p = np.array(list(probabilities(n).values()))
+    exact = (p @ (code == 1)) / (p @ (code != 0))
+    r = np.clip(exact * (1 + NOISE * rng.standard_normal(exact.shape)), CLIP, 1 - CLIP)
+    estimate = couple_code(np.log(r / (1 - r)).T, code)
+    right = estimate.argmax(axis=1) == p.argmax(axis=1)
+    error = ((estimate - p) ** 2).sum(axis=1) / (p**2).sum(axis=1)
+    return np.stack([right, error], axis=1)
+
+
+def averages(rows: Sequence[Encoding], field: str) -> dict[str, dict[str, float]]:
+    """A field of the rows averaged over the numbers of classes, by case and by code."""
+    return {
+        case: {
+            name: float(
+                np.mean([getattr(row, field) for row in rows if (row.case, row.code) == (case, name)])
+            )
+            for name in CODES
+        }
+        for case in "abc"
+    }
+
+
+def findings(rows: Sequence[Encoding]) -> list[Finding]:
+    """Pairs are good where many classes are likely, one against the rest everywhere."""
+    accuracy, error = averages(rows, "accuracy"), averages(rows, "relative_mse")
+    behind = {case: {name: max(of.values()) - of[name] for name in CODES} for case, of in accuracy.items()}
+    return [
+        Finding(
+            HLW,
+            "one_vs_one is good in the cases a and b",
+            ", ".join(
+                f"{case}: accuracy {behind[case]['one_vs_one']:.3f} below the best code" for case in "ab"
+            ),
+            all(behind[case]["one_vs_one"] <= NEAR for case in "ab"),
+        ),
+        Finding(
+            HLW,
+            "one_vs_one loses in case c",
+            ", ".join(f"{name} {value:.4f}" for name, value in error["c"].items()) + " relative MSE",
+            error["c"]["one_vs_one"] == max(error["c"].values()),
+        ),
+        Finding(
+            HLW,
+            "one_vs_rest is competitive in all three cases",
+            ", ".join(
+                f"{case}: accuracy {behind[case]['one_vs_rest']:.3f} below the best code" for case in "abc"
+            ),
+            all(behind[case]["one_vs_rest"] <= NEAR for case in "abc"),
+        ),
+    ]
+
+
+def summary(rows: Sequence[Encoding]) -> list[EncodingDigest]:
+    """Averages over the numbers of classes."""
+    return [
+        EncodingDigest(case, field.replace("_", " "), *averages(rows, field)[case].values())
+        for case in "abc"
+        for field in ("accuracy", "relative_mse")
+    ]
+
+
+def draw(trained: TrainedTensor, rows: Sequence[Encoding], title: str) -> Figure:
+    """Accuracy above, relative mean squared error below, one column per case."""
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    figure.suptitle(title)
+    axes = figure.subplots(2, 3, sharex=True)
+    for k, case in enumerate("abc"):
+        for name in CODES:
+            of = [row for row in rows if (row.case, row.code) == (case, name)]
+            n = [row.classes for row in of]
+            axes[0, k].plot(n, [row.accuracy for row in of], marker="o", label=name)
+            axes[1, k].plot(n, [row.relative_mse for row in of], marker="o", label=name)
+        axes[0, k].set(title=f"case {case}", xscale="log")
+        axes[1, k].set(xlabel="classes", yscale="log", xticks=CLASSES, xticklabels=map(str, CLASSES))
+        axes[1, k].minorticks_off()
+    axes[0, 0].set(ylabel="accuracy")
+    axes[1, 0].set(ylabel="relative mean squared error")
+    axes[0, 0].legend()
+    return figure
+
+
+EXPERIMENT = Experiment(
+    name="encodings-simulated",
+    shows="[HLW] Figures 1 and 2: codes on simulated machines",
+    row=Encoding,
+    measure=measure,
+    findings=findings,
+    draw=draw,
+    summary=summary,
+    repetitions=100,
+    full=500,
+    data=("digits",),
+    simulated=True,
+)

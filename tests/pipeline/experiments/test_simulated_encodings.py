@@ -1,0 +1,41 @@
+"""Codes on simulated machines, beside the findings of [HLW]."""
+
+import numpy as np
+import pytest
+
+from pairloom.pipeline.experiments import simulated_encodings as encodings
+
+
+@pytest.mark.parametrize("n", encodings.CLASSES)
+def test_the_cases_of_the_paper_are_distributions_with_one_best_class(n):
+    for p in encodings.probabilities(n).values():
+        assert p.sum() == pytest.approx(1)
+        assert (p > 0).all()
+        assert (p.argmax(), np.sort(p)[-1] > np.sort(p)[-2]) == (0, True)
+    a, b, c = encodings.probabilities(n).values()
+    assert a[0] == pytest.approx(1.5 / n)
+    assert b[: n // 2].sum() == pytest.approx(0.95)
+    assert c[:2] == pytest.approx([0.7125, 0.2375])
+
+
+@pytest.mark.parametrize("name", encodings.CODES)
+def test_machines_without_noise_are_recovered(name, monkeypatch):
+    monkeypatch.setattr(encodings, "NOISE", 0.0)
+    outcomes = encodings.coupled_outcomes(name, 8, np.random.default_rng(0))
+    assert (outcomes[:, 0] == 1).all()
+    assert outcomes[:, 1] == pytest.approx(0, abs=1e-7)
+
+
+def test_what_the_paper_found_is_found_here(digits):
+    rows = encodings.measure(digits, 15, seed=1)
+    assert len(rows) == 3 * 5 * 4
+    assert all(finding.holds for finding in encodings.findings(rows))
+    # Few machines on many equal classes are too few: a dense code of 64 classes has 60.
+    error = encodings.averages(rows, "relative_mse")
+    assert error["a"]["dense"] > 10 * error["a"]["one_vs_rest"]
+
+
+def test_the_seed_decides_the_noise(digits):
+    first, again, other = (encodings.measure(digits, 1, seed) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
