@@ -96,5 +96,6 @@ def test_a_strange_set_is_an_error_that_names_the_known_ones(out):
     done = pairloom("experiment", "triplets", "--data", "nowhere", "--out", out)
     assert done.exit_code == 1
     assert (
-        "--data must be digits, imagenet50-synthetic, imagenet1000-synthetic, a file, or a set" in done.stderr
+        "--data must be digits, imagenet50-synthetic, imagenet50-synthetic-paper, imagenet1000-synthetic, a file, or a set"
+        in done.stderr
     )
