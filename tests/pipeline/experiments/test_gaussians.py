@@ -1,6 +1,7 @@
 """Ten Gaussian classes, beside the findings of [HT]."""
 
 import numpy as np
+import pytest
 from scipy.stats import multivariate_normal
 
 from pairloom.pipeline.experiments import gaussians
@@ -31,6 +32,7 @@ def test_samples_have_the_covariance_of_their_class():
     assert np.abs(np.corrcoef(along.T) - np.eye(20)).max() < 0.05
 
 
+@pytest.mark.long
 def test_what_the_paper_found_is_found_here(digits):
     rows = gaussians.measure(digits, 2, seed=1)
     assert len(rows) == 2 * len(gaussians.RULES)
