@@ -42,7 +42,8 @@ from pairloom.pipeline.experiments.experiment import (
     mean_and_standard_error,
 )
 from pairloom.pipeline.experiments.simulated_encodings import CODES, HLW, code_named
-from pairloom.pipeline.experiments.trained_tensor import DATA_FOLDER, TrainedTensor, is_present, source_named
+from pairloom.pipeline.experiments.trained_tensor import TrainedTensor, is_present, source_named
+from pairloom.pipeline.features.feature_set import DATA_FOLDER
 from pairloom.pipeline.machines.folds import class_folds, class_parts
 
 #: [HLW Table 1] Training and test rows of a split.
