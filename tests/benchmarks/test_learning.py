@@ -2,6 +2,7 @@ import pytest
 from bench_command import bench
 
 
+@pytest.mark.long
 def test_both_models_and_every_gradient_are_in_the_tables(tmp_path):
     _, record = bench("learning", "--small", json_file=tmp_path / "rows.json")
     digits, *gradients = record["rows"]

@@ -61,6 +61,7 @@ def test_by_default_the_code_of_all_pairs_chooses_as_the_complete_graph_does(dat
     )
 
 
+@pytest.mark.long
 def test_with_the_same_codes_it_is_as_good_as_output_codes_and_has_probabilities(digits):
     """scikit-learn's OutputCodeClassifier has no probabilities. Its codes are random, so take the mean of three."""
     scaler = StandardScaler().fit(digits.X)

@@ -29,6 +29,7 @@ def test_learning_raises_the_likelihood_of_its_own_samples(name):
     assert np.log(q).mean() > np.log(p).mean()
 
 
+@pytest.mark.long
 def test_what_the_paper_found_is_found_here(digits):
     rows = curved.measure(digits, 3, seed=1)
     assert [(row.code, row.weights) for row in rows][:2] == [
