@@ -17,6 +17,8 @@ from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import perform
 from pairloom.pipeline.experiments.trained_tensor import cached_tensor, paper_settings, tensor_file
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def client():
