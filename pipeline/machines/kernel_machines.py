@@ -6,15 +6,15 @@ A machine is stored as its dual coefficients on its support vectors.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme, class_folds, class_parts
+from pairloom.pipeline.machines.dealt_class import DealtClass, together
+from pairloom.pipeline.machines.early_stops import warn_early_stops
+from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme
 from pairloom.pipeline.machines.gram_blocks import GramBlocks
 from pairloom.pipeline.machines.pair_kernels import (
     calibrate,
@@ -27,10 +27,8 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import DualSolution, solve_gram
 
 __all__ = [
-    "KernelClass",
     "KernelMachines",
     "KernelProblem",
-    "kernel_class",
     "machines_followed_by",
     "machines_of",
     "train_kernel_columns",
@@ -39,6 +37,7 @@ __all__ = [
 ]
 
 
+_ADVICE = "lower C, raise tol, or choose another gamma"
 #: Steps of SMO per row, at most. Machines take a few; only kernel values that are mostly rounding errors, such as those
 #: of a polynomial on features far from zero, would take all of `max_iterations`, which for few rows is minutes.
 _STEPS_PER_ROW = 2000
@@ -109,26 +108,6 @@ class KernelMachines(NamedTuple):
 _SPARSE = ("start", "row", "beta")
 
 
-class KernelClass(NamedTuple):
-    """One class of a problem: the number, the C, the weight in calibration, the fold and the part of every row."""
-
-    row: NDArray[np.int64]
-    C: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    folds: NDArray[np.int64]
-    parts: NDArray[np.int64]
-
-
-def kernel_class(
-    first_row: int, size: int, key: int, settings: MachineSettings, weight: NDArray[np.float64] | None
-) -> KernelClass:
-    """A class of ``size`` rows, counted from ``first_row``; ``key`` seeds its folds."""
-    weight = np.ones(size) if weight is None else np.asarray(weight, np.float64)
-    dealt = (size, settings.folds, settings.seed, key)
-    rows = np.arange(first_row, first_row + size)
-    return KernelClass(rows, settings.C * weight, weight, class_folds(*dealt), class_parts(*dealt))
-
-
 class KernelProblem(NamedTuple):
     """The trained machines of one problem: ``beta`` (M, n) on all of its ``row`` (n,), others as in KernelMachines."""
 
@@ -147,7 +126,7 @@ class KernelProblem(NamedTuple):
 def train_kernel_edges(
     grams: GramBlocks,
     edges: NDArray[np.integer],
-    classes: Mapping[int, KernelClass],
+    classes: Mapping[int, DealtClass],
     settings: MachineSettings,
 ) -> KernelMachines:
     """Train the machines of some edges: the unit of work of threads and of the cluster alike.
@@ -156,14 +135,14 @@ def train_kernel_edges(
     """
     problems = [train_kernel_problem(grams, [i], [j], classes, settings) for i, j in edges.tolist()]
     machines = machines_of(problems)
-    _warn_early_stops(machines.gap, settings)
+    warn_early_stops(machines.gap, settings.tol, "train_kernel_edges", _ADVICE)
     return machines
 
 
 def train_kernel_columns(
     grams: GramBlocks,
     columns: NDArray[np.int8],
-    classes: Mapping[int, KernelClass],
+    classes: Mapping[int, DealtClass],
     settings: MachineSettings,
 ) -> KernelMachines:
     """Train the machines of some columns (N, m) of a code: sets of classes against each other."""
@@ -175,7 +154,7 @@ def train_kernel_columns(
             for side in columns.T
         ]
     )
-    _warn_early_stops(machines.gap, settings)
+    warn_early_stops(machines.gap, settings.tol, "train_kernel_columns", _ADVICE)
     return machines
 
 
@@ -183,7 +162,7 @@ def train_kernel_problem(
     grams: GramBlocks,
     first: Sequence[int],
     second: Sequence[int],
-    classes: Mapping[int, KernelClass],
+    classes: Mapping[int, DealtClass],
     settings: MachineSettings,
 ) -> KernelProblem:
     """Fit and calibrate the machines of one problem: some classes against others.
@@ -193,17 +172,15 @@ def train_kernel_problem(
     grams : GramBlocks
     first, second : sequences of classes
         The classes on the positive side, and those on the negative one. Folds are those of each class.
-    classes : mapping of class -> KernelClass
+    classes : mapping of class -> DealtClass
         At least those of both sides.
     settings : MachineSettings
     """
-    scheme, together = settings.scheme, [*first, *second]
-    row, C, weight, folds, parts = (
-        np.concatenate(values) for values in zip(*(classes[c] for c in together), strict=True)
-    )
-    n_first = sum(len(classes[c].row) for c in first)
+    scheme, both = settings.scheme, [*first, *second]
+    row, C, weight, folds, parts = together([classes[c] for c in both])
+    n_first = sum(len(classes[c].rows) for c in first)
     y = np.where(np.arange(len(row)) < n_first, 1.0, -1.0)
-    gram = grams.of(together)
+    gram = grams.of(both)
     upper = np.where(scheme.fitted_on[:, folds] | (folds == NEVER_HELD_OUT), C, 0.0)
     beta, intercept, gap, iterations = _solved(gram, y, upper, settings)
     products = (beta.astype(gram.dtype) @ gram).astype(np.float64)  # w.x
@@ -292,14 +269,3 @@ def machines_followed_by(parts: Sequence[KernelMachines]) -> KernelMachines:
 
 def _starts(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-
-
-def _warn_early_stops(gap: NDArray[np.float64], settings: MachineSettings) -> None:
-    early = int((gap > settings.tol).sum())
-    if early:
-        warnings.warn(
-            f"train_kernel_edges: {early} of {gap.size} machines stopped before the relative duality gap was"
-            f" {settings.tol:g} (the largest is {gap.max():.1e}): lower C, raise tol, or choose another gamma.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pairloom.graphs import ModelCode, Sides
+from pairloom.pipeline.machines.dealt_class import dealt_class
 from pairloom.pipeline.machines.gram_blocks import GramBlocks
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kernel_machines import (
     KernelMachines,
-    kernel_class,
     machines_followed_by,
     train_kernel_columns,
     train_kernel_edges,
@@ -157,7 +157,9 @@ def train_kernel_model(
         grams = GramBlocks.of_rows(kernel, {c: X[rows] for c, rows in enumerate(members)}, settings.tol)
     starts = np.cumsum([0, *map(len, members)]).tolist()
     classes = {
-        c: kernel_class(starts[c], len(rows), c, settings, None if weight is None else weight[rows])
+        c: dealt_class(
+            np.arange(starts[c], starts[c + 1]), c, settings, None if weight is None else weight[rows]
+        )
         for c, rows in enumerate(members)
     }
     if isinstance(sides, ModelCode):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.pipeline.machines.folds import PARTS, FoldScheme, class_folds, class_parts
+from pairloom.pipeline.machines.dealt_class import DealtClass, dealt_class, together
+from pairloom.pipeline.machines.early_stops import warn_early_stops
+from pairloom.pipeline.machines.folds import PARTS, FoldScheme
 from pairloom.pipeline.machines.pair_kernels import train_linear_pair
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import WORKING_SET
@@ -118,7 +118,7 @@ def train_edges(
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
     for e, (i, j) in enumerate(edges.tolist()):
         _train(machines, e, parts[i], parts[j], settings, scheme)
-    _warn_early_stops(machines.gap, settings, "train_edges")
+    warn_early_stops(machines.gap, settings.tol, "train_edges", "raise max_iterations or lower C")
     return machines
 
 
@@ -156,21 +156,11 @@ def train_columns(
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
     for q, column in enumerate(code.T):
         positive, negative = (
-            _together([parts[c] for c in np.flatnonzero(column == side).tolist()]) for side in (1, -1)
+            together([parts[c] for c in np.flatnonzero(column == side).tolist()]) for side in (1, -1)
         )
         _train(machines, q, positive, negative, settings, scheme)
-    _warn_early_stops(machines.gap, settings, "train_columns")
+    warn_early_stops(machines.gap, settings.tol, "train_columns", "raise max_iterations or lower C")
     return machines
-
-
-class _ClassPart(NamedTuple):
-    """One side of a machine: rows, the C of each row, its weight in calibration, its fold and part."""
-
-    rows: NDArray[np.float32]
-    C: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    folds: NDArray[np.int64]
-    parts: NDArray[np.int64]
 
 
 def _class_part(
@@ -179,26 +169,17 @@ def _class_part(
     settings: MachineSettings,
     sample_weight: Mapping[int, NDArray[np.float64]] | None,
     keys: Sequence[int] | NDArray[np.integer] | None,
-) -> _ClassPart:
+) -> DealtClass:
     rows = np.ascontiguousarray(class_rows[c], np.float32)
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight[c], np.float64)
     key = c if keys is None else int(keys[c])
-    dealt = (len(rows), settings.folds, settings.seed, key)
-    return _ClassPart(rows, settings.C * weight, weight, class_folds(*dealt), class_parts(*dealt))
-
-
-def _together(classes: Sequence[_ClassPart]) -> _ClassPart:
-    """The classes of a side, one below the other."""
-    if len(classes) == 1:
-        return classes[0]
-    return _ClassPart(*(np.concatenate(values) for values in zip(*classes, strict=True)))
+    return dealt_class(rows, key, settings, None if sample_weight is None else sample_weight[c])
 
 
 def _train(
     machines: Machines,
     e: int,
-    first: _ClassPart,
-    second: _ClassPart,
+    first: DealtClass,
+    second: DealtClass,
     settings: MachineSettings,
     scheme: FoldScheme,
 ) -> None:
@@ -244,14 +225,3 @@ def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
         gap=np.empty((n_edges, n_machines)),
         iterations=np.empty((n_edges, n_machines), np.int64),
     )
-
-
-def _warn_early_stops(gap: NDArray[np.float64], settings: MachineSettings, owner: str) -> None:
-    early = int((gap > settings.tol).sum())
-    if early:
-        warnings.warn(
-            f"{owner}: {early} of {gap.size} machines stopped before the relative duality gap was"
-            f" {settings.tol:g} (the largest is {gap.max():.1e}): raise max_iterations or lower C.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.machines.dealt_class import dealt_class
 from pairloom.pipeline.machines.gram_blocks import GramBlocks
 from pairloom.pipeline.machines.kernel_machines import (
     KernelMachines,
-    kernel_class,
     machines_followed_by,
     train_kernel_edges,
 )
@@ -38,7 +38,9 @@ def train_kernel_tile(run: Run, tile: slice) -> list[Path]:
     rows = read_class_rows(run, np.unique(edges))
     weights = sample_weights(run, rows)
     classes = {
-        c: kernel_class(int(run.starts[c]), len(own), c, settings, None if weights is None else weights[c])
+        c: dealt_class(
+            run.starts[c] + np.arange(len(own)), c, settings, None if weights is None else weights[c]
+        )
         for c, own in rows.items()
     }
     grams = GramBlocks.of_rows(run.settings.kernel, rows, settings.tol)

@@ -7,10 +7,11 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from pairloom.pipeline.machines import gram_blocks, kernel_machines
+from pairloom.pipeline.machines.dealt_class import dealt_class
 from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.gram_blocks import GramBlocks
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kernel_machines import kernel_class, train_kernel_problem
+from pairloom.pipeline.machines.kernel_machines import train_kernel_problem
 from pairloom.pipeline.machines.kernel_model import train_kernel_model
 from pairloom.pipeline.machines.settings import MachineSettings
 
@@ -110,7 +111,7 @@ def test_a_side_may_have_several_classes(samples):
     (X, y), kernel = samples, KERNELS["rbf"]
     grams = GramBlocks.of_rows(kernel, {c: X[y == c] for c in range(3)}, PRECISE.tol)
     starts = np.cumsum([0, *SIZES]).tolist()
-    classes = {c: kernel_class(starts[c], SIZES[c], c, PRECISE, None) for c in range(3)}
+    classes = {c: dealt_class(np.arange(starts[c], starts[c] + SIZES[c]), c, PRECISE, None) for c in range(3)}
     found = train_kernel_problem(grams, [0, 2], [1], classes, PRECISE)
     by_class = X[np.concatenate([np.flatnonzero(y == c) for c in (0, 2, 1)])]
     signs = np.repeat([1, 1, -1], [SIZES[0], SIZES[2], SIZES[1]])
