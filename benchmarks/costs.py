@@ -6,7 +6,7 @@ stay at those of the base. Data are synthetic (`synthetic_classes.py`), the grap
 All seconds are CPU seconds, so that other work on the machine does not bend the curves:
 
 - "run: STAGE": driver, scheduler and worker during a stage of a run on one warm worker (`timed_run.py`); "run: plan" is
-  reading the data and planning, "run: whole" everything.
+  reading the data and planning, "run: whole" all of them together.
 - "fit", "predict": `PairwiseSVC(n_jobs=2)` in a warm process of its own, all threads.
 - "peak MB": the peak memory of that process.
 
@@ -150,7 +150,7 @@ def run_costs(client: Client, split: Split, folder: Path) -> dict[str, float]:
     run = timed_run(client, Config(data=DataConfig(features=str(path))), folder / "run")
     stages = [stage for stage in ("plan", *STAGE_NAMES) if stage != "growth"]
     found = {f"run: {stage}": run.stage_cpu[stage] for stage in stages}
-    return {**found, "run: whole": sum(run.stage_cpu.values())}
+    return {**found, "run: whole": sum(found.values())}
 
 
 def rows_of(axis: str, sizes: Sequence[int], costs: Sequence[dict[str, float]]) -> Iterator[Row]:
