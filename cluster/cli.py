@@ -449,11 +449,12 @@ def _has_bokeh() -> bool:
 
 @contextlib.contextmanager
 def _connect(
-    settings: Config, report_file: Path | None, stop: Stop, say: Callable[[str], None]
+    settings: Config, report_file: Path | None, stop: Stop, say: Callable[[str | None], None]
 ) -> Iterator[Client]:
     say("connecting to the cluster" if settings.cluster.is_elsewhere else "starting the workers")
     connection = connected(settings.cluster, note=print_error, on_failure=stop.request)
     with connection as client, contextlib.ExitStack() as stack:
+        say(None)
         if report_file is not None:
             stack.enter_context(client.as_current())
             stack.enter_context(performance_report(str(report_file)))

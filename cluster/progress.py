@@ -45,8 +45,8 @@ class Quiet:
     ) -> None:
         pass
 
-    def say(self, what: str) -> None:
-        """Say what is being done before the first stage, or between two."""
+    def say(self, what: str | None) -> None:
+        """Say what is being done that is no stage, such as reading the data; None when it is done."""
 
     def forecast(self, seconds: Ranges) -> None:
         """Set how long the stages should take, as it was measured. Otherwise it is guessed from their sizes."""
@@ -102,11 +102,13 @@ class _Display(Quiet):
                 self.run.tick()
                 self._time_passed()
 
-    def say(self, what: str) -> None:
+    def say(self, what: str | None) -> None:
         with self._lock:
             if what != self.run.doing:
+                self.run.tick()
                 self.run.doing = what
-                self._said()
+                if what is not None:
+                    self._said()
 
     def forecast(self, seconds: Ranges) -> None:
         self._seconds = seconds

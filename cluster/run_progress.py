@@ -147,21 +147,22 @@ class RunProgress:
 
     def reach(self, done: int, pairs: int = 0) -> None:
         """Set the finished units of the running stage. ``pairs`` were trained by those that are new."""
-        self.tick()
         assert self.running is not None
+        self.doing = None
+        self.tick()
         stage = self.stages[self.running]
         if done <= stage.done:
             return
         stage.seen += done - stage.done
         stage.done, stage.seconds_to_last = done, stage.seconds
         self._pairs_seen += pairs
-        self.doing = None
 
     def tick(self) -> None:
-        """Add the time since the last call to the stage that is running."""
+        """Add the time since the last call to the stage that is running, unless something else is being done."""
         now = self._clock()
-        if self.running is not None and not self.stages[self.running].is_done:
-            self.stages[self.running].seconds += now - self._ticked_at
+        stage = self.stages.get(self.running or "")
+        if stage is not None and self.doing is None and not stage.is_done:
+            stage.seconds += now - self._ticked_at
         self._ticked_at = now
 
     def _pairs_of(self, unit: int) -> int:

@@ -18,7 +18,7 @@ from pairloom.cluster.stages import STAGE_NAMES
 # What a run says of itself: see progress_view.
 OWN = re.compile(
     rf"({'|'.join(STAGE_NAMES)}): \d+ of \d+|(\S+: )?(reading the data|planning|starting the workers)|"
-    r"Starting pairloom|No Dask dashboard|Dask dashboard"
+    r"Starting pairloom|No Dask dashboard|Dask dashboard|Some workers do not answer"
 )
 
 
