@@ -42,7 +42,7 @@ from pairloom.cluster.schedule import Stop
 from pairloom.cluster.simulator.command import simulate_command
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import RunStatus, run_status
-from pairloom.cluster.whole_run import begun_run, ready_run
+from pairloom.cluster.whole_run import begun_run, expect_run, ready_run
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
@@ -319,6 +319,7 @@ def report(directory: Path, as_json: bool) -> None:
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
+                expect_run(directory, stored, None, progress)
                 here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
                 drive(directory, stored, None, here, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")
@@ -437,6 +438,7 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
         progress,
         ready_run(settings, directory, connect, at_once=at_once, update=update, say=progress.say) as ready,
         resumable(directory),
+        contextlib.closing(progress),  # so that what stopped it stands below
         begun_run(ready, stop, progress) as begun,
     ):
         begun.finish(progress)

@@ -237,6 +237,8 @@ def _started_cluster(config: ClusterConfig) -> Iterator[Any]:
         return
     with _signals_held_back() as held:
         cluster = _interruptible(held, functools.partial(_local_cluster, config))
+    if cluster is None:  # a signal whose handler has returned
+        raise KeyboardInterrupt
     with cluster:
         try:
             yield cluster

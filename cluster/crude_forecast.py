@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 __all__ = ["crude_seconds", "workers_of"]
 
-# Seconds per unit, and per unit of the work of `stage_costs`, on a core of 2020. To an order of magnitude.
+# Seconds per unit, and per unit of the work of `stage_costs`: those of the two runs in docs/scaling/costs.json.
 _SECONDS: dict[str, tuple[float, float]] = {
-    "features": (0.02, 3e-9),
-    "samples": (0.01, 1e-8),
-    "draws": (0.1, 2e-8),
-    "statistics": (0.02, 1e-10),
-    "whitening": (0.1, 1e-9),
-    "candidates": (0.3, 3e-8),
-    "machines": (0.05, 4e-9),
-    "held_out": (0.1, 7e-3),
-    "growth": (0.2, 1e-8),
-    "calibration": (0.2, 5e-8),
-    "model": (0.1, 1e-3),
-    "logits": (0.1, 1e-9),
-    "probabilities": (0.05, 1e-8),
-    "report": (2.0, 0.0),
+    "features": (0.005, 2.5e-8),
+    "samples": (0.003, 1e-8),
+    "draws": (0.3, 1e-8),
+    "statistics": (0.025, 6e-11),
+    "whitening": (0.03, 6e-10),
+    "candidates": (0.05, 4.5e-8),
+    "machines": (0.02, 2.1e-9),
+    "held_out": (0.01, 2.5e-3),
+    "growth": (0.05, 5e-9),
+    "calibration": (0.02, 3e-9),
+    "model": (0.005, 2e-4),
+    "logits": (0.01, 1e-10),
+    "probabilities": (0.005, 3e-9),
+    "report": (1.5, 0.0),
 }
 
 

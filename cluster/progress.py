@@ -43,7 +43,10 @@ class Quiet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        self.close()
+
+    def close(self) -> None:
+        """Show nothing more, so that others can write below. May be called again."""
 
     def say(self, what: str | None) -> None:
         """Say what is being done that is no stage, such as reading the data; None when it is done."""
@@ -90,11 +93,11 @@ class _Display(Quiet):
         self._clock.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._clock.join()
+    def close(self) -> None:
+        if not self._ended.is_set():
+            self._ended.set()
+            self._clock.join()
+            self._closed()
 
     def _pass_time(self) -> None:
         while not self._ended.wait(_DRAW_SECONDS):
@@ -144,6 +147,9 @@ class _Display(Quiet):
         with self._lock:
             if log_loss is not None:
                 self.run.log_loss = log_loss
+
+    def _closed(self) -> None:
+        """Show the last state."""
 
     def _said(self) -> None:
         """Show what is being done."""
@@ -200,13 +206,11 @@ class View(_Display):
         self._redirection.__enter__()
         return super().__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._redirection.__exit__(kind, error, trace)
-        with self._lock:
-            self._draw()
+    def _closed(self) -> None:
+        self._redirection.__exit__(None, None, None)
+        self._draw()
+        self._stream.write("\n")
+        self._stream.flush()
 
     def note(self, line: str) -> None:
         with self._lock:
@@ -219,10 +223,13 @@ class View(_Display):
         self._draw()
 
     def _draw(self, above: str = "") -> None:
-        """Draw the view again, below a message."""
+        """Draw the view again, below a message. The cursor stays on its last line.
+
+        On an empty line below, a terminal that folds lines (tmux) would lose track of it.
+        """
         size = _size(self._stream)
         lines = view_lines(self.run, size.columns, size.lines - 1, self._marks)
-        text = "".join(f"{self._styled(line)}{_ERASE_LINE}\n" for line in lines)
+        text = "\n".join(f"{self._styled(line)}{_ERASE_LINE}" for line in lines)
         above = above.replace("\n", f"{_ERASE_LINE}\n")
         with contextlib.suppress(ValueError):  # a stream that is closed
             self._stream.write(f"\r{self._to_top(size)}{above}{text}{_ERASE_BELOW}")
@@ -232,7 +239,8 @@ class View(_Display):
     def _to_top(self, size: os.terminal_size) -> str:
         """Move to the first of the lines that were drawn. In a window that is narrower now they are folded."""
         rows = sum(max(1, -(-length // size.columns)) for length in self._drawn)
-        return _UP.format(min(rows, size.lines - 1)) if rows else ""
+        above_last = min(rows, size.lines) - 1
+        return _UP.format(above_last) if above_last > 0 else ""
 
     def _styled(self, line: Styled) -> str:
         style = _STYLES[line.style] if self._coloured else ""

@@ -48,7 +48,7 @@ class Terminal(io.StringIO):
             assert self.row >= 0
         elif part == "\x1b[J":
             del self.rows[self.row + 1 :]
-            self.rows[self.row] = ""
+            self.rows[self.row] = self.rows[self.row][: self.column]
         elif part == "\x1b[K":
             self.rows[self.row] = self.rows[self.row][: self.column]
         elif part == "\r":
