@@ -18,6 +18,8 @@ __all__ = ["GraphDisplay"]
 MOST_LINES = 1500
 #: More names than this do not fit around a circle.
 MOST_NAMES = 60
+#: So many fit without being turned.
+MOST_LEVEL_NAMES = 24
 
 
 class GraphDisplay:
@@ -93,15 +95,15 @@ def _draw_circle(ax: Any, graph: nx.Graph, hubs: list[int], names: list[str]) ->
     nx.draw_networkx_nodes(graph, places, hubs, ax=ax, node_size=90, node_color=STRONG)
     if len(graph) <= MOST_NAMES:
         for c, (x, y) in places.items():
-            _name_beside(ax, names[c], x, y, is_hub=c in set(hubs))
+            _name_beside(ax, names[c], x, y, is_hub=c in set(hubs), turned=len(graph) > MOST_LEVEL_NAMES)
     ax.set_title(_title(graph, hubs))
     ax.set_aspect("equal")
     ax.margins(0.12)
     ax.axis("off")
 
 
-def _name_beside(ax: Any, name: str, x: float, y: float, is_hub: bool) -> None:
-    """A name outside the circle, turned away from its centre; that of a hub above it."""
+def _name_beside(ax: Any, name: str, x: float, y: float, *, is_hub: bool, turned: bool) -> None:
+    """A name outside the circle, of many turned away from its centre; that of a hub above it."""
     if is_hub:
         ax.annotate(name, (x, y), (0, 7), textcoords="offset points", ha="center", fontsize=8, weight="bold")
         return
@@ -111,11 +113,11 @@ def _name_beside(ax: Any, name: str, x: float, y: float, is_hub: bool) -> None:
         x * 1.05,
         y * 1.05,
         name,
-        rotation=angle + 180 if left else angle,
+        rotation=(angle + 180 if left else angle) if turned else 0,
         rotation_mode="anchor",
         ha="right" if left else "left",
         va="center",
-        fontsize=7,
+        fontsize=7 if turned else 9,
     )
 
 

@@ -19,7 +19,7 @@ class ReliabilityDisplay:
     """Reliability diagram: of samples with the same confidence, how many are right. The diagonal is calibrated.
 
     Confidence is the probability of the predicted class, so this is one curve for any number of classes. Bars show how
-    many samples each bin has.
+    many samples each bin has, and so does the size of its point.
 
     It is recommended to use `from_estimator`, `from_predictions` or ``PairwiseSVC.plot_reliability(X, y)``.
 
@@ -156,10 +156,14 @@ class ReliabilityDisplay:
         (self.line_,) = self.ax_.plot(
             self.prob_pred,
             self.prob_true,
-            marker="o",
-            markersize=5,
+            linewidth=1.2,
             color=STRONG,
             label=f"{label}calibration error {self.calibration_error:.3f}",
+        )
+        # A bin of two samples says little, and looks it.
+        seen = self.counts[self.counts > 0]
+        self.ax_.scatter(
+            self.prob_pred, self.prob_true, 8 + 60 * np.sqrt(seen / seen.max()), color=STRONG, clip_on=False
         )
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.02))
         self.ax_.set(xlabel="probability of the predicted class", ylabel="share of right predictions")

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Table", "html_of", "name_of", "signed", "text_of"]
+__all__ = ["Table", "html_of", "name_of", "others", "signed", "text_of"]
 
 #: Names are cut after so many characters.
 MOST_CHARACTERS = 40
@@ -44,6 +44,17 @@ def signed(value: float) -> str:
     ('+1.500', '-0.000', '0.000')
     """
     return f"{value:+.3f}" if value else "0.000"
+
+
+def others(left: int) -> str:
+    """How many rows are not shown.
+
+    Examples
+    --------
+    >>> others(1), others(12)
+    ('1 other', '12 others')
+    """
+    return f"{left} other{'s' if left > 1 else ''}"
 
 
 def text_of(heading: str, lines: Sequence[str], tables: Sequence[Table]) -> str:

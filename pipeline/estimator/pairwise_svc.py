@@ -28,6 +28,9 @@ from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, model_coupling
 from pairloom.pipeline.coupling.priors import check_priors
+from pairloom.pipeline.display import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
+from pairloom.pipeline.estimator.documentation import documentation_link
+from pairloom.pipeline.estimator.one_row import one_row
 from pairloom.pipeline.estimator.parameters import (
     check_no_list,
     check_one_of,
@@ -67,6 +70,8 @@ from pairloom.pipeline.model.choice import (
 )
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_table import ClassTable, checksum
+from pairloom.pipeline.model.explaining import explain
+from pairloom.pipeline.model.explanation import Explanation
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
@@ -76,6 +81,7 @@ from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
 from pairloom.pipeline.model.prediction import predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
+from pairloom.pipeline.model.summary import summary_html, summary_rows
 from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.pieces import thread_count
 from pairloom.pipeline.run.run_model import read_run_model
@@ -535,13 +541,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         p : (R, N) array
             Columns in the order of `classes_`; float32 if X is, else float64.
         """
-        check_is_fitted(self)
-        check_one_of(self, "coupling")
-        check_shortlist(self)
-        check_positive(self, "memory_limit")
-        if self.model_.code is not None:
-            check_no_list(self.shortlist)
-        X = validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
+        X = self._checked_samples(X)
         return predict_probabilities(
             self.model_,
             X,
@@ -550,6 +550,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             priors=self.priors,
             **self._resources(),
         )
+
+    def _checked_samples(self, X: Any) -> Any:
+        """Samples, where the estimator is fitted and its parameters of prediction are in order."""
+        check_is_fitted(self)
+        check_one_of(self, "coupling")
+        check_shortlist(self)
+        check_positive(self, "memory_limit")
+        if self.model_.code is not None:
+            check_no_list(self.shortlist)
+        return validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
         """The logarithm of `predict_proba`."""
@@ -565,6 +575,60 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """The class with the largest probability."""
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
+
+    # What the model sees.
+
+    def explain(self, x: Any, a: Any, b: Any) -> Explanation:
+        """Why class a and not class b, of one sample.
+
+        Parameters
+        ----------
+        x : (D,) or (1, D) array-like, or row of a data frame
+            One sample; for kernel="precomputed", its kernel values with all training samples.
+        a, b : labels
+            Two different classes.
+
+        Returns
+        -------
+        Explanation
+            The pair's own logit and the contributions of the features (of the support vectors, for other kernels) that
+            sum to it, the coupled odds, and the effects of all pairs that sum to them. It prints itself.
+        """
+        X = self._checked_samples(one_row(x, "PairwiseSVC.explain: x"))
+        return explain(
+            self.model_,
+            X,
+            a,
+            b,
+            self.coupling,
+            shortlist=self._shortlist,
+            priors=self.priors,
+            names=getattr(self, "feature_names_in_", None),
+            owner="PairwiseSVC.explain",
+        )
+
+    def plot_graph(self, *, ax: Any = None) -> GraphDisplay:
+        """Draw the model graph, or the code: see `GraphDisplay.from_estimator`."""
+        check_is_fitted(self)
+        return GraphDisplay.from_estimator(self, ax=ax)
+
+    def plot_reliability(
+        self, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None
+    ) -> ReliabilityDisplay:
+        """Draw accuracy against confidence on labelled samples: see `ReliabilityDisplay.from_estimator`."""
+        return ReliabilityDisplay.from_estimator(self, X, y, n_bins=n_bins, ax=ax)
+
+    def plot_confusion(
+        self, X: Any, y: ArrayLike, *, order: Literal["auto", "cluster", "labels"] = "auto", ax: Any = None
+    ) -> ConfusionDisplay:
+        """Draw which classes are taken for which: see `ConfusionDisplay.from_estimator`."""
+        return ConfusionDisplay.from_estimator(self, X, y, order=order, ax=ax)
+
+    # scikit-learn asks for the HTML of a notebook by this name, and so that its own configuration decides.
+    def _html_repr(self) -> str:
+        rows = summary_rows(self.model_) if hasattr(self, "model_") else []
+        title = "PairwiseSVC" if rows else "PairwiseSVC, not fitted"
+        return summary_html(rows, title, documentation_link()) + str(super()._html_repr())
 
     # The fitted model.
 

@@ -40,8 +40,12 @@ __all__ = ["OddsEffects", "effects_of_columns", "effects_of_pairs", "pair_coeffi
 Floats: TypeAlias = NDArray[np.float64]
 _NODES, _SHARES = (0.5 * values for values in np.polynomial.legendre.leggauss(8))
 _NODES = _NODES + 0.5
-#: The way is cut until the effects sum to the odds this closely, relative to 1 + |odds|, or so many times.
-_PRECISION, _MOST_CUTS = 1e-10, 300
+#: The way is cut until the effects sum to the odds this closely, relative to 1 + |odds|.
+_PRECISION = 1e-10
+#: Or until it was cut so many times: with hundreds of classes, as often as some seconds allow.
+_MOST_CUTS, _FEWEST_CUTS, _WORK = 300, 4, 2e8
+#: Smaller slopes than this, relative to the largest, are rounding errors.
+_NOTHING = 1e-13
 
 
 class OddsEffects(NamedTuple):
@@ -128,7 +132,8 @@ def mean_slopes(path: OddsPath) -> Floats:
     stretches = [_Stretch.over(path, low, high, *odds) for (low, high), odds in _neighbours(ends, values)]
     heapq.heapify(stretches)
     enough = _PRECISION * (1 + abs(float(values[-1])))
-    for _ in range(_MOST_CUTS):
+    # A cut takes as many operations as the cube of the classes that are coupled.
+    for _ in range(int(np.clip(_WORK / len(path.direction) ** 1.5, _FEWEST_CUTS, _MOST_CUTS))):
         if sum(stretch.error for stretch in stretches) <= enough:
             break
         worst = heapq.heappop(stretches)
@@ -316,4 +321,5 @@ def _passed_on(G: Floats, of_potentials: Floats, listed: NDArray[np.int64], comp
     pass_on_blocks(G[None], listed[None], *graph, of_edges, potentials)
     if potentials.any():
         add_differences(_solved(potentials[0], completion)[None], completion.edges, of_edges)
-    return np.asarray(of_edges[0])
+    # On a tree, pairs beside the path have a coefficient of zero, but for rounding errors.
+    return np.where(np.abs(of_edges[0]) > _NOTHING * np.abs(of_edges).max(initial=0), of_edges[0], 0.0)
