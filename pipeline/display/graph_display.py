@@ -16,7 +16,7 @@ __all__ = ["GraphDisplay"]
 
 #: More edges than this would be a black disc. They are shown as a matrix.
 MOST_LINES = 1500
-#: More names than this do not fit around a circle.
+#: More names than this do not fit around a circle. Then hubs alone are named.
 MOST_NAMES = 60
 #: So many fit without being turned.
 MOST_LEVEL_NAMES = 24
@@ -93,9 +93,9 @@ def _draw_circle(ax: Any, graph: nx.Graph, hubs: list[int], names: list[str]) ->
     nx.draw_networkx_edges(graph, places, ax=ax, alpha=alpha, edge_color=INK)
     nx.draw_networkx_nodes(graph, places, rest, ax=ax, node_size=30, node_color=PALE)
     nx.draw_networkx_nodes(graph, places, hubs, ax=ax, node_size=90, node_color=STRONG)
-    if len(graph) <= MOST_NAMES:
-        for c, (x, y) in places.items():
-            _name_beside(ax, names[c], x, y, is_hub=c in set(hubs), turned=len(graph) > MOST_LEVEL_NAMES)
+    turned = len(graph) > MOST_LEVEL_NAMES
+    for c in [*hubs, *rest] if len(graph) <= MOST_NAMES else hubs:
+        _name_beside(ax, names[c], *places[c], is_hub=c in set(hubs), turned=turned)
     ax.set_title(_title(graph, hubs))
     ax.set_aspect("equal")
     ax.margins(0.12)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.labels import listed, quoted
+from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import shortlist_size
@@ -75,7 +76,9 @@ def explain(
     method = _method(model, coupling, owner)
     evidence = _evidence(model, X, names)
     check_held(evidence.logits[None].astype(np.float32), 0)
-    effects = _effects(model, evidence.logits, pair, method, shortlist)
+    # Many small systems of equations: threads of BLAS would only wait for each other.
+    with one_blas_thread():
+        effects = _effects(model, evidence.logits, pair, method, shortlist)
     route, made_of = _route(model, pair)
     prior = 0.0 if priors is None else _prior(priors, model, pair, owner)
     p = predict_probabilities(model, X, coupling, shortlist=shortlist, priors=priors)[0]
