@@ -34,6 +34,7 @@ from pairloom.pipeline.completion.shortlist_kernels import complete_blocks, dive
 from pairloom.pipeline.coupling.code_coupling import CodeCoupling, neutral_shift
 from pairloom.pipeline.coupling.couple_code import check_machine_weights
 from pairloom.pipeline.coupling.double_precision import log_probabilities
+from pairloom.pipeline.coupling.wlw2_kernels import CLIP
 
 __all__ = ["OddsEffects", "effects_of_columns", "effects_of_pairs", "pair_coefficients"]
 
@@ -44,6 +45,8 @@ _NODES = _NODES + 0.5
 _PRECISION = 1e-10
 #: Or until it was cut so many times: with hundreds of classes, as often as some seconds allow.
 _MOST_CUTS, _FEWEST_CUTS, _WORK = 300, 4, 2e8
+#: The methods that hold logits to a range.
+_CLIPPED = ("wlw2", "bradley_terry")
 #: Smaller slopes than this, relative to the largest, are rounding errors.
 _NOTHING = 1e-13
 
@@ -72,6 +75,10 @@ class OddsPath(Protocol):
     @property
     def direction(self) -> Floats:
         """(P,) what is multiplied by t."""
+
+    @property
+    def kinks(self) -> Floats:
+        """Shares of the way at which the slopes jump, as far as they are known."""
 
     def odds(self, t: Floats) -> Floats:
         """(T,) log odds."""
@@ -124,16 +131,17 @@ def pair_coefficients(a: int, b: int, completion: Completion) -> Floats:
 def mean_slopes(path: OddsPath) -> Floats:
     """(P,) the mean of the slopes over the way, by adaptive quadrature.
 
-    The odds at both ends of a stretch tell its error, so the stretch with the largest one is cut in two. Logits that
-    reach the bound at which a method clips them make the slopes jump, and only that stretch is cut.
+    The odds at both ends of a stretch tell its error, so the stretch with the largest one is cut in two. The way is
+    first cut where a logit reaches the bound at which the method clips it, which makes the slopes jump.
     """
-    ends = np.linspace(0, 1, 3)
+    # A cut takes as many operations as the cube of the classes that are coupled.
+    most_cuts = int(np.clip(_WORK / len(path.direction) ** 1.5, _FEWEST_CUTS, _MOST_CUTS))
+    ends = np.unique(np.concatenate([[0, 0.5, 1], path.kinks if len(path.kinks) < most_cuts else []]))
     values = path.odds(ends)
     stretches = [_Stretch.over(path, low, high, *odds) for (low, high), odds in _neighbours(ends, values)]
     heapq.heapify(stretches)
     enough = _PRECISION * (1 + abs(float(values[-1])))
-    # A cut takes as many operations as the cube of the classes that are coupled.
-    for _ in range(int(np.clip(_WORK / len(path.direction) ** 1.5, _FEWEST_CUTS, _MOST_CUTS))):
+    for _ in range(most_cuts):
         if sum(stretch.error for stretch in stretches) <= enough:
             break
         worst = heapq.heappop(stretches)
@@ -221,6 +229,13 @@ class PairsPath:
         """The logits of the list, and the potentials."""
         return np.concatenate([self.L.ravel(), self.potentials])
 
+    @cached_property
+    def kinks(self) -> Floats:
+        """Where a logit leaves the range of the methods that work on probabilities."""
+        clipped = np.unique(np.abs(self.L[np.abs(self.L) > CLIP]))
+        # Two classes are not clipped, whatever the method.
+        return CLIP / clipped if self.method in _CLIPPED and len(self.L) > 2 else np.empty(0)
+
     def odds(self, t: Floats) -> Floats:
         """A listed class has p_c = s q_c, where s is the share of the list by the ranking, and q its coupling."""
         share = logsumexp(t[:, None] * self.potentials[self.listed], axis=1)
@@ -272,6 +287,11 @@ class ColumnsPath:
     def direction(self) -> Floats:
         """From knowing nothing to the sample."""
         return self.logits - self.neutral
+
+    @property
+    def kinks(self) -> Floats:
+        """Adaptive cuts find them."""
+        return np.empty(0)
 
     def odds(self, t: Floats) -> Floats:
         """(T,) log odds."""
