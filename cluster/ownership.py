@@ -21,6 +21,7 @@ _OWN = (
     "probabilities.zarr",
     "candidates",
     "growth",
+    "calibration",
     "ledger",
     "drivers",
     "report",

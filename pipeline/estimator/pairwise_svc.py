@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from rich.progress import Progress
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
@@ -30,6 +29,7 @@ from pairloom.pipeline.coupling.model_coupling import check_code_suits, model_co
 from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.display import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
 from pairloom.pipeline.estimator.documentation import documentation_link
+from pairloom.pipeline.estimator.fit_progress import FitProgress
 from pairloom.pipeline.estimator.one_row import one_row
 from pairloom.pipeline.estimator.parameters import (
     check_no_list,
@@ -79,6 +79,7 @@ from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.named_errors import named_errors
 from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
+from pairloom.pipeline.model.phases import UNWATCHED, Phases
 from pairloom.pipeline.model.prediction import predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
 from pairloom.pipeline.model.summary import summary_html, summary_rows
@@ -183,7 +184,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Seeds the folds and the choice of calibration samples. An integer makes fits repeatable. None draws the seed
         from numpy's global generator, as scikit-learn does: two fits then differ.
     verbose : bool, default=False
-        Show a progress bar.
+        Print one bar per phase of the fit, with its name and count.
 
     Attributes
     ----------
@@ -331,16 +332,20 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
             )
-        with one_blas_thread():
-            fitted = self._fit_samples(samples, labels, classes)
+        watched = FitProgress() if self.verbose else nullcontext(UNWATCHED)
+        with watched as phases, one_blas_thread():
+            fitted = self._fit_samples(samples, labels, classes, phases)
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
         self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
         self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
         _check_feature_names(self, X, reset=True)
         return self
 
-    def _fit_samples(self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
+    def _fit_samples(
+        self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64], phases: Phases
+    ) -> Fit:
         X, n = samples.X, len(labels)
+        train = functools.partial(self._train, phases)
         moments, normalisation, kernel = self._features_of(X, classes, n)
         features = X if moments is None else normalisation(X)
         training = TrainingSet(features, classes, n, samples.weight, self._precomputed, moments)
@@ -354,7 +359,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         # Other machines take too long to be trained more often than they must.
         if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
             part_of = functools.partial(training.part, seed=settings.seed)
-            asked = with_chosen_neighbours(asked, part_of, distances, settings, self._train, self.n_jobs)
+            asked = with_chosen_neighbours(asked, part_of, distances, settings, train, self.n_jobs, phases)
         graph = graphs.requested_graph(asked, labels.tolist(), distances, "PairwiseSVC")
         if isinstance(graph, graphs.ModelCode):
             check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
@@ -363,9 +368,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             table,
             graph,
             settings,
-            self._train,
+            train,
             distances_from=functools.partial(self._distances_from, training, distances),
             resources=self._resources(),
+            phases=phases,
             normalisation=normalisation,
             weighted=samples.weighted,
             n_features=X.shape[1],
@@ -435,17 +441,17 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _train(
         self,
+        phases: Phases,
         settings: ModelSettings,
         training: TrainingSet,
         sides: graphs.Sides,
         candidate: Candidate,
     ) -> LinearModel | KernelModel | EstimatorModel:
-        with Progress() if self.verbose else nullcontext() as bar:
-            advance = None if bar is None else _advancing(bar, sides)
-            if settings.kernel is not None:
-                return self._train_kernel(settings.kernel, training, settings, sides, candidate, advance)
-            train = self._train_linear if self._linear else self._train_estimators
-            return train(training, settings, sides, candidate, advance)
+        advance = phases.advance
+        if settings.kernel is not None:
+            return self._train_kernel(settings.kernel, training, settings, sides, candidate, advance)
+        train = self._train_linear if self._linear else self._train_estimators
+        return train(training, settings, sides, candidate, advance)
 
     def _train_linear(
         self,
@@ -892,11 +898,3 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         )
         tags.input_tags.pairwise = self._precomputed
         return tags
-
-
-def _advancing(bar: Progress, sides: graphs.Sides) -> Advance:
-    if isinstance(sides, graphs.ModelCode):
-        task = bar.add_task("machines", total=sides.n_machines)
-    else:
-        task = bar.add_task("pairs", total=len(sides))
-    return lambda done: bar.advance(task, done)
