@@ -81,12 +81,12 @@ def _is_run(path: Path) -> bool:
 
 def read_run(directory: Path) -> RunRow:
     """The row of one run. Nothing is verified; see `pairloom status --verify`."""
-    sizes = {"bytes": _bytes_in(directory), "changed": _last_change(directory)}
+    size, changed = _bytes_in(directory), _last_change(directory)
     try:
         plan, found = Plan.read(directory), run_status(directory)
     except (DamagedPlan, Mismatch, ValueError, KeyError, TypeError, OSError) as error:
         why = str(error).removeprefix(f"{directory / 'run.json'}: ")
-        return RunRow(str(directory), "unreadable", why, None, None, None, None, **sizes)
+        return RunRow(str(directory), "unreadable", why, None, None, None, None, size, changed)
     state, why = _state(directory, plan, found)
     scores = scores_of(directory) if state == "done" else {}
     own = scores.get(plan.config.couplings[0], {})
@@ -98,7 +98,8 @@ def read_run(directory: Path) -> RunRow:
         plan.shape.n_edges,
         own.get("accuracy"),
         own.get("log_loss"),
-        **sizes,
+        size,
+        changed,
     )
 
 

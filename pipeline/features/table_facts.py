@@ -18,6 +18,8 @@ __all__ = ["ColumnFacts", "TableFacts", "look_at_table"]
 
 #: Different texts of a column that are counted.
 _MOST_TEXTS = 1000
+#: A column of numbers with more different values is hardly one of classes.
+_MOST_NUMBERED_CLASSES = 20
 #: A column with more of its cells missing is left out, rather than so many rows.
 _MOST_MISSING = 0.5
 
@@ -31,6 +33,7 @@ class ColumnFacts:
     missing: int = 0
     strange: int = 0
     infinite: int = 0
+    finite: int = 0
     texts: Counter[str] = field(default_factory=Counter)
     lowest: float = np.inf
     highest: float = -np.inf
@@ -60,6 +63,7 @@ class ColumnFacts:
         if not len(numbers):
             return
         n, m = self.finite, len(numbers)
+        self.finite += m
         mean, apart = float(numbers.mean()), float(numbers.mean()) - self.mean
         self.squares += float(((numbers - mean) ** 2).sum()) + apart**2 * n * m / (n + m)
         self.mean += apart * m / (n + m)
@@ -67,11 +71,6 @@ class ColumnFacts:
             min(self.lowest, float(numbers.min())),
             max(self.highest, float(numbers.max())),
         )
-
-    @property
-    def finite(self) -> int:
-        """Cells that are finite numbers."""
-        return self.rows - self.missing - self.strange - self.infinite
 
     @property
     def deviation(self) -> float:
@@ -207,13 +206,13 @@ def _which_label(table: Table, label: str | None) -> str:
     )
 
 
-def _likely_labels(table: Table, most: int = 5) -> Iterator[str]:
+def _likely_labels(table: Table, listed_most: int = 5) -> Iterator[str]:
     """Columns with a few different values among the first rows."""
-    block = next(table.blocks(), {})
     found = []
-    for name, cells in block.items():
+    for name, cells in next(((*block.items(),) for block in table.blocks()), ()):
         different, counts = np.unique(cells.texts(), return_counts=True)
-        if 2 <= len(different) <= max(2, len(cells.missing) // 2):
-            is_text = bool(cells.numbers()[1].all())
+        is_text = bool(cells.numbers()[1].all())
+        most = len(cells.missing) // 2 if is_text else _MOST_NUMBERED_CLASSES
+        if 2 <= len(different) <= max(2, most):
             found.append((not is_text, len(different), f"{name!r} ({len(different)} values)", counts))
-    yield from (text for *_, text, _ in sorted(found, key=lambda one: one[:2])[:most])
+    yield from (text for *_, text, _ in sorted(found, key=lambda one: one[:2])[:listed_most])

@@ -145,7 +145,7 @@ class _Reader:
                     f" {self._owner}leave_out = [{name!r}]."
                 )
             self._note_missing(np.isnan(X[:, place]), name)
-        return X, ~np.isnan(X).any(axis=1)
+        return X, np.asarray(~np.isnan(X).any(axis=1))
 
     def _without_label(self, cells: Cells) -> NDArray[np.bool_]:
         # NA and None may be names of classes: only an empty cell has none.

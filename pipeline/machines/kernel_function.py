@@ -121,7 +121,7 @@ def gamma_of(gamma: Gamma, moments: Moments, owner: str, *, standardise: bool = 
     if gamma != "scale":
         return float(gamma)
     if standardise:  # the mean is zero, and every column that varies has variance 1
-        return 1.0 / max(1, np.count_nonzero(moments.varied))
+        return 1.0 / max(1, int(np.count_nonzero(moments.varied)))
     # D * variance is the total variance of the columns, and the scatter of their means about the mean of all.
     centre, exponent = moments.centre, moments.exponent
     between = np.ldexp(centre - centre.mean(), -exponent)

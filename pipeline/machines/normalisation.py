@@ -33,7 +33,7 @@ class Normalisation(NamedTuple):
     deviation: NDArray[np.float64] | None = None
 
     def __call__(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        precision = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+        precision: np.dtype[np.floating] = np.dtype("float32" if X.dtype == np.float32 else "float64")
         return self._in_units(X - self.centre.astype(precision), precision)
 
     def _in_units(self, centred: NDArray[np.floating], precision: np.dtype[np.floating]) -> NDArray[Any]:

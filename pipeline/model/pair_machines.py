@@ -54,6 +54,7 @@ def pair_machines(model: FittedModel) -> PairMachines:
     """The calibrated machines of a model, on features as they come."""
     if not isinstance(model.trained, LinearModel):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
-    weights, bias = model.normalisation.fold_back(*model.affine.logits)
+    logits = model.affine.logits
+    weights, bias = model.normalisation.fold_back(logits.weights, logits.bias)
     labels = model.classes.labels.tolist()
     return PairMachines(labels, model.edges, weights, bias, model.trained.machines.dprime)
