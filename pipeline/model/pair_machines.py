@@ -80,9 +80,7 @@ def pair_machines(model: FittedModel) -> PairMachines:
     """The calibrated machines of a model, on features as they come."""
     if not isinstance(model.trained, LinearModel):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
-    edges = model.edges
-    centre, exponent = model.normalisation
-    weights, bias = np.ldexp(model.affine.logits.weights, -exponent), model.affine.logits.bias
-    raw_bias = bias - weights.astype(np.float64) @ centre
+    logits = model.affine.logits
+    weights, bias = model.normalisation.fold_back(logits.weights, logits.bias)
     labels = model.classes.labels.tolist()
-    return PairMachines(labels, edges, weights, raw_bias, model.trained.machines.dprime)
+    return PairMachines(labels, model.edges, weights, bias, model.trained.machines.dprime)
