@@ -18,11 +18,12 @@ from typing import Any
 
 import click
 from distributed import Client, performance_report
-from rich.console import Console
 
 import pairloom
 from pairloom.cluster.bench import bench
+from pairloom.cluster.closed_pipe import QuietConsole, QuietGroup
 from pairloom.cluster.config import ClusterConfig, Config, ConfigError, DataConfig
+from pairloom.cluster.config_command import config_command
 from pairloom.cluster.config_file import load_config, with_cluster, with_overrides, with_section
 from pairloom.cluster.connect import check_address, connected, install_hint, scheduler_answers
 from pairloom.cluster.driver import drive, load_data, unfinished_units
@@ -31,7 +32,10 @@ from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.features_command import features_command
 from pairloom.cluster.followed_run import FollowedRun
 from pairloom.cluster.forecast import forecast_seconds
+from pairloom.cluster.init_command import init_command
+from pairloom.cluster.input_errors import input_errors
 from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.list_commands import compare_command, list_command
 from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
 from pairloom.cluster.lock import RunLock, request_cancel
 from pairloom.cluster.plan import Plan, make_plan
@@ -55,7 +59,9 @@ __all__ = ["main"]
 _INSTALL_BOKEH = install_hint("dashboard")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=QuietGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(pairloom.__version__, prog_name="pairloom")
 def main() -> None:
     """Multi-class classification by pairs: train, resume and use runs.
@@ -64,9 +70,10 @@ def main() -> None:
     Exit codes:
       0    done
       1    failed
-      2    invalid arguments or configuration
+      2    invalid arguments, configuration or data
       3    refused: another driver is at work, the configuration, data or version
-           differ, the directory holds other files, or the network is open
+           differ, the directory holds other files, a file is in the way, or the
+           network is open
       4    stopped; can be resumed
       130  stopped by Ctrl-C; can be resumed
       143  stopped by SIGTERM; can be resumed
@@ -77,6 +84,10 @@ def main() -> None:
 
 main.add_command(simulate_command)
 main.add_command(features_command)
+main.add_command(init_command)
+main.add_command(config_command)
+main.add_command(list_command)
+main.add_command(compare_command)
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,7 +192,7 @@ def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     CONFIG is a TOML file or the name of a configuration that ships with pairloom. Nothing is written.
     """
-    with exits():
+    with exits(), input_errors():
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
@@ -289,19 +300,34 @@ def cancel(directory: Path, wait: bool) -> None:
     type=_LocalPath(),
     metavar="PATH",
     required=True,
-    help="Samples X: .npz file, zarr group or folder of .npy files.",
+    help="Samples X: .npz file, zarr group, folder of .npy files, or a table with the columns of the training data.",
 )
-@click.option("--out", required=True, type=_path, help="File to write: .npz, .csv or .zarr.")
+@click.option(
+    "--out",
+    required=True,
+    type=_path,
+    help="File to write, with the predicted label of each sample and the probabilities: .npz, .csv or .zarr.",
+)
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 @click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
 def predict(directory: Path, features: str, out: Path, coupling: str | None, force: bool) -> None:
-    """Predict new samples with the run in DIRECTORY."""
+    """Predict new samples with the run in DIRECTORY.
+
+    Writes the predicted label and the probabilities of all classes for each sample. Of a table, columns are found by
+    their names; others are not read.
+    """
     with exits():
-        check_target(out, force=force)
+        with input_errors():
+            check_target(out, force=force)
         model = PairwiseSVC.from_run(directory, coupling=coupling)
-        X = load_samples(features, model.n_features_in_)
-        write_probabilities(out, model.predict_proba(X), model.classes_.tolist(), force=force)
-        click.echo(f"Wrote the probabilities of {len(X)} samples, by {model.coupling}, to {out}")
+        with input_errors():
+            names = getattr(model, "feature_names_in_", None)
+            X = load_samples(features, model.n_features_in_, None if names is None else names.tolist())
+            if names is not None:
+                del model.feature_names_in_  # columns were found by them; an array has none to compare
+            p = model.predict_proba(X)
+        write_probabilities(out, p, model.classes_.tolist(), force=force)
+        click.echo(f"Wrote the labels and probabilities of {len(X)} samples, by {model.coupling}, to {out}")
 
 
 @main.command()
@@ -394,7 +420,7 @@ def experiment(
                         out,
                         repetitions=times,
                         seed=seed,
-                        console=Console(),
+                        console=QuietConsole(),
                         elsewhere=elsewhere,
                     )
                     click.echo("\n".join(str(file) for file in files))

@@ -30,6 +30,7 @@ import pairloom
 from pairloom.cluster.config import ClusterConfig, ConfigError, JobQueueConfig
 from pairloom.cluster.job_queue import JobsFailed, job_cluster, kept_up
 from pairloom.cluster.units import VersionMismatch
+from pairloom.pipeline.features.source_files import shown
 
 __all__ = [
     "Insecure",
@@ -405,7 +406,7 @@ def _check_certificates(config: ClusterConfig) -> None:
         context = ssl.create_default_context(cafile=config.tls_ca_file)
     except OSError as error:
         raise ConfigError(
-            f"cluster.tls_ca_file must be a certificate file (PEM), got {config.tls_ca_file!r}: {error}."
+            f"cluster.tls_ca_file must be a certificate file (PEM), got {shown(config.tls_ca_file)!r}: {error}."
         ) from error
     try:
         context.load_cert_chain(config.tls_cert, config.tls_key)
@@ -436,7 +437,7 @@ def _address_in(scheduler_file: Path) -> str:
         return str(json.loads(scheduler_file.read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreachable(
-            f"--scheduler-file must be a scheduler file of Dask, got {scheduler_file}: {error!r}."
+            f"--scheduler-file must be a scheduler file of Dask, got {shown(scheduler_file)}: {error!r}."
         ) from error
 
 

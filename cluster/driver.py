@@ -18,6 +18,7 @@ from distributed import Client
 
 from pairloom.cluster.config import Config
 from pairloom.cluster.growing_run import judged_waves, next_plan, regrown, whole_waves
+from pairloom.cluster.input_errors import input_errors
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.ownership import check_directory, unfinished_files
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
@@ -71,9 +72,14 @@ class Progress(Protocol):
 def load_data(config: Config) -> OpenFeatures:
     """The features that a configuration names, checked and open."""
     data = config.data
-    return open_features(
-        data.features, test=data.test, test_fraction=data.test_fraction, seed=config.model.random_state
-    )
+    with input_errors():
+        return open_features(
+            data.features,
+            test=data.test,
+            test_fraction=data.test_fraction,
+            seed=config.model.random_state,
+            columns=data.columns,
+        )
 
 
 def prepare_run(
@@ -93,7 +99,8 @@ def prepare_run(
             raise
         return None, None
     say("planning")
-    return make_plan(config, data), data
+    with input_errors():
+        return make_plan(config, data), data
 
 
 def _has_data(directory: Path, config: Config) -> bool:
