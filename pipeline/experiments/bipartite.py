@@ -343,5 +343,6 @@ EXPERIMENT = Experiment(
     repetitions=5,
     full=200,
     of_many_classes=2,
+    full_of_many_classes=10,
     data=LARGE_SETS_TOO,
 )

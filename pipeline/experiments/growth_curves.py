@@ -258,6 +258,7 @@ EXPERIMENT = Experiment(
     summary=summary,
     repetitions=10,
     full=200,
-    of_many_classes=5,
+    of_many_classes=1,
+    full_of_many_classes=5,
     data=LARGE_SETS_TOO,
 )
