@@ -342,7 +342,11 @@ def report(directory: Path, as_json: bool) -> None:
     metavar="N",
     help="Number of repetitions. Default: that of the experiment.",
 )
-@click.option("--full", is_flag=True, help="As many repetitions as the paper: 200 for growth. Fewer on 100 classes or more.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="As many repetitions as the paper: 200 for growth. Fewer on 100 classes or more.",
+)
 @click.option(
     "--resume", is_flag=True, help="Skip what was measured before, with the same data, settings and code."
 )

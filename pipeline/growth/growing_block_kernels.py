@@ -15,8 +15,6 @@ Arrays are flat: class i has the entries from i * LANES on, and a matrix of clas
 classes are then long, and LLVM vectorises them; a call for each class would cost more than it computes.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pairloom.pipeline.accelerate import inline_kernel, simd_kernel
@@ -39,25 +37,14 @@ HIGHEST, LOWEST = np.float32(np.exp(16)), np.float32(np.exp(-16))
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
-class Wlw2(NamedTuple):
-    """The problem of `wlw2`: min p'Qp with Q_ii = diagonal_i and Q_ij = -products_ij; its p, and the gradient Qp."""
-
-    products: np.ndarray
-    diagonal: np.ndarray
-    p: np.ndarray
-    gradient: np.ndarray
-
-
-class Stratified(NamedTuple):
-    """The chain of `stratified` in balance: sums_i x_i = sum_{j != i} odds_ji x_j, and p_i = (1 + sums_i) x_i.
-
-    odds[j, i] = exp(L_ij) flow from j to i, sums_j = sum_{i != j} exp(L_ij) leave j; flow_i is what i gains on balance.
-    """
-
-    odds: np.ndarray
-    sums: np.ndarray
-    x: np.ndarray
-    flow: np.ndarray
+# Two tuples of arrays go through the kernels.
+#
+# wlw2: products, diagonal, p, gradient. The problem is min p'Qp with Q_ii = diagonal_i and Q_ij = -products_ij; the
+# gradient is Qp.
+#
+# stratified: odds, sums, x, flow. The chain is in balance where sums_i x_i = sum_{j != i} odds_ji x_j, with p_i =
+# (1 + sums_i) x_i: odds[j, i] = exp(L_ij) flow from j to i, sums_j = sum_{i != j} exp(L_ij) leave j, and flow_i is what
+# i gains on balance.
 
 
 @simd_kernel()
@@ -98,7 +85,7 @@ def set_up(L, wlw2, stratified):
     """odds_ji = exp(L_ij) and products_ij = r_ij r_ji of all pairs; zero for a class and itself."""
     n = L.shape[0]
     for j in range(n):
-        logits, odds, products = L[j], stratified.odds[j], wlw2.products[j]
+        logits, odds, products = L[j], stratified[0][j], wlw2[0][j]
         for m in range(logits.shape[0]):
             odds[m] = exp32_within(min(max(-logits[m], -HELD), HELD))
         for m in range(logits.shape[0]):
@@ -118,19 +105,20 @@ def probability(odds):
 @simd_kernel()
 def sum_up(L, row_sums, wlw2, stratified, scratch):
     """The sums over pairs: row_sums_i = sum_j L_ij for `normal`, diagonal_i = sum_s r_si^2, and those of the chain."""
+    diagonal, odds, sums = wlw2[1], stratified[0], stratified[1]
     n = L.shape[0]
     for i in range(n):
         own = slice(i * LANES, (i + 1) * LANES)
         scratch[:] = L[i]
         fold_sum(scratch, row_sums[own])
-        odds = stratified.odds[i]
-        scratch[:] = odds
-        fold_sum(scratch, stratified.sums[own])
-        for m in range(odds.shape[0]):
-            r_ji = probability(odds[m])
+        of_i = odds[i]
+        scratch[:] = of_i
+        fold_sum(scratch, sums[own])
+        for m in range(of_i.shape[0]):
+            r_ji = probability(of_i[m])
             scratch[m] = r_ji * r_ji
         scratch[own] = _ZERO
-        fold_sum(scratch, wlw2.diagonal[own])
+        fold_sum(scratch, diagonal[own])
 
 
 @simd_kernel()
@@ -169,24 +157,27 @@ def push(residuals, row, steps):
 @simd_kernel()
 def form_residuals(wlw2, stratified, steps):
     """The gradient of `wlw2` and the flow of `stratified` at their present p and x."""
-    for m in range(wlw2.p.shape[0]):
-        wlw2.gradient[m] = wlw2.diagonal[m] * wlw2.p[m]
-    for m in range(wlw2.p.shape[0]):
-        stratified.flow[m] = -stratified.sums[m] * stratified.x[m]
-    for j in range(wlw2.products.shape[0]):
+    products, diagonal, p, gradient = wlw2
+    odds, sums, x, flow = stratified
+    for m in range(p.shape[0]):
+        gradient[m] = diagonal[m] * p[m]
+    for m in range(p.shape[0]):
+        flow[m] = -sums[m] * x[m]
+    for j in range(products.shape[0]):
         for r in range(LANES):
-            steps[r] = -wlw2.p[j * LANES + r]
-        push(wlw2.gradient, wlw2.products[j], steps)
+            steps[r] = -p[j * LANES + r]
+        push(gradient, products[j], steps)
         for r in range(LANES):
-            steps[r] = stratified.x[j * LANES + r]
-        push(stratified.flow, stratified.odds[j], steps)
+            steps[r] = x[j * LANES + r]
+        push(flow, odds[j], steps)
 
 
 @simd_kernel()
 def start_from_normal(row_sums, wlw2, stratified):
     """p = softmax(row_sums / N), the probabilities of `normal`, for both."""
+    p, sums, x = wlw2[2], stratified[1], stratified[2]
     n = row_sums.shape[0] // LANES
-    p = wlw2.p
+    p = p
     for r in range(LANES):
         highest, mass = row_sums[r], _ZERO
         for i in range(n):
@@ -197,7 +188,7 @@ def start_from_normal(row_sums, wlw2, stratified):
         for i in range(n):
             p[i * LANES + r] /= mass
     for m in range(p.shape[0]):
-        stratified.x[m] = p[m] / (_ONE + stratified.sums[m])
+        x[m] = p[m] / (_ONE + sums[m])
 
 
 @simd_kernel()
@@ -227,8 +218,10 @@ def change_pair(L, row_sums, wlw2, stratified, i, j, s):
     of j against i, then changes of them; 3 r_ij, 4 its change, 5 r_ij before; 6 the change of the logits; 7 and 8 the
     x, 9 and 10 the p of i and j.
     """
+    products, diagonal, p, gradient = wlw2
+    odds, sums, x, flow = stratified
     a, b = i * LANES, j * LANES
-    to_i, to_j = stratified.odds[j, a : a + LANES], stratified.odds[i, b : b + LANES]
+    to_i, to_j = odds[j, a : a + LANES], odds[i, b : b + LANES]
     for r in range(LANES):
         s[6 * LANES + r] = s[r] - L[i, b + r]
     for r in range(LANES):
@@ -236,19 +229,19 @@ def change_pair(L, row_sums, wlw2, stratified, i, j, s):
     for r in range(LANES):
         s[2 * LANES + r] = to_j[r]
     for r in range(LANES):
-        s[7 * LANES + r] = stratified.x[a + r]
-        s[8 * LANES + r] = stratified.x[b + r]
+        s[7 * LANES + r] = x[a + r]
+        s[8 * LANES + r] = x[b + r]
     for r in range(LANES):
-        s[9 * LANES + r] = wlw2.p[a + r]
-        s[10 * LANES + r] = wlw2.p[b + r]
+        s[9 * LANES + r] = p[a + r]
+        s[10 * LANES + r] = p[b + r]
     for r in range(LANES):
-        odds, before = exp32_within(min(max(s[r], -HELD), HELD)), s[5 * LANES + r]
-        inverse = _ONE / odds
-        s[11 * LANES + r] = odds
+        ratio, before = exp32_within(min(max(s[r], -HELD), HELD)), s[5 * LANES + r]
+        inverse = _ONE / ratio
+        s[11 * LANES + r] = ratio
         s[12 * LANES + r] = inverse
-        s[LANES + r] = odds - before
+        s[LANES + r] = ratio - before
         s[2 * LANES + r] = inverse - s[2 * LANES + r]
-        new, old = probability(odds), probability(before)
+        new, old = probability(ratio), probability(before)
         s[3 * LANES + r] = new * (_ONE - new)
         # The changes of r_ij r_ji, of r_ji^2 in Q_ii and of r_ij^2 in Q_jj.
         s[4 * LANES + r] = (new - old) * (_ONE - new - old)
@@ -271,25 +264,25 @@ def change_pair(L, row_sums, wlw2, stratified, i, j, s):
     for r in range(LANES):
         to_j[r] = s[12 * LANES + r]
     for r in range(LANES):
-        stratified.sums[b + r] += s[LANES + r]
+        sums[b + r] += s[LANES + r]
     for r in range(LANES):
-        stratified.sums[a + r] += s[2 * LANES + r]
+        sums[a + r] += s[2 * LANES + r]
     for r in range(LANES):
-        stratified.flow[a + r] += s[14 * LANES + r]
+        flow[a + r] += s[14 * LANES + r]
     for r in range(LANES):
-        stratified.flow[b + r] -= s[14 * LANES + r]
+        flow[b + r] -= s[14 * LANES + r]
     for r in range(LANES):
-        wlw2.products[i, b + r] = s[3 * LANES + r]
+        products[i, b + r] = s[3 * LANES + r]
     for r in range(LANES):
-        wlw2.products[j, a + r] = s[3 * LANES + r]
+        products[j, a + r] = s[3 * LANES + r]
     for r in range(LANES):
-        wlw2.diagonal[a + r] += s[5 * LANES + r]
+        diagonal[a + r] += s[5 * LANES + r]
     for r in range(LANES):
-        wlw2.diagonal[b + r] += s[13 * LANES + r]
+        diagonal[b + r] += s[13 * LANES + r]
     for r in range(LANES):
-        wlw2.gradient[a + r] += s[15 * LANES + r]
+        gradient[a + r] += s[15 * LANES + r]
     for r in range(LANES):
-        wlw2.gradient[b + r] += s[16 * LANES + r]
+        gradient[b + r] += s[16 * LANES + r]
 
 
 @simd_kernel()
@@ -337,11 +330,12 @@ def settle_wlw2(wlw2, limits, steps, moves, s):
 @simd_kernel()
 def relax_wlw2(wlw2, t, steps, s):
     """One class. The scratch s has p'Qp, then the mass of p."""
+    products, diagonal, p, gradient = wlw2
     a = t * LANES
     for r in range(LANES):
-        s[2 * LANES + r] = wlw2.gradient[a + r]
+        s[2 * LANES + r] = gradient[a + r]
     for r in range(LANES):
-        s[3 * LANES + r] = wlw2.diagonal[a + r]
+        s[3 * LANES + r] = diagonal[a + r]
     for r in range(LANES):
         slope, curvature = s[2 * LANES + r], s[3 * LANES + r]
         step = (s[r] / s[LANES + r] - slope) / curvature
@@ -350,12 +344,12 @@ def relax_wlw2(wlw2, t, steps, s):
         s[4 * LANES + r] = step
         s[2 * LANES + r] = slope + curvature * step
     for r in range(LANES):
-        wlw2.p[a + r] += s[4 * LANES + r]
+        p[a + r] += s[4 * LANES + r]
     for r in range(LANES):
-        wlw2.gradient[a + r] = s[2 * LANES + r]
+        gradient[a + r] = s[2 * LANES + r]
     for r in range(LANES):
         steps[r] = -s[4 * LANES + r]
-    push(wlw2.gradient, wlw2.products[t], steps)
+    push(gradient, products[t], steps)
 
 
 @simd_kernel()
@@ -400,8 +394,9 @@ def settle_stratified(stratified, limits, steps, moves, s):
 @simd_kernel()
 def find_probabilities(stratified, p):
     """p_i = (1 + sums_i) x_i."""
+    sums, x = stratified[1], stratified[2]
     for m in range(p.shape[0]):
-        p[m] = (_ONE + stratified.sums[m]) * stratified.x[m]
+        p[m] = (_ONE + sums[m]) * x[m]
 
 
 @simd_kernel()
@@ -418,9 +413,10 @@ def tighten(leads, limits):
 @simd_kernel()
 def predict_wlw2(wlw2, labels, limits, steps, moves, leads, s):
     """The leads of `wlw2`. Limits are those of the leads before, so it may have to settle again. False if it cannot."""
+    p = wlw2[2]
     while True:
         settled = settle_wlw2(wlw2, limits, steps, moves, s)
-        find_leads(wlw2.p, labels, moves, leads)
+        find_leads(p, labels, moves, leads)
         if not tighten(leads, limits):
             return settled
 
@@ -467,7 +463,7 @@ def grow_block(logits, labels, trained, common, offsets, neighbours, order, size
     row_sums, p, diagonal, gradient, x, sums, flow, steps, moves = np.empty((9, width), np.float32)
     scratch, leads = np.empty(17 * LANES, np.float32), np.empty(LANES, np.float32)
     limits = np.full((2, LANES), TOLERANCE)
-    wlw2, stratified = Wlw2(products, diagonal, p, gradient), Stratified(odds, sums, x, flow)
+    wlw2, stratified = (products, diagonal, p, gradient), (odds, sums, x, flow)
     complete_block(logits, trained, offsets, neighbours, L)
     set_up(L, wlw2, stratified)
     sum_up(L, row_sums, wlw2, stratified, moves)
