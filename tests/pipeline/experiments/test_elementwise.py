@@ -128,7 +128,7 @@ def test_findings_tell_couplings_that_follow_from_one_that_does_not(repetition):
             repetition.before[FAULTLESS, coupling, 10].mean()
             - repetition.after[FAULTLESS, coupling, 10].mean()
         )
-        assert gain[FAULTLESS, coupling] == pytest.approx(wrong)
+        assert gain[FAULTLESS, coupling] == pytest.approx(wrong, abs=1e-6)
     assert gain[FAULTLESS, ALONE] > 0
     alone, convert, more, control, unchanged = elementwise.findings(outcomes)
     assert unchanged.holds
