@@ -44,7 +44,10 @@ def test_ten_classes_maximal_beats_trees(digits):
     wrong = ten_class.measure(digits, 1)
     error = error_of(ten_class.rows(wrong))
     assert error["maximal"] < min(error["star"], error["MST"])
-    assert ten_class.findings(wrong)[0].holds
+    less, _ = ten_class.findings(wrong)
+    # Of 450 samples the 8 by which normal is ahead decide nothing; the others are ahead by 29.
+    assert [comparison.holds for comparison in less.comparisons] == [True, True, None]
+    assert less.verdict == "undecided"
 
 
 def test_the_samples_that_are_wrong_make_up_the_errors(synthetic):
