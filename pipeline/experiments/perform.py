@@ -30,6 +30,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
     is_present,
     load_set,
     paper_settings,
+    source_named,
     tensor_file,
 )
 from pairloom.pipeline.features.feature_set import FeatureSet
@@ -64,6 +65,7 @@ def perform(
     *,
     repetitions: int | None = None,
     seed: int = 0,
+    pictures: Path | None = None,
     console: Console | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> list[Path]:
@@ -80,6 +82,8 @@ def perform(
         experiment's own number.
     seed : int
         Seed of the draws. The folds of the machines have a seed of their own, so one tensor serves every seed.
+    pictures : Path, optional
+        The folder of all pictures, if the features are a store that was made of it: figures then show them.
     console : rich.console.Console, optional
         Console for the table. By default nothing is printed.
     elsewhere : callable, optional
@@ -89,9 +93,10 @@ def perform(
     messages = Console(stderr=True, quiet=console is None)
     features = load_set(data)
     settings = paper_settings(features.X_train)
+    source = source_named(data)
     folder = out / Path(data).stem
     path = (folder / "tensor.npz").absolute()
-    trained = _trained(features, settings, path, messages)
+    trained = _trained(features, settings, path, source, messages)._replace(pictures=pictures)
     steps_taken: list[int] = []
 
     def each(
@@ -102,7 +107,7 @@ def perform(
         if elsewhere is None or not experiment.is_repeated:
             results = (function(trained, item) for item in items)
         else:
-            results = elsewhere(function, tensor_file(path, features, settings), items)
+            results = elsewhere(function, tensor_file(path, features, settings, source), items)
         name = f"{experiment.name}, {folder.name}"
         return list(track(results, name, len(items), console=messages, transient=True))
 
@@ -138,11 +143,13 @@ def _circumstances(features: FeatureSet, settings: MachineSettings) -> dict[str,
     }
 
 
-def _trained(features: FeatureSet, settings: MachineSettings, path: Path, console: Console) -> TrainedTensor:
+def _trained(
+    features: FeatureSet, settings: MachineSettings, path: Path, source: str, console: Console
+) -> TrainedTensor:
     n = len(features.classes)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
-        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges))
+        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges), source)
 
 
 def _print(experiment: Experiment[Row], rows: list[Row], data: str, console: Console) -> None:

@@ -32,7 +32,11 @@ __all__ = [
     "load_features",
     "load_samples",
     "open_features",
+    "rows_for_test",
 ]
+
+#: Share of every class of a pool to use as test samples.
+TEST_FRACTION = 0.25
 
 _SPLIT = ("X_train", "y_train", "X_test")
 _POOL = ("X", "y")
@@ -107,7 +111,7 @@ class OpenFeatures:
 
 
 def load_features(
-    source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
+    source: str, *, test: str | None = None, test_fraction: float = TEST_FRACTION, seed: int = 0
 ) -> FeatureSet:
     """Load, check and fingerprint a data set. The parameters are those of `open_features`.
 
@@ -121,7 +125,7 @@ def load_features(
 
 
 def open_features(
-    source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
+    source: str, *, test: str | None = None, test_fraction: float = TEST_FRACTION, seed: int = 0
 ) -> OpenFeatures:
     """Check and fingerprint a data set, which may be larger than memory.
 
@@ -228,6 +232,21 @@ def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arra
         )
     X, y = _rows(arrays["X"]), _labels(arrays["y"], "y", source)
     _check_length(y, len(X), "y", source)
+    testing = rows_for_test(y, source, fraction, seed)
+    rest = {name: values for name, values in arrays.items() if name not in _POOL}
+    return {
+        **rest,
+        "X_train": SelectedRows(X, np.flatnonzero(~testing)),
+        "y_train": y[~testing],
+        "X_test": SelectedRows(X, np.flatnonzero(testing)),
+        "y_test": y[testing],
+    }
+
+
+def rows_for_test(
+    y: NDArray[Any], source: str, fraction: float = TEST_FRACTION, seed: int = 0
+) -> NDArray[np.bool_]:
+    """(n,) which rows of a pool with labels y are test samples: the same share of every class."""
     testing = np.zeros(len(y), dtype=bool)
     for index, label in enumerate(np.unique(y)):
         rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
@@ -238,14 +257,7 @@ def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arra
                 f" of {source} has {len(rows)} samples."
             )
         testing[rows[:held_out]] = True
-    rest = {name: values for name, values in arrays.items() if name not in _POOL}
-    return {
-        **rest,
-        "X_train": SelectedRows(X, np.flatnonzero(~testing)),
-        "y_train": y[~testing],
-        "X_test": SelectedRows(X, np.flatnonzero(testing)),
-        "y_test": y[testing],
-    }
+    return testing
 
 
 def _test_part(arrays: Arrays, source: str) -> Arrays:
