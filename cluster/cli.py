@@ -343,6 +343,9 @@ def report(directory: Path, as_json: bool) -> None:
     help="Number of repetitions. Default: that of the experiment.",
 )
 @click.option("--full", is_flag=True, help="As many repetitions as the paper: 200 for growth.")
+@click.option(
+    "--resume", is_flag=True, help="Skip what was measured before, with the same data, settings and code."
+)
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of the draws. Default: 0.")
 @click.option(
     "--page",
@@ -357,6 +360,7 @@ def experiment(
     out: Path,
     repetitions: int | None,
     full: bool,
+    resume: bool,
     seed: int,
     page: Path,
     **options: Any,
@@ -364,8 +368,9 @@ def experiment(
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, disagreements, boundaries, mixtures, gaussians, encodings-simulated,
-    encodings or curved; `all` for all of them; or `results`, which collects their output on one page.
+    star-centres, growth, centres, bipartite, disagreements, boundaries, elementwise, mixtures, gaussians,
+    encodings-simulated, encodings or curved; `all` for all of them; or `results`, which collects their output on one
+    page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.
@@ -375,6 +380,7 @@ def experiment(
             click.echo("\n".join(str(file) for file in write_results(out, page)))
             return
         wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
+        began, times_taken = time.perf_counter(), {}
         with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
             for chosen in wanted:
                 times = repetitions or (chosen.full if full else None)
@@ -385,6 +391,7 @@ def experiment(
                         f"{chosen.name} is skipped: {DATA_FOLDER} names no folder with any of {tables}."
                     )
                 for data in present:
+                    start = time.perf_counter()
                     files = perform(
                         chosen,
                         data,
@@ -393,8 +400,13 @@ def experiment(
                         seed=seed,
                         console=Console(),
                         elsewhere=elsewhere,
+                        resume=resume,
                     )
+                    times_taken[f"{chosen.name}, {Path(data).stem}"] = time.perf_counter() - start
                     click.echo("\n".join(str(file) for file in files))
+        if name == "all":
+            times_taken["all"] = time.perf_counter() - began
+            click.echo("\n".join(f"{seconds:8.1f} s  {what}" for what, seconds in times_taken.items()))
 
 
 def _is_driven(found: RunStatus) -> bool:

@@ -48,6 +48,41 @@ def errors_on(
     return minimal | {("maximal", coupling): error for coupling, error in maximal.items()}
 
 
+def wrong_on(
+    trained: TrainedTensor,
+    chosen: NDArray[np.int64],
+    trees: Callable[[NDArray[np.float64]], Mapping[str, nx.Graph]],
+) -> dict[tuple[str, str], NDArray[np.float32]]:
+    """Which test samples the models of `errors_on` get wrong: 1 or 0, and NaN for samples of other classes."""
+    part = trained.of_classes(chosen.tolist())
+    coupled = {
+        (name, "any"): part.probabilities(tree, ["normal"])["normal"]
+        for name, tree in trees(part.dprime).items()
+    }
+    maximal = part.probabilities(graphs.complete(part.n_classes))
+    coupled |= {("maximal", coupling): p for coupling, p in maximal.items()}
+    drawn = np.isin(trained.labels, chosen)
+    wrong = {key: np.full(len(drawn), np.nan, np.float32) for key in coupled}
+    for key, p in coupled.items():
+        wrong[key][drawn] = p.argmax(axis=1) != part.labels
+    return wrong
+
+
+def stacked(
+    draws: Sequence[Mapping[tuple[str, str], NDArray[np.float32]]],
+) -> dict[tuple[str, str], NDArray[np.float32]]:
+    """{(model, coupling): (draws, samples) outcomes}, as they are resampled."""
+    return {key: np.array([wrong[key] for wrong in draws]) for key in draws[0]}
+
+
+def errors_of_draws(
+    wrong: Mapping[tuple[str, str], NDArray[np.float32]],
+) -> list[dict[tuple[str, str], float]]:
+    """The errors of all models in each draw, from the outcomes of all samples."""
+    means = {key: np.nanmean(outcomes, axis=1, dtype=np.float64).tolist() for key, outcomes in wrong.items()}
+    return [dict(zip(means, errors, strict=True)) for errors in zip(*means.values(), strict=True)]
+
+
 def mean_errors(draws: Sequence[Mapping[tuple[str, str], float]]) -> list[ModelError]:
     """Mean error of each (model, coupling) over the draws."""
     errors = np.array([list(draw.values()) for draw in draws])

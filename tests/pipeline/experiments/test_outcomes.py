@@ -11,6 +11,7 @@ from pairloom.pipeline.experiments import (
     centres,
     disagreements,
     growth_curves,
+    model_errors,
     quintets,
     star_centres,
     ten_class,
@@ -45,10 +46,20 @@ def test_quintets_topological_finding(digits):
 
 
 def test_ten_classes_maximal_beats_trees(digits):
-    rows = ten_class.measure(digits, 1)
-    error = error_of(rows)
+    wrong = ten_class.measure(digits, 1)
+    error = error_of(ten_class.rows(wrong))
     assert error["maximal"] < min(error["star"], error["MST"])
-    assert all(finding.holds for finding in ten_class.findings(rows))
+    assert ten_class.findings(wrong)[0].holds
+
+
+def test_the_samples_that_are_wrong_make_up_the_errors(synthetic):
+    chosen = np.array([7, 3, 40])
+    wrong = model_errors.wrong_on(synthetic, chosen, triplets.minimal_models)
+    assert all(
+        np.isfinite(outcomes).sum() == np.isin(synthetic.labels, chosen).sum() for outcomes in wrong.values()
+    )
+    (errors,) = model_errors.errors_of_draws(model_errors.stacked([wrong]))
+    assert errors == pytest.approx(model_errors.errors_on(synthetic, chosen, triplets.minimal_models))
 
 
 def test_growth_rises_fast(synthetic):
