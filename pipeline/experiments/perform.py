@@ -24,7 +24,7 @@ from pairloom.pipeline.experiments.experiment import (
     heading,
     write_files,
 )
-from pairloom.pipeline.experiments.finding import PAPER, Finding
+from pairloom.pipeline.experiments.finding import Finding
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
     TrainedTensor,
@@ -197,9 +197,7 @@ def _trained(
     n = len(features.classes)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
-        return cached_tensor(
-            features, settings, path, lambda edges: progress.advance(task, edges), source
-        )
+        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges), source)
 
 
 def _print(
@@ -213,10 +211,7 @@ def _print(
     )
     for row in cells(summary):
         table.add_row(*row)
-    table.add_section()
-    for name, *published in cells(experiment.published):
-        table.add_row(f"{PAPER} {name}", *published)
-    console.print(table, markup=False)
+    console.print(table)
     for finding in findings:
         word = finding.verdict.upper() if finding.holds is False else finding.verdict
         console.print(

@@ -43,7 +43,7 @@ def softmax_answers(data: FeatureSet, seed: int = 0, n_jobs: int | None = -1) ->
     norm = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum())) or 1.0
 
     def seen_by_layer(raw: NDArray[np.floating]) -> NDArray[np.float32]:
-        return ((raw - centre) / norm).astype(np.float32)
+        return np.asarray((raw - centre) / norm, np.float32)
 
     X, X_test = seen_by_layer(X), seen_by_layer(data.X_test)
 
@@ -76,7 +76,7 @@ def _probabilities(
     X: NDArray[np.float32], y: NDArray[np.integer], X_test: NDArray[np.float32], n: int
 ) -> NDArray[np.float32]:
     """(R, N) probabilities of test samples by a layer that was trained on X."""
-    layer = LogisticRegression(C=C, tol=1e-5, max_iter=1000).fit(X, y)
+    layer = LogisticRegression(C=C, tol=1e-4, max_iter=1000).fit(X, y)
     p = np.zeros((len(X_test), n), np.float32)
     if len(X_test):
         p[:, layer.classes_] = layer.predict_proba(X_test)
