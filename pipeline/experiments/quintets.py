@@ -57,7 +57,7 @@ def findings(wrong: Wrong) -> list[Finding]:
     return [
         *ordering(error, tuple(SHAPES.values()), COLUMNS, TABLE_4),
         between_couplings(error, TABLE_4),
-        between_calibrations(error),
+        *between_calibrations(error, tuple(SHAPES.values())),
     ]
 
 

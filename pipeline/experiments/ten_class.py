@@ -66,7 +66,7 @@ def findings(wrong: Wrong) -> list[Finding]:
     return [
         *(_tree_errs_more(error, tree) for tree in TREES),
         between_couplings(error, TABLE_5),
-        between_calibrations(error),
+        *between_calibrations(error, TREES),
     ]
 
 

@@ -60,7 +60,7 @@ def findings(wrong: Wrong) -> list[Finding]:
     return [
         *ordering(error, MODELS, dict(zip(MODELS, MODELS, strict=True)), TABLE_3),
         between_couplings(error, TABLE_3),
-        between_calibrations(error),
+        *between_calibrations(error, MODELS),
     ]
 
 

@@ -136,12 +136,22 @@ def test_couplings_differ_negligibly_by_up_to_a_percent():
     assert "0.9% at most in the published rows" in near.here
 
 
-def test_distance_errs_less_only_if_it_does_with_every_coupling():
-    error = resampled(wlw2=0.2, stratified=0.2, normal=0.2)
-    better = {key: own - 0.01 if key[0] == "distance" else own for key, own in error.items()}
-    assert between_calibrations(better).holds
-    worse = {("distance", MAXIMAL, "normal"): error["platt", MAXIMAL, "normal"] + 0.01}
-    assert between_calibrations(better | worse).holds is False
+def test_distance_errs_less_only_if_it_does_with_every_coupling_or_tree():
+    error = resampled(wlw2=0.2, stratified=0.2, normal=0.2) | {
+        (calibration, tree, ANY): np.full(101, 0.3) for calibration in CALIBRATIONS for tree in ("star", "MST")
+    }
+
+    def verdicts(**changes):
+        gains = {"star": 0.01, "MST": 0.01, "wlw2": 0.01, "stratified": 0.01, "normal": 0.01} | changes
+        changed = {
+            key: own - (gains[key[2] if key[1] == MAXIMAL else key[1]] if key[0] == "distance" else 0)
+            for key, own in error.items()
+        }
+        return [finding.holds for finding in between_calibrations(changed, ("star", "MST"))]
+
+    assert verdicts() == [True, True]
+    assert verdicts(normal=-0.01) == [True, False]
+    assert verdicts(MST=-0.01) == [False, True]
 
 
 def test_the_order_is_that_of_the_errors():
