@@ -371,7 +371,11 @@ def report(directory: Path, as_json: bool) -> None:
     metavar="N",
     help="Number of repetitions. Default: that of the experiment.",
 )
-@click.option("--full", is_flag=True, help="As many repetitions as the paper: 200 for growth.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="As many repetitions as the paper: 200 for growth. Not on 100 classes or more.",
+)
 @click.option(
     "--resume", is_flag=True, help="Skip what was measured before, with the same data, settings and code."
 )
@@ -419,7 +423,6 @@ def experiment(
         began, times_taken = time.perf_counter(), {}
         with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
             for chosen in wanted:
-                times = repetitions or (chosen.full if full else None)
                 present = sets_for(chosen, sets)
                 if not present:
                     tables = ", ".join(chosen.tables)
@@ -432,7 +435,8 @@ def experiment(
                         chosen,
                         data,
                         out,
-                        repetitions=times,
+                        repetitions=repetitions,
+                        full=full,
                         seed=seed,
                         pictures=pictures,
                         console=QuietConsole(),

@@ -84,7 +84,7 @@ class Experiment(Generic[Row]):
     repetitions, full : int
         Number of repetitions by default and at the full setting, which is the paper's number if it gives one.
     of_many_classes : int, optional
-        Default number of repetitions on 100 classes or more, where one repetition takes minutes.
+        Number of repetitions on 100 classes or more, where one repetition takes minutes, in both settings.
     data : tuple of str
         The sets to run on by default, if they are present.
     simulated : bool
@@ -118,9 +118,13 @@ class Experiment(Generic[Row]):
         """Whether the experiment has random draws, which can be repeated."""
         return self.full > 1
 
-    def usual_repetitions(self, n_classes: int) -> int:
-        """Default number of repetitions on a set with `n_classes` classes."""
-        return self.repetitions if n_classes < 100 else self.of_many_classes or self.repetitions
+    def usual_repetitions(self, n_classes: int, full: bool = False) -> int:
+        """Number of repetitions on a set with `n_classes` classes, by default or at the full setting.
+
+        The paper's sets have fifty classes at most: on a hundred or more, the full setting is the default.
+        """
+        usual = self.full if full else self.repetitions
+        return usual if n_classes < 100 else self.of_many_classes or usual
 
 
 def in_turn(

@@ -7,7 +7,7 @@ means.
 
 Resampling rows and columns independently counts the noise of single entries more than once, so intervals are a little
 too wide where nothing else varies [O]. Resampled means are also less spread than means, which matters for a handful of
-units: their deviations are multiplied so that those of normal ones would follow Student's distribution.
+units: the deviations of each level are multiplied so that those of normal ones would follow Student's distribution.
 
 References
 ----------
@@ -67,9 +67,29 @@ def resampled_means(
                 f" one row or column, got {array.shape}."
             )
     rng = np.random.default_rng(seed)
-    of_times, of_samples = (_weights(size, replicates, rng) for size in (times, samples))
-    stretch = _stretch(min((size for size in (times, samples) if size > 1), default=1), replicates, rng)
-    return {key: _stretched(_means(array, of_times, of_samples), stretch) for key, array in arrays.items()}
+    of_times, of_samples = (_level(size, replicates, rng) for size in (times, samples))
+    means = {key: _resampled(array, of_times, of_samples) for key, array in arrays.items()}
+    if times * samples == 1:
+        for values in means.values():
+            values[1:] = np.nan
+    return means
+
+
+class _Level(NamedTuple):
+    """How often each unit is drawn (1 + replicates, units), and by how much deviations are stretched (replicates,)."""
+
+    weights: NDArray[np.float64]
+    stretch: NDArray[np.float64]
+
+
+def _level(units: int, replicates: int, rng: np.random.Generator) -> _Level:
+    """Every unit once in the estimate, then at random with replacement.
+
+    Deviations of a mean of normal units, stretched like this, are as wide as Student's interval.
+    """
+    drawn = rng.multinomial(units, np.full(units, 1 / units), replicates)
+    stretch = np.sqrt(units / rng.chisquare(units - 1, replicates)) if units > 1 else np.ones(replicates)
+    return _Level(np.concatenate([np.ones((1, units)), drawn]), stretch)
 
 
 def _outcomes(key: object, array: ArrayLike) -> NDArray[np.float64]:
@@ -82,39 +102,38 @@ def _outcomes(key: object, array: ArrayLike) -> NDArray[np.float64]:
     return values
 
 
-def _weights(size: int, replicates: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """(1 + replicates, size) how often each unit is drawn: once in the estimate, then at random with replacement."""
-    drawn = rng.multinomial(size, np.full(size, 1 / size), replicates)
-    return np.concatenate([np.ones((1, size)), drawn])
+def _resampled(outcomes: NDArray[np.float64], of_times: _Level, of_samples: _Level) -> Resampled:
+    """The estimate and its replicates. The part of a deviation that is due to one level alone is stretched."""
+    by_time = _means_of_samples(outcomes, of_samples.weights)
+    once = np.ones_like(by_time)
+    weights = of_times.weights if by_time.shape[1] > 1 else once
+    both, times, samples = (
+        _means_of_times(means, by)
+        for means, by in ((by_time, weights), (by_time[:1] * once, weights), (by_time, once))
+    )
+    estimate = both[0]
+    replicates = both.copy()
+    replicates[1:] += (of_times.stretch - 1) * (times[1:] - estimate)
+    replicates[1:] += (of_samples.stretch - 1) * (samples[1:] - estimate)
+    return replicates
 
 
-def _means(
-    outcomes: NDArray[np.float64], of_times: NDArray[np.float64], of_samples: NDArray[np.float64]
-) -> Resampled:
-    """Mean over the samples of every repetition, then over the repetitions, by each line of weights."""
+def _means_of_samples(outcomes: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(1 + replicates, T) means over the samples of each repetition, NaN if none of its samples was drawn."""
     there = ~np.isnan(outcomes)
     if outcomes.shape[1] == 1:
-        of_samples = np.ones((len(of_samples), 1))
-    weight = there @ of_samples.T if not there.all() else of_samples.sum(axis=1)[None]
-    if outcomes.shape[0] == 1:
-        of_times = np.ones((len(of_times), 1))
+        weights = np.ones((len(weights), 1))
+    drawn = weights.sum(axis=1)[None] if there.all() else there @ weights.T
     with np.errstate(invalid="ignore"):
-        by_time = (np.where(there, outcomes, 0) @ of_samples.T / weight).T
-        # A repetition of which no sample was drawn has no mean, and no weight either.
-        counted = of_times * ~np.isnan(by_time)
-        means = (counted * np.nan_to_num(by_time)).sum(axis=1) / counted.sum(axis=1)
-    return np.where(np.isnan(means), means[0], means)
+        return np.asarray((np.where(there, outcomes, 0) @ weights.T / drawn).T)
 
 
-def _stretch(units: int, replicates: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Factors of the deviations of replicates that make means of a few normal units as wide as Student's interval."""
-    if units < 2:
-        return np.full(replicates, np.nan)
-    return np.asarray(np.sqrt(units / rng.chisquare(units - 1, replicates)))
-
-
-def _stretched(means: Resampled, stretch: NDArray[np.float64]) -> Resampled:
-    return np.concatenate([means[:1], means[0] + stretch * (means[1:] - means[0])])
+def _means_of_times(means: NDArray[np.float64], weights: NDArray[np.float64]) -> Resampled:
+    """(1 + replicates,) means over the repetitions that have one; the estimate if none has."""
+    counted = weights * ~np.isnan(means)
+    with np.errstate(invalid="ignore"):
+        found = (counted * np.nan_to_num(means)).sum(axis=1) / counted.sum(axis=1)
+    return np.asarray(np.where(np.isnan(found), found[0], found))
 
 
 def interval(resampled: Resampled, level: float = LEVEL) -> Interval:

@@ -67,6 +67,7 @@ def perform(
     out: Path,
     *,
     repetitions: int | None = None,
+    full: bool = False,
     seed: int = 0,
     pictures: Path | None = None,
     console: Console | None = None,
@@ -84,6 +85,8 @@ def perform(
     repetitions : int, optional
         Maximum number of repetitions. If there are fewer sets of classes to draw, each is used once. The default is the
         experiment's own number.
+    full : bool
+        Whether that is the number of the full setting.
     seed : int
         Seed of the draws. The folds of the machines have a seed of their own, so one tensor serves every seed.
     pictures : Path, optional
@@ -100,7 +103,7 @@ def perform(
     features = load_set(data)
     settings = paper_settings(features.X_train)
     folder = out / Path(data).stem
-    times = repetitions or experiment.usual_repetitions(len(features.classes))
+    times = repetitions or experiment.usual_repetitions(len(features.classes), full)
     recipe = _recipe(experiment, features, settings, times, seed)
     if resume and _recipe_in(folder / f"{experiment.name}.json") == recipe:
         messages.print(f"{experiment.name}, {folder.name}: measured already", highlight=False)

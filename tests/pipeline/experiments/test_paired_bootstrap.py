@@ -29,6 +29,7 @@ def crossed(rng, times, samples, by_time, by_sample, by_entry):
         (20, 100, (1, 1, 1)),
         (20, 100, (0.1, 1, 1)),
         (5, 100, (1, 0.3, 0.3)),
+        (3, 100, (0.05, 1, 0.3)),
     ],
 )
 def test_intervals_cover_the_truth(times, samples, spreads):
@@ -72,6 +73,12 @@ def test_weights_are_drawn_as_one_would_draw_them():
     # The replicates are the drawn means, stretched: of the same middle, and wider.
     assert np.median(found) == pytest.approx(np.median(drawn), abs=0.02)
     assert 1 < found.std() / np.std(drawn) < 2
+
+
+def test_few_repetitions_that_agree_do_not_widen_what_samples_decide():
+    hard = np.random.default_rng(0).random((1, 500)) < 0.3
+    one, three = (interval(resampled_means({"a": np.repeat(hard, times, axis=0)})["a"]) for times in (1, 3))
+    assert three == pytest.approx(one, abs=0.01)
 
 
 def test_one_number_has_no_interval():
