@@ -173,10 +173,8 @@ def between_couplings(error: Mapping[Key, Resampled], table: Sequence[NamedTuple
 
 
 def between_calibrations(error: Mapping[Key, Resampled], trees: Sequence[str]) -> list[Finding]:
-    """Whether distances are better than Platt's sigmoids, which "may not be optimal" [S]: on trees, and on all pairs."""
-    gain = {
-        key[1:]: error[key] - error["distance", *key[1:]] for key in error if key[0] == "platt"
-    }
+    """Whether distances beat sigmoids, as "Platt's method may not be optimal" [S]: on trees, and on all pairs."""
+    gain = {key[1:]: error[key] - error["distance", *key[1:]] for key in error if key[0] == "platt"}
     models = {
         "minimal": {tree: gain[tree, ANY] for tree in trees},
         "maximal": {coupling: gain[MAXIMAL, coupling] for coupling in COUPLINGS},

@@ -208,7 +208,7 @@ def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSett
         calibration="distance",
         shortlist=shortlist_size("auto", len(data.classes)),
     )
-    scale = np.float32(calibrate_scale(held_out, SCALED_FOR, n_jobs=-1))
+    scale = np.float32(calibrate_scale(held_out, SCALED_FOR, n_jobs=-1).scale)
     return np.asarray(scale * by_distance.logits(settings.scheme.shares, data.X_test))
 
 

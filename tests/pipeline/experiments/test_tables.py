@@ -138,7 +138,9 @@ def test_couplings_differ_negligibly_by_up_to_a_percent():
 
 def test_distance_errs_less_only_if_it_does_with_every_coupling_or_tree():
     error = resampled(wlw2=0.2, stratified=0.2, normal=0.2) | {
-        (calibration, tree, ANY): np.full(101, 0.3) for calibration in CALIBRATIONS for tree in ("star", "MST")
+        (calibration, tree, ANY): np.full(101, 0.3)
+        for calibration in CALIBRATIONS
+        for tree in ("star", "MST")
     }
 
     def verdicts(**changes):
