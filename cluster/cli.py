@@ -381,6 +381,12 @@ def report(directory: Path, as_json: bool) -> None:
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of the draws. Default: 0.")
 @click.option(
+    "--pictures",
+    type=_path,
+    metavar="FOLDER",
+    help="Folder of pictures that the features were made of, to be shown in figures.",
+)
+@click.option(
     "--page",
     type=_path,
     default=Path("docs/results.md"),
@@ -395,6 +401,7 @@ def experiment(
     full: bool,
     resume: bool,
     seed: int,
+    pictures: Path | None,
     page: Path,
     **options: Any,
 ) -> None:
@@ -431,6 +438,7 @@ def experiment(
                         repetitions=repetitions,
                         full=full,
                         seed=seed,
+                        pictures=pictures,
                         console=QuietConsole(),
                         elsewhere=elsewhere,
                         resume=resume,

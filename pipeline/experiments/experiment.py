@@ -79,6 +79,8 @@ class Experiment(Generic[Row]):
         ``rows(measurement)`` returns the rows. By default the measurement is the rows.
     summary : callable
         ``summary(rows)`` returns the rows to print. By default all of them.
+    published : tuple
+        Rows of the paper's table, with the columns of the summary; the first column says what they are of.
     repetitions, full : int
         Number of repetitions by default and at the full setting, which is the paper's number if it gives one.
     of_many_classes, full_of_many_classes : int, optional
@@ -102,6 +104,7 @@ class Experiment(Generic[Row]):
     draw: Callable[[TrainedTensor, Sequence[Row], str], Figure]
     rows: Callable[[Any], list[Row]] = list
     summary: Callable[[Sequence[Row]], Sequence[NamedTuple]] = list
+    published: tuple[NamedTuple, ...] = ()
     repetitions: int = 1
     full: int = 1
     of_many_classes: int | None = None
@@ -194,6 +197,7 @@ def write_files(
         "shows": experiment.shows,
         "simulated": experiment.simulated,
         "tables": bool(experiment.tables),
+        "published": cells(experiment.published),
         "table": [heading(type(summary[0]) if summary else experiment.row), *cells(summary)],
         "findings": [finding.record() for finding in findings],
     }

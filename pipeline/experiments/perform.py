@@ -69,6 +69,7 @@ def perform(
     repetitions: int | None = None,
     full: bool = False,
     seed: int = 0,
+    pictures: Path | None = None,
     console: Console | None = None,
     elsewhere: Elsewhere | None = None,
     resume: bool = False,
@@ -88,6 +89,8 @@ def perform(
         Whether that is the number of the full setting: the paper's.
     seed : int
         Seed of the draws. The folds of the machines have a seed of their own, so one tensor serves every seed.
+    pictures : Path, optional
+        The folder of all pictures, if the features are a store that was made of it: figures then show them.
     console : rich.console.Console, optional
         Console for the table. By default nothing is printed.
     elsewhere : callable, optional
@@ -106,7 +109,8 @@ def perform(
         messages.print(f"{experiment.name}, {folder.name}: measured already", highlight=False)
         return []
     path = (folder / "tensor.npz").absolute()
-    trained = _trained(features, settings, path, messages)
+    source = _source(data)
+    trained = _trained(features, settings, path, source, messages)._replace(pictures=pictures)
     steps_taken: list[int] = []
 
     def each(
@@ -117,14 +121,14 @@ def perform(
         if elsewhere is None or not experiment.is_repeated:
             results = (function(trained, item) for item in items)
         else:
-            results = elsewhere(function, tensor_file(path, features, settings), items)
+            results = elsewhere(function, tensor_file(path, features, settings, source), items)
         name = f"{experiment.name}, {folder.name}"
         return list(track(results, name, len(items), console=messages, transient=True))
 
     began = time.perf_counter()
     # With more threads, the rounding of BLAS products would depend on the number of cores.
     with one_blas_thread():
-        more = {"source": _source(data)} if experiment.retrains else {}
+        more = {"source": source} if experiment.retrains else {}
         measurement = experiment.measure(trained, times, seed, each, **more)
         rows, findings = experiment.rows(measurement), experiment.findings(measurement)
     facts = {
@@ -190,11 +194,13 @@ def _source(data: str) -> str:
     return source if source in EMBEDDED else str(Path(source).absolute())
 
 
-def _trained(features: FeatureSet, settings: MachineSettings, path: Path, console: Console) -> TrainedTensor:
+def _trained(
+    features: FeatureSet, settings: MachineSettings, path: Path, source: str, console: Console
+) -> TrainedTensor:
     n = len(features.classes)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
-        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges))
+        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges), source)
 
 
 def _print(
