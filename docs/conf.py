@@ -51,4 +51,3 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["static"]
 html_css_files = ["pairloom.css"]
-html_theme_options = {"footer_icons": []}
