@@ -52,7 +52,7 @@ class Normalisation(NamedTuple):
         return self._in_units(means - self.centre, np.dtype(np.float64))
 
     def fold_back(
-        self, weights: NDArray[np.float32], bias: NDArray[np.float64]
+        self, weights: NDArray[np.float32], bias: NDArray[np.floating]
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """The affine map of features as they came that equals weights (E, D), bias (E,) on normalised ones."""
         raw = np.ldexp(weights, -self.exponent)
