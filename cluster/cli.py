@@ -30,6 +30,7 @@ from pairloom.cluster.driver import drive, load_data, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.features_command import features_command
+from pairloom.cluster.followed_run import FollowedRun
 from pairloom.cluster.forecast import forecast_seconds
 from pairloom.cluster.init_command import init_command
 from pairloom.cluster.input_errors import input_errors
@@ -45,7 +46,7 @@ from pairloom.cluster.schedule import Stop
 from pairloom.cluster.simulator.command import simulate_command
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import RunStatus, run_status
-from pairloom.cluster.whole_run import begun_run, ready_run
+from pairloom.cluster.whole_run import begun_run, expect_run, ready_run
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
@@ -251,11 +252,12 @@ def status(directory: Path, as_json: bool, verify: bool) -> None:
 def attach(directory: Path) -> None:
     """Follow the run in DIRECTORY until its driver ends."""
     with exits():
-        with progress_for(stderr) as progress:
+        again = f"The run goes on. Follow it again with: pairloom attach {directory}"
+        with ended_by_signals(again, "Left."), progress_for(stderr) as progress:
+            followed = FollowedRun(directory, progress)
             found = run_status(directory)
             while _is_driven(found):
-                stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
-                progress.begin(stage, *found.stages[stage])
+                followed.show(found)
                 time.sleep(1.0)
                 found = run_status(directory)
         print_status(found)
@@ -343,6 +345,7 @@ def report(directory: Path, as_json: bool) -> None:
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
+                expect_run(directory, stored, None, progress)
                 here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
                 drive(directory, stored, None, here, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")
@@ -453,15 +456,16 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     if options["performance_report"] and not _has_bokeh():
         raise ConfigError(f"--performance-report needs bokeh. {_INSTALL_BOKEH}")
     check_address(settings.cluster)
-    stop = Stop()
-    connect = functools.partial(_connect, settings, options["performance_report"], stop)
+    stop, progress = Stop(), progress_for(stderr)
+    connect = functools.partial(_connect, settings, options["performance_report"], stop, progress.say)
     at_once = settings.cluster.is_elsewhere
     with (
         ended_by_signals("Run the same command again to continue."),
-        ready_run(settings, directory, connect, at_once=at_once, update=update) as ready,
+        progress,
+        ready_run(settings, directory, connect, at_once=at_once, update=update, say=progress.say) as ready,
         resumable(directory),
-        progress_for(stderr) as progress,
-        begun_run(ready, stop, progress.note) as begun,
+        contextlib.closing(progress),  # so that what stopped it stands below
+        begun_run(ready, stop, progress) as begun,
     ):
         begun.finish(progress)
     print_result(directory, options["as_json"])
@@ -472,9 +476,13 @@ def _has_bokeh() -> bool:
 
 
 @contextlib.contextmanager
-def _connect(settings: Config, report_file: Path | None, stop: Stop) -> Iterator[Client]:
+def _connect(
+    settings: Config, report_file: Path | None, stop: Stop, say: Callable[[str | None], None]
+) -> Iterator[Client]:
+    say("connecting to the cluster" if settings.cluster.is_elsewhere else "starting the workers")
     connection = connected(settings.cluster, note=print_error, on_failure=stop.request)
     with connection as client, contextlib.ExitStack() as stack:
+        say(None)
         if report_file is not None:
             stack.enter_context(client.as_current())
             stack.enter_context(performance_report(str(report_file)))

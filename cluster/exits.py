@@ -74,8 +74,8 @@ def resumable(directory: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ended_by_signals(hint: str) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean stop."""
+def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a clean stop, which is reported with a hint how to go on."""
 
     def terminate(number: int, frame: object) -> None:
         raise Terminated
@@ -84,7 +84,7 @@ def ended_by_signals(hint: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        print_error(f"Stopped.\n{hint}")
+        print_error(f"{outcome}\n{hint}")
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -96,6 +96,9 @@ def exits() -> Iterator[None]:
     try:
         with closed_pipe_is_no_error():
             yield
+    except KeyboardInterrupt:
+        print_error("Stopped.")
+        sys.exit(INTERRUPTED)
     except tuple(_EXIT_CODES) as error:
         hint = ""
         if isinstance(error, DamagedPlan):

@@ -22,6 +22,7 @@ _OWN = (
     "probabilities.zarr",
     "candidates",
     "growth",
+    "calibration",
     "ledger",
     "drivers",
     "report",

@@ -272,8 +272,9 @@ def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None)
             files |= entry.files
     # Support vectors of machines with a kernel are training rows.
     rows = ("train",) if plan.kernel is None else ()
-    unread = tuple(f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter"))
-    needed = {path: digest for path, digest in files.items() if not path.startswith(unread)}
+    unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter")]
+    unread.append("calibration/")
+    needed = {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 
 
