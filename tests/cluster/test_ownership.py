@@ -153,7 +153,7 @@ def test_a_data_path_that_does_not_exist_is_an_error(command, key, copied_run, s
     before = (copied_run / "run.json").read_bytes()
     what = [copied_run] if command == "resume" else [small_config, "--directory", copied_run]
     done = pairloom(command, *what, "--set", f"{key}=/nope.npz", *THREADS)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "no such file or folder: /nope.npz" in done.stderr
     assert (copied_run / "run.json").read_bytes() == before
 
@@ -166,7 +166,7 @@ def test_predict_overwrites_only_if_told_to(suffix, small_run, tmp_path):
     assert pairloom(*predict).exit_code == 0
     before = snapshot(tmp_path)
     refused = pairloom(*predict, "--coupling", "vote")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 3
     assert f"--out must be new, got {out}, which exists. Pass --force" in refused.stderr
     assert snapshot(tmp_path) == before
     assert pairloom(*predict, "--coupling", "vote", "--force").exit_code == 0
@@ -189,7 +189,7 @@ def test_force_replaces_no_folder_of_the_users(kind, small_run, tmp_path):
     (out / "notes.txt").write_text("theirs")
     before = snapshot(tmp_path)
     refused = pairloom(*predict, "--force")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 3
     assert "--force replaces a file or a .zarr folder of probabilities and nothing else" in refused.stderr
     assert snapshot(tmp_path) == before
 
