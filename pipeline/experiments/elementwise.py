@@ -425,7 +425,7 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     summary=summary,
-    repetitions=10,
-    full=20,
+    repetitions=5,
+    full=10,
     retrains=True,
 )
