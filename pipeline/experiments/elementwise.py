@@ -393,7 +393,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Improvement], title: str) -> Fig
     panels = figure.subplots(1, 3, sharey=True)
     names = {
         RETRAINED: "trained again, chosen on held-out samples",
-        OWN_ONLY: "control: the same, for samples of their own classes",
+        OWN_ONLY: "control: the same, own classes only",
         FAULTLESS: "control: machines without fault",
     }
     for axes, (machines, name) in zip(panels, names.items(), strict=True):
@@ -406,11 +406,12 @@ def draw(trained: TrainedTensor, rows: Sequence[Improvement], title: str) -> Fig
             axes.plot(pairs, gain, marker="o", markersize=4, color=colour, label=coupling)
             axes.fill_between(pairs, gain - spread, gain + spread, color=colour, alpha=0.15, linewidth=0)
         axes.axhline(0, color="#888888", linewidth=0.8)
-        axes.set(title=name, xlabel="pairs changed, most confused first", xscale="log")
+        axes.set(xlabel="pairs changed, most confused first", xscale="log")
+        axes.set_title(name, fontsize="medium")
         axes.set_xticks(pairs, map(str, pairs))
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("gain in accuracy, points")
+    panels[0].set_ylabel("gain in accuracy, points (band: standard error)")
     panels[0].legend(frameon=False)
     return figure
 
@@ -424,7 +425,7 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     summary=summary,
-    repetitions=10,
-    full=20,
+    repetitions=5,
+    full=10,
     retrains=True,
 )
