@@ -342,7 +342,7 @@ EXPERIMENT = Experiment(
     summary=summary,
     repetitions=5,
     full=200,
-    of_many_classes=2,
-    full_of_many_classes=10,
+    of_many_classes=1,
+    full_of_many_classes=3,
     data=LARGE_SETS_TOO,
 )

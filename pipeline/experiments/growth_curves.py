@@ -259,6 +259,6 @@ EXPERIMENT = Experiment(
     repetitions=10,
     full=200,
     of_many_classes=1,
-    full_of_many_classes=5,
+    full_of_many_classes=2,
     data=LARGE_SETS_TOO,
 )
