@@ -245,8 +245,8 @@ class _ParquetTable(Table):
     def __init__(self, path: Path) -> None:
         if importlib.util.find_spec("pyarrow") is None:
             raise ValueError(
-                f'{path}: Parquet files need pyarrow. Install it with: pip install "pairloom[parquet]"'
-                ' (from a clone: pip install -e ".[parquet]").'
+                f"{path}: Parquet files need pyarrow. Install it, in a clone of pairloom, with:"
+                ' pip install -e ".[parquet]"'
             )
         self._file = self._opened(path)
         super().__init__(path, self._file.schema_arrow.names)
