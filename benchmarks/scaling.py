@@ -11,6 +11,10 @@ a share w / W of the classes, or its square root where the graph is complete. Te
 The pairs of both are printed, and the efficiency is corrected by them: it is the pairs per second and worker, relative
 to the first.
 
+What is neither training, nor applying, nor coupling is given twice: "other stages" is the share of the wall clock in
+stages of another kind; "overhead" is the share of the worker-seconds that no such computation got, so that reading and
+writing the store within a stage, and waiting for its last task, count too.
+
 All strong runs must write the same bytes, otherwise the benchmark ends with an error.
 """
 
@@ -28,7 +32,7 @@ from pairloom.benchmarks.class_subset import with_first_classes
 from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
 from pairloom.benchmarks.record import Column, Record
 from pairloom.benchmarks.timed_run import TimedRun, digest, timed_run
-from pairloom.benchmarks.worker_time import WorkerTime, store_seconds, worker_time
+from pairloom.benchmarks.worker_time import KINDS, WorkerTime, store_seconds, worker_time
 from pairloom.cluster.config import ClusterConfig, Config
 from pairloom.cluster.config_file import with_section
 from pairloom.cluster.connect import connected
@@ -60,6 +64,7 @@ class Row:
     speedup: float
     efficiency: float
     training_efficiency: float
+    other_stages: float
     overhead: float
     overhead_with_start: float
     cpu: float
@@ -85,6 +90,7 @@ COLUMNS = (
     Column("speedup", lambda row: f"{row.speedup:.2f}"),
     Column("efficiency", lambda row: f"{row.efficiency:.3f}"),
     Column("in training", lambda row: f"{row.training_efficiency:.3f}"),
+    Column("other stages", lambda row: f"{100 * row.other_stages:.1f}%"),
     Column("overhead", lambda row: f"{100 * row.overhead:.1f}%"),
     Column("with start", lambda row: f"{100 * row.overhead_with_start:.1f}%"),
     Column("CPU", lambda row: f"{100 * row.cpu:.0f}%", 4),
@@ -178,6 +184,7 @@ def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -
         speedup,
         speedup * added,
         trained * added,
+        1 - sum(stages[stage] for stage in KINDS) / seconds,
         spent.overhead,
         with_start(spent, start, w),
         run.cpu / max(sum(task.end - task.begin for task in run.tasks), 1e-9),
@@ -212,6 +219,15 @@ def verdicts(rows: Sequence[Row]) -> Iterator[Ratio]:
             )
     for row in rows:
         if row.mode == "strong":
+            yield Ratio(
+                f"strong: other stages on {row.workers} workers (of them, of all)",
+                row.seconds * row.other_stages,
+                row.seconds,
+                "s",
+                row.other_stages,
+                "<=",
+                OVERHEAD,
+            )
             yield Ratio(
                 f"strong: share of overhead on {row.workers} workers (overhead, run)",
                 row.seconds * row.overhead,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Future
 
 from pairloom.cluster.config import Config, ConfigError
 from pairloom.cluster.config_file import configured, with_cluster
@@ -25,7 +25,7 @@ from pairloom.cluster.local_path import check_local
 from pairloom.cluster.lock import SUBMITTED, newest_driver, request_cancel
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.remote import submit_driver
-from pairloom.cluster.schedule import ClusterLost, Stop
+from pairloom.cluster.schedule import ClusterLost, Stop, UnitFailed
 from pairloom.cluster.status import RunStatus, run_status
 from pairloom.cluster.whole_run import BegunRun, begun_run, ready_run
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
@@ -134,9 +134,9 @@ class BackgroundRun(RunHandle):
 class SubmittedRun(RunHandle):
     """A run whose driver is a task on a cluster. It does not need this process."""
 
-    def __init__(self, directory: Path, cluster_answers: Callable[[], bool]) -> None:
+    def __init__(self, directory: Path, driver: Future[str], cluster_answers: Callable[[], bool]) -> None:
         super().__init__(directory)
-        self._cluster_answers = cluster_answers
+        self._driver, self._cluster_answers = driver, cluster_answers
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the run has ended, and raise what ended it."""
@@ -157,6 +157,11 @@ class SubmittedRun(RunHandle):
         driver, alive = newest_driver(self.directory)
         if driver is not None and driver.outcome not in (None, SUBMITTED):
             return driver.outcome
+        if not alive and self._driver.status == "error":
+            raise UnitFailed(
+                f"{self.directory}: Dask has given up the driver of the run, which has lost its worker too often "
+                f"({self._driver.exception()}). Resume it with pairloom.run or pairloom.submit."
+            )
         if not alive and not self._cluster_answers():
             raise ClusterLost(
                 f"{self.directory}: no driver is at work, and the cluster that the run was submitted to does not "
@@ -280,8 +285,8 @@ def submit(
     with ready_run(
         settings, where, _connection(settings, client, Stop()), at_once=True, update=update
     ) as ready:
-        submit_driver(ready)
-    return SubmittedRun(where, answers)
+        driver = submit_driver(ready)
+    return SubmittedRun(where, driver, answers)
 
 
 def _directory(settings: Config, directory: str | Path | None) -> Path:

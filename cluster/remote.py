@@ -6,7 +6,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from distributed import fire_and_forget, worker_client
+from distributed import Future, fire_and_forget, worker_client
 
 from pairloom.cluster.connect import check_workers
 from pairloom.cluster.driver import adopt_plan, drive, prepare_run
@@ -20,8 +20,8 @@ from pairloom.cluster.whole_run import ReadyRun
 __all__ = ["drive_on_worker", "submit_driver"]
 
 
-def submit_driver(ready: ReadyRun) -> None:
-    """Write the plan of a run, and send its driver to a worker of the cluster."""
+def submit_driver(ready: ReadyRun) -> Future[str]:
+    """Write the plan of a run, send its driver to a worker of the cluster, and return the driver's task."""
     directory = ready.directory
     with ready.connect() as client:
         directory.mkdir(parents=True, exist_ok=True)
@@ -31,6 +31,7 @@ def submit_driver(ready: ReadyRun) -> None:
         # Every submission has its own key: for a known key, Dask would return the outcome of the driver before.
         driver = client.submit(drive_on_worker, str(directory), key=f"pairloom-driver-{time.time_ns()}")
         fire_and_forget(driver)
+        return driver
 
 
 def drive_on_worker(directory: str) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline.coupling.code_kernels import CLIP
 from pairloom.pipeline.coupling.stored_code import StoredCode
 
-#: Bisections alone would need about 60; Newton's steps are far fewer.
+#: Bisections alone would need about 60; with Newton's steps 25 are enough.
 LIMIT = 100
 
 
@@ -79,6 +79,7 @@ def probabilities_against_rest(r: NDArray[np.float64]) -> tuple[NDArray[np.float
     n = r.shape[1]
     low, high = np.full(len(r), -n / (n - 1)), np.full(len(r), float(n))
     d, done = np.zeros(len(r)), np.zeros(len(r), np.int64)
+    moved = high - low
     active = np.arange(len(r))
     p = r.copy()
     for _ in range(LIMIT):
@@ -87,8 +88,10 @@ def probabilities_against_rest(r: NDArray[np.float64]) -> tuple[NDArray[np.float
         low[active] = np.where(excess >= 0, d[active], low[active])
         high[active] = np.where(excess <= 0, d[active], high[active])
         step = d[active] + excess / slope.sum(axis=1)
-        inside = (step > low[active]) & (step < high[active])
-        new = np.where(inside, step, (low[active] + high[active]) / 2)
+        # Where p is near 0 or 1, sum p has bends so sharp that Newton's steps creep: then bisect.
+        good = (step > low[active]) & (step < high[active]) & (np.abs(step - d[active]) < moved[active] / 2)
+        new = np.where(good, step, (low[active] + high[active]) / 2)
+        moved[active] = np.abs(new - d[active])
         done[active] += 1
         moving = (np.abs(excess) > 4e-16 * n) & (new != d[active])
         d[active[moving]] = new[moving]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 
+import dask
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -54,7 +57,7 @@ def begun(handle):
     """Wait until the first tile is trained."""
     tiles = handle.directory / "ledger" / "machines"
     while not (tiles.is_dir() and any(tiles.iterdir())):
-        assert handle.status().state == "running"
+        assert handle.status().state in ("submitted", "running")
 
 
 def test_it_has_the_bytes_of_the_command_and_its_result_is_the_estimator(client, small_config, tmp_path):
@@ -244,6 +247,20 @@ def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config,
     own_client.close()
     with pytest.raises(ClusterLost, match="does not answer"):
         handle.wait(LONG)
+
+
+def test_a_submitted_run_whose_driver_dask_gives_up_says_so(long_config, tmp_path):
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        handle = pairloom.submit(long_config, directory=tmp_path / "run", client=client)
+        begun(handle)
+        (pid,) = client.run(os.getpid).values()
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(UnitFailed, match=r"given up the driver .*Resume it"):
+            handle.wait(LONG)
 
 
 def test_importing_pairloom_does_not_import_dask():

@@ -195,6 +195,16 @@ class TestClosedForm:
         for values, probabilities in zip(r.T, p, strict=True):
             assert (np.diff(probabilities[np.argsort(values, kind="stable")]) >= -1e-12).all()
 
+    @pytest.mark.parametrize("n_classes", [3, 4, 10, 100])
+    @pytest.mark.parametrize("spread", [1, 5, 20, 1000])
+    def test_it_converges_whatever_the_machines_say(self, n_classes, spread):
+        """Newton's steps alone crept where a few machines were nearly certain."""
+        L = spread * np.random.default_rng(0).normal(size=(n_classes, 4000))
+        code = graphs.one_vs_rest(n_classes)
+        p, diagnostics = couple_code(L, code, "closed_form", return_diagnostics=True)
+        assert p.sum(axis=1) == pytest.approx(1, abs=1e-12)
+        assert diagnostics.iterations.max() < 40
+
     @pytest.mark.parametrize("excess", [0, 1e-16, 1e-12, -1e-12, 1e-8, -1e-8, 1e-3, -1e-3])
     def test_machines_that_nearly_agree_are_taken_at_their_word(self, excess):
         """d is about `excess`, and the formula as it is printed would divide by it."""
