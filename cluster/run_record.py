@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,6 @@ def run_record(directory: Path, plan: Plan) -> RunRecord:
     return RunRecord(
         name=directory.resolve().name,
         begun=first_time(directory),
-        drivers=max(1, len(driver_starts(directory))),
         configuration=config,
         changed=frozenset(_leaves(changed)),
         versions=plan.versions,
@@ -37,7 +37,13 @@ def run_record(directory: Path, plan: Plan) -> RunRecord:
 
 def run_times(directory: Path, stages: Sequence[str], entries: Sequence[Entry]) -> RunTimes:
     """Times of stages and workers, by their entries in the ledger."""
-    begun, workers = begin_times(directory), defaultdict[str, dict[str, float]](dict)
+    begun, starts = begin_times(directory), driver_starts(directory)
+    spans = [
+        WorkSpan(entry.stage, entry.worker, begun[entry.stage, entry.unit], entry.seconds)
+        for entry in entries
+        if (entry.stage, entry.unit) in begun
+    ]
+    workers = defaultdict[str, dict[str, float]](dict)
     for entry in entries:
         own = workers[entry.worker]
         own[entry.stage] = own.get(entry.stage, 0.0) + entry.seconds
@@ -46,11 +52,8 @@ def run_times(directory: Path, stages: Sequence[str], entries: Sequence[Entry]) 
         elapsed=elapsed_seconds(directory, entries),
         planned=read_forecast(directory),
         workers=workers,
-        spans=[
-            WorkSpan(entry.stage, entry.worker, begun[entry.stage, entry.unit], entry.seconds)
-            for entry in entries
-            if (entry.stage, entry.unit) in begun
-        ],
+        spans=spans,
+        drivers=len({bisect.bisect_right(starts, span.begun) for span in spans}),
     )
 
 

@@ -74,7 +74,22 @@ def errors_section(
     """The table of errors, the panel of the chosen one, and the reasons for the script."""
     if not errors:
         return Section("errors", "Errors", "<p>No test sample is predicted wrong.</p>")
-    names = run.shape.classes
+    shown = "all of them" if len(errors) == n_errors else f"the {len(errors)} most confident ones"
+    body = (
+        f"<p>{n_errors:,} test samples are predicted wrong; here are {shown}. Choose a sample to see its critical"
+        " machine: the one that compares the predicted class with the true one, and what speaks for each.</p>"
+        '<div class="beside"><div>'
+        + _errors_table(errors, run.shape.classes)
+        + '</div><div id="sample" class="panel" aria-live="polite"></div></div>'
+    )
+    data = {
+        "errors": [_values(error, run, pairs) for error in errors],
+        "kernel": run.settings.kernel is not None,
+    }
+    return Section("errors", "Most confident errors", body, data)
+
+
+def _errors_table(errors: Sequence[ConfidentError], names: Sequence[str]) -> str:
     columns = [
         Column("sample", True, "number of the test sample, from 0"),
         Column("true class"),
@@ -92,27 +107,15 @@ def errors_section(
         ]
         for error in errors
     ]
-    shown = "all of them" if len(errors) == n_errors else f"the {len(errors)} most confident ones"
-    body = (
-        f"<p>{n_errors:,} test samples are predicted wrong; here are {shown}. Choose a sample to see its critical"
-        " machine: the one that compares the predicted class with the true one, and what speaks for each.</p>"
-        '<div class="beside"><div>'
-        + table(
-            "errors",
-            columns,
-            rows,
-            "Most confident errors",
-            search="a sample or class",
-            sortable=True,
-            row_keys=range(len(errors)),
-        )
-        + '</div><div id="sample" class="panel" aria-live="polite"></div></div>'
+    return table(
+        "errors",
+        columns,
+        rows,
+        "Most confident errors",
+        search="a sample or class",
+        sortable=True,
+        row_keys=range(len(errors)),
     )
-    data = {
-        "errors": [_values(error, run, pairs) for error in errors],
-        "kernel": run.settings.kernel is not None,
-    }
-    return Section("errors", "Most confident errors", body, data)
 
 
 def _values(error: ConfidentError, run: Run, pairs: TrainedPairs | None) -> dict[str, Any]:

@@ -27,16 +27,8 @@ _MOST_MARKS = 400
 def graph_section(names: Sequence[str], order: ClassOrder, pairs: TrainedPairs, family: str) -> Section:
     """The figure, what it shows, and the lines for the script."""
     x, y = _places(order, pairs.hubs)
-    lines = _drawn(pairs)
-    share = len(pairs.edges) / pairs.number_of_all
+    lines, facts = _drawn(pairs), _in_words(names, pairs, family)
     few = f" The {MOST_LINES:,} pairs with the lowest d' are drawn." if len(lines) < len(pairs.edges) else ""
-    hubs = ", ".join(plain_line(names[h], 40) for h in pairs.hubs[:8].tolist())
-    hubs += f" and {len(pairs.hubs) - 8} more" if len(pairs.hubs) > 8 else ""
-    told = f" Hubs (inside the circle): {hubs}." if hubs else ""
-    facts = (
-        f"{len(pairs.edges):,} of {pairs.number_of_all:,} pairs are trained ({share:.0%}), by the family {family}."
-        f"{told}"
-    )
     figure = drawing(
         _SIZE,
         _SIZE,
@@ -56,6 +48,16 @@ def graph_section(names: Sequence[str], order: ClassOrder, pairs: TrainedPairs, 
         "hubs": pairs.hubs.tolist(),
     }
     return Section("graph", "Model graph", text + element("figure", figure + note), {"graph": data})
+
+
+def _in_words(names: Sequence[str], pairs: TrainedPairs, family: str) -> str:
+    """How many pairs are trained, and against which classes all others are."""
+    share = len(pairs.edges) / pairs.number_of_all
+    hubs = ", ".join(plain_line(names[h], 40) for h in pairs.hubs[:8].tolist())
+    hubs += f" and {len(pairs.hubs) - 8} more" if len(pairs.hubs) > 8 else ""
+    counts = f"{len(pairs.edges):,} of {pairs.number_of_all:,} pairs"
+    trained = f"{counts} are trained ({share:.0%}), by the family {family}."
+    return f"{trained} Hubs (inside the circle): {hubs}." if hubs else trained
 
 
 def _places(order: ClassOrder, hubs: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -147,7 +147,7 @@ def _sections(
     if run.shape.code is not None:
         yield code_section(run.shape.code, read_dprime(run), order, family)
     yield model_section(run, record)
-    yield times_section(times, record.drivers)
+    yield times_section(times)
     yield configuration_section(record)
     yield warnings_section(record.warnings)
 

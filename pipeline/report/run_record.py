@@ -28,7 +28,7 @@ class RunTimes(NamedTuple):
     """Seconds by stage: of work, summed over workers; that passed; and the least and most that were planned.
 
     What passed is missing for a stage that several drivers worked on, what was planned is None for a run without a
-    forecast. ``spans`` are the units of work whose beginning is known.
+    forecast. ``spans`` are the units of work whose beginning is known, and ``drivers`` how many drivers they had.
     """
 
     work: Mapping[str, float]
@@ -36,6 +36,7 @@ class RunTimes(NamedTuple):
     planned: Mapping[str, tuple[float, float]] | None = None
     workers: Mapping[str, Mapping[str, float]] = {}
     spans: Sequence[WorkSpan] = ()
+    drivers: int = 1
 
 
 class RunRecord(NamedTuple):
@@ -47,8 +48,6 @@ class RunRecord(NamedTuple):
         Name of the run directory.
     begun
         When its first unit was begun, ISO 8601; empty if the log does not tell.
-    drivers
-        How many drivers have worked on it.
     configuration
         All keys of the configuration, by section.
     changed
@@ -63,7 +62,6 @@ class RunRecord(NamedTuple):
 
     name: str
     begun: str
-    drivers: int
     configuration: Mapping[str, Any]
     changed: frozenset[str]
     versions: Mapping[str, str]

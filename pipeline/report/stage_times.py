@@ -24,15 +24,15 @@ _MOST_LANES, _MOST_WORKERS = 24, 200
 _COLOURS = 14
 
 
-def times_section(times: RunTimes, drivers: int) -> Section:
+def times_section(times: RunTimes) -> Section:
     """The table of the stages, the timeline of the workers, and their work."""
     stages = [stage for stage, work in times.work.items() if work]
     body = table("stages", _stage_columns(times), _stage_rows(times, stages), "Time by stage")
     if times.planned is None:
         body += "<p>The run was too short to be worth a forecast, so no times were planned.</p>"
-    if drivers > 1:
+    if times.drivers > 1:
         body += (
-            f"<p>{drivers} drivers have worked on this run. The time of a stage that several of them worked on is"
+            f"<p>{times.drivers} drivers have worked on this run. The time of a stage that several of them worked on is"
             " not known.</p>"
         )
     if times.spans:
@@ -66,9 +66,7 @@ def _stage_rows(times: RunTimes, stages: Sequence[str]) -> list[list[Cell]]:
 
 def _timeline(spans: Sequence[WorkSpan], stages: Sequence[str]) -> str:
     """Who did what when: a lane per worker. Time in which nobody worked between two drivers is left out."""
-    work = dict[str, float]()
-    for span in spans:
-        work[span.worker] = work.get(span.worker, 0.0) + span.seconds
+    work = _seconds_by_worker(spans)
     workers = sorted(sorted(work, key=lambda worker: (-work[worker], worker))[:_MOST_LANES])
     lanes = {worker: lane for lane, worker in enumerate(workers)}
     starts = _without_pauses(
@@ -100,6 +98,13 @@ def _timeline(spans: Sequence[WorkSpan], stages: Sequence[str]) -> str:
     )
     caption = element("figcaption", f"A lane per worker.{few} {keys}", class_="legend")
     return element("figure", caption + element("div", figure, class_="scroll"))
+
+
+def _seconds_by_worker(spans: Sequence[WorkSpan]) -> dict[str, float]:
+    work = dict[str, float]()
+    for span in spans:
+        work[span.worker] = work.get(span.worker, 0.0) + span.seconds
+    return work
 
 
 def _lane_name(worker: str, lane: int) -> str:

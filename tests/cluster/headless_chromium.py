@@ -10,19 +10,17 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 #: Seconds to wait for an answer.
 _PATIENCE = 60
-#: Chromium reads commands from file descriptor 3 and writes to 4.
+#: Chromium reads commands from file descriptor 3 and writes to 4, which may be in use: they are moved out of the way first.
 _ON_PIPES = """
-import os, sys
-commands, answers = int(sys.argv[1]), os.dup(int(sys.argv[2]))
+import fcntl, os, sys
+commands, answers = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
 os.dup2(commands, 3)
 os.dup2(answers, 4)
-os.set_inheritable(4, True)
 os.execvp(sys.argv[3], sys.argv[3:])
 """
 
@@ -52,12 +50,13 @@ class Chromium:
         os.close(commands_in)
         os.close(answers_out)
         self._numbers, self._unread, self._session = itertools.count(1), b"", None
+        self._address = self._loaded = ""
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
     def open(self, page: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
         """Load a page in a new tab, and wait until it is there."""
-        self.complaints, self.requests = [], []
+        self.complaints, self.requests, self._address, self._loaded = [], [], "", ""
         target = self._send("Target.createTarget", url="about:blank")["targetId"]
         self._session = None
         self._session = self._send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -71,9 +70,8 @@ class Chromium:
         self._send("Emulation.setEmulatedMedia", features=[scheme])
         address = page.resolve().as_uri()
         self._send("Page.navigate", url=address)
-        # The event of the load may come before the answer, or be that of the empty page: ask the page itself.
-        while self.evaluate("[location.href, document.readyState]") != [address, "complete"]:
-            time.sleep(0.02)
+        while self._loaded != address:
+            self._receive()
 
     def evaluate(self, expression: str) -> Any:
         """The JSON value of an expression in the page, awaited if it is a promise."""
@@ -138,5 +136,9 @@ class Chromium:
             self.complaints.append(json.dumps(told["args"]))
         elif method == "Log.entryAdded":
             self.complaints.append(told["entry"]["text"])
+        elif method == "Page.frameNavigated":
+            self._address, self._loaded = told["frame"]["url"], ""
+        elif method == "Page.loadEventFired":
+            self._loaded = self._address
         elif method == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
