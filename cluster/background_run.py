@@ -229,7 +229,7 @@ def run(
     )
     with contextlib.ExitStack() as stack:
         ready = stack.enter_context(ready_run(settings, where, connect, at_once=at_once, update=update))
-        begun = stack.enter_context(begun_run(ready, stop, Quiet().note))
+        begun = stack.enter_context(begun_run(ready, stop, Quiet()))
         return BackgroundRun(begun, stack.pop_all())
 
 

@@ -18,19 +18,24 @@ from typing import Any
 
 import click
 from distributed import Client, performance_report
-from rich.console import Console
 
 import pairloom
 from pairloom.cluster.bench import bench
+from pairloom.cluster.closed_pipe import QuietConsole, QuietGroup
 from pairloom.cluster.config import ClusterConfig, Config, ConfigError, DataConfig
+from pairloom.cluster.config_command import config_command
 from pairloom.cluster.config_file import load_config, with_cluster, with_overrides, with_section
 from pairloom.cluster.connect import check_address, connected, install_hint, scheduler_answers
 from pairloom.cluster.driver import drive, load_data, unfinished_units
 from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_error, resumable, stderr
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.features_command import features_command
+from pairloom.cluster.followed_run import FollowedRun
 from pairloom.cluster.forecast import forecast_seconds
+from pairloom.cluster.init_command import init_command
+from pairloom.cluster.input_errors import input_errors
 from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.list_commands import compare_command, list_command
 from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
 from pairloom.cluster.lock import RunLock, request_cancel
 from pairloom.cluster.plan import Plan, make_plan
@@ -41,7 +46,7 @@ from pairloom.cluster.schedule import Stop
 from pairloom.cluster.simulator.command import simulate_command
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.cluster.status import RunStatus, run_status
-from pairloom.cluster.whole_run import begun_run, ready_run
+from pairloom.cluster.whole_run import begun_run, expect_run, ready_run
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
@@ -54,7 +59,9 @@ __all__ = ["main"]
 _INSTALL_BOKEH = install_hint("dashboard")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=QuietGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(pairloom.__version__, prog_name="pairloom")
 def main() -> None:
     """Multi-class classification by pairs: train, resume and use runs.
@@ -63,9 +70,10 @@ def main() -> None:
     Exit codes:
       0    done
       1    failed
-      2    invalid arguments or configuration
+      2    invalid arguments, configuration or data
       3    refused: another driver is at work, the configuration, data or version
-           differ, the directory holds other files, or the network is open
+           differ, the directory holds other files, a file is in the way, or the
+           network is open
       4    stopped; can be resumed
       130  stopped by Ctrl-C; can be resumed
       143  stopped by SIGTERM; can be resumed
@@ -76,6 +84,10 @@ def main() -> None:
 
 main.add_command(simulate_command)
 main.add_command(features_command)
+main.add_command(init_command)
+main.add_command(config_command)
+main.add_command(list_command)
+main.add_command(compare_command)
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,7 +192,7 @@ def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
 
     CONFIG is a TOML file or the name of a configuration that ships with pairloom. Nothing is written.
     """
-    with exits():
+    with exits(), input_errors():
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
@@ -240,11 +252,12 @@ def status(directory: Path, as_json: bool, verify: bool) -> None:
 def attach(directory: Path) -> None:
     """Follow the run in DIRECTORY until its driver ends."""
     with exits():
-        with progress_for(stderr) as progress:
+        again = f"The run goes on. Follow it again with: pairloom attach {directory}"
+        with ended_by_signals(again, "Left."), progress_for(stderr) as progress:
+            followed = FollowedRun(directory, progress)
             found = run_status(directory)
             while _is_driven(found):
-                stage = next((s for s, (done, total) in found.stages.items() if done < total), "report")
-                progress.begin(stage, *found.stages[stage])
+                followed.show(found)
                 time.sleep(1.0)
                 found = run_status(directory)
         print_status(found)
@@ -287,19 +300,34 @@ def cancel(directory: Path, wait: bool) -> None:
     type=_LocalPath(),
     metavar="PATH",
     required=True,
-    help="Samples X: .npz file, zarr group or folder of .npy files.",
+    help="Samples X: .npz file, zarr group, folder of .npy files, or a table with the columns of the training data.",
 )
-@click.option("--out", required=True, type=_path, help="File to write: .npz, .csv or .zarr.")
+@click.option(
+    "--out",
+    required=True,
+    type=_path,
+    help="File to write, with the predicted label of each sample and the probabilities: .npz, .csv or .zarr.",
+)
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 @click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
 def predict(directory: Path, features: str, out: Path, coupling: str | None, force: bool) -> None:
-    """Predict new samples with the run in DIRECTORY."""
+    """Predict new samples with the run in DIRECTORY.
+
+    Writes the predicted label and the probabilities of all classes for each sample. Of a table, columns are found by
+    their names; others are not read.
+    """
     with exits():
-        check_target(out, force=force)
+        with input_errors():
+            check_target(out, force=force)
         model = PairwiseSVC.from_run(directory, coupling=coupling)
-        X = load_samples(features, model.n_features_in_)
-        write_probabilities(out, model.predict_proba(X), model.classes_.tolist(), force=force)
-        click.echo(f"Wrote the probabilities of {len(X)} samples, by {model.coupling}, to {out}")
+        with input_errors():
+            names = getattr(model, "feature_names_in_", None)
+            X = load_samples(features, model.n_features_in_, None if names is None else names.tolist())
+            if names is not None:
+                del model.feature_names_in_  # columns were found by them; an array has none to compare
+            p = model.predict_proba(X)
+        write_probabilities(out, p, model.classes_.tolist(), force=force)
+        click.echo(f"Wrote the labels and probabilities of {len(X)} samples, by {model.coupling}, to {out}")
 
 
 @main.command()
@@ -317,6 +345,7 @@ def report(directory: Path, as_json: bool) -> None:
         with RunLock(directory) as lock:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
+                expect_run(directory, stored, None, progress)
                 here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
                 drive(directory, stored, None, here, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")
@@ -391,7 +420,7 @@ def experiment(
                         out,
                         repetitions=times,
                         seed=seed,
-                        console=Console(),
+                        console=QuietConsole(),
                         elsewhere=elsewhere,
                     )
                     click.echo("\n".join(str(file) for file in files))
@@ -427,15 +456,16 @@ def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any
     if options["performance_report"] and not _has_bokeh():
         raise ConfigError(f"--performance-report needs bokeh. {_INSTALL_BOKEH}")
     check_address(settings.cluster)
-    stop = Stop()
-    connect = functools.partial(_connect, settings, options["performance_report"], stop)
+    stop, progress = Stop(), progress_for(stderr)
+    connect = functools.partial(_connect, settings, options["performance_report"], stop, progress.say)
     at_once = settings.cluster.is_elsewhere
     with (
         ended_by_signals("Run the same command again to continue."),
-        ready_run(settings, directory, connect, at_once=at_once, update=update) as ready,
+        progress,
+        ready_run(settings, directory, connect, at_once=at_once, update=update, say=progress.say) as ready,
         resumable(directory),
-        progress_for(stderr) as progress,
-        begun_run(ready, stop, progress.note) as begun,
+        contextlib.closing(progress),  # so that what stopped it stands below
+        begun_run(ready, stop, progress) as begun,
     ):
         begun.finish(progress)
     print_result(directory, options["as_json"])
@@ -446,9 +476,13 @@ def _has_bokeh() -> bool:
 
 
 @contextlib.contextmanager
-def _connect(settings: Config, report_file: Path | None, stop: Stop) -> Iterator[Client]:
+def _connect(
+    settings: Config, report_file: Path | None, stop: Stop, say: Callable[[str | None], None]
+) -> Iterator[Client]:
+    say("connecting to the cluster" if settings.cluster.is_elsewhere else "starting the workers")
     connection = connected(settings.cluster, note=print_error, on_failure=stop.request)
     with connection as client, contextlib.ExitStack() as stack:
+        say(None)
         if report_file is not None:
             stack.enter_context(client.as_current())
             stack.enter_context(performance_report(str(report_file)))

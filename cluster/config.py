@@ -13,6 +13,7 @@ from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.coupling.model_coupling import MachineWeight, check_weighted, model_coupling
+from pairloom.pipeline.features.table_rows import Missing, TableColumns
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
@@ -32,6 +33,7 @@ __all__ = [
     "ModelConfig",
     "RunConfig",
     "differing_keys",
+    "flattened",
 ]
 
 _SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
@@ -59,7 +61,13 @@ class DataConfig(_Section):
     """Where the features come from."""
 
     features: str = Field(
-        min_length=1, description=".npz file, zarr group, folder of .npy files, or an embedded set"
+        min_length=1,
+        description=".npz file, zarr group, folder of .npy files, table (.csv, .tsv, .parquet), or an embedded set",
+    )
+    label: str | None = Field(None, min_length=1, description="column of a table that holds the classes")
+    leave_out: list[str] = Field([], description="columns of a table that are no features")
+    missing: Missing = Field(
+        "refuse", description="what to do about missing values of a table: refuse it, or leave out their rows"
     )
     test: str | None = Field(None, description="source of test samples that replace those of `features`")
     test_fraction: float = Field(
@@ -72,6 +80,11 @@ class DataConfig(_Section):
         if source is not None and looks_like_url(source):
             raise ValueError("must be a path, not a URL (mount the storage, or copy the files)")
         return source
+
+    @property
+    def columns(self) -> TableColumns:
+        """How the columns of a table are used."""
+        return TableColumns(self.label, tuple(self.leave_out), self.missing)
 
 
 Family = Literal[
@@ -104,7 +117,7 @@ class GraphConfig(_Section):
     See `pairloom.graphs`.
     """
 
-    family: Family = "hub_neighbours"
+    family: Family = Field("hub_neighbours", description="family of graphs or codes")
     centre: int | None = Field(None, ge=0, description="class at the centre of a star")
     hubs: int | list[int] | None = Field(None, description="number of hubs, or a list of classes")
     neighbours: int | None = Field(
@@ -163,6 +176,10 @@ class ModelConfig(_Section):
     coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")
     calibration_samples: int = Field(
         2000, ge=1, le=MOST, description="maximum number of training samples for that"
+    )
+    standardise: bool = Field(
+        False,
+        description="divide each column by its standard deviation; C and gamma are then for such columns",
     )
     whiten: float | Literal["auto", "none"] = Field(
         "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
@@ -280,38 +297,43 @@ class JobQueueConfig(_Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue]
 
-    queue: str | None = None
-    account: str | None = None
+    queue: str | None = Field(None, description="queue, or partition, of the batch system")
+    account: str | None = Field(None, description="account that the jobs are charged to")
     cores: int = Field(1, ge=1, description="cores per job")
     processes: int = Field(1, ge=1, description="workers per job")
     memory: str = Field("4GiB", pattern=_SIZE, description="memory per job")
     walltime: str = Field("01:00:00", pattern=_WALLTIME, description="workers leave shortly before it ends")
     jobs: int = Field(1, ge=1, description="number of jobs; lost ones are asked for again")
-    interface: str | None = None
-    job_extra_directives: list[str] = []
-    job_script_prologue: list[str] = []
-    worker_extra_args: list[str] = []
+    interface: str | None = Field(None, description="network interface of scheduler and workers, such as ib0")
+    job_extra_directives: list[str] = Field([], description="further lines of the job's header")
+    job_script_prologue: list[str] = Field([], description="commands of the job before a worker starts")
+    worker_extra_args: list[str] = Field([], description="further arguments of dask worker")
 
 
 class ClusterConfig(_Section):
     """Where the tasks run. No result depends on these keys."""
 
-    kind: Literal["processes", "threads", "scheduler", "slurm", "pbs", "lsf", "sge"] = "processes"
+    kind: Literal["processes", "threads", "scheduler", "slurm", "pbs", "lsf", "sge"] = Field(
+        "processes",
+        description="where workers are: processes or threads of this computer, a Dask scheduler, or a batch system",
+    )
     workers: int | None = Field(None, ge=1, description="number of local workers; default: one per CPU")
-    scheduler: str | None = Field(None, pattern=_ADDRESS)
-    scheduler_file: str | None = None
-    tls_ca_file: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
+    scheduler: str | None = Field(
+        None, pattern=_ADDRESS, description="address of a Dask scheduler, such as tcp://127.0.0.1:8786"
+    )
+    scheduler_file: str | None = Field(None, description="scheduler file that a Dask scheduler wrote")
+    tls_ca_file: str | None = Field(None, description="certificate of the authority (PEM)")
+    tls_cert: str | None = Field(None, description="certificate of this client (PEM)")
+    tls_key: str | None = Field(None, description="private key of this client (PEM)")
     insecure: bool = Field(False, description="allow a scheduler off loopback without TLS")
     worker_timeout: float = Field(
         120.0, gt=0, le=MOST, description="seconds to wait for the first worker of a scheduler"
     )
     retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run fails")
-    slurm: JobQueueConfig | None = None
-    pbs: JobQueueConfig | None = None
-    lsf: JobQueueConfig | None = None
-    sge: JobQueueConfig | None = None
+    slurm: JobQueueConfig | None = Field(None, description="jobs of SLURM")
+    pbs: JobQueueConfig | None = Field(None, description="jobs of PBS")
+    lsf: JobQueueConfig | None = Field(None, description="jobs of LSF")
+    sge: JobQueueConfig | None = Field(None, description="jobs of SGE")
 
     @property
     def is_elsewhere(self) -> bool:
@@ -364,8 +386,12 @@ class RunConfig(_Section):
     tensor: Literal["auto", "stored", "virtual"] = Field(
         "auto", description="whether to store the N x N x R tensor; auto: only up to 2 GiB"
     )
-    edges_per_tile: int | None = Field(None, ge=1, description="default: up to a second of work")
-    samples_per_slab: int | None = Field(None, ge=1, description="default: about 16 MiB of the tensor")
+    edges_per_tile: int | None = Field(
+        None, ge=1, description="pairs that one task trains; default: up to a second of work"
+    )
+    samples_per_slab: int | None = Field(
+        None, ge=1, description="test samples that one task predicts; default: about 16 MiB of the tensor"
+    )
     memory_limit: str = Field("2GiB", pattern=_SIZE, description="memory that one task may take")
 
     @field_validator("also_couple")
@@ -379,12 +405,12 @@ class RunConfig(_Section):
 class Config(_Section):
     """A complete configuration."""
 
-    data: DataConfig
-    graph: GraphConfig = GraphConfig()
-    model: ModelConfig = ModelConfig()
-    growth: GrowthConfig | None = None
-    cluster: ClusterConfig = ClusterConfig()
-    run: RunConfig = RunConfig()
+    data: DataConfig = Field(description="where the features come from")
+    graph: GraphConfig = Field(GraphConfig(), description="which pairs, or sets of classes, to train")
+    model: ModelConfig = Field(ModelConfig(), description="the parameters of PairwiseSVC")
+    growth: GrowthConfig | None = Field(None, description="how the graph grows; without it, it does not")
+    cluster: ClusterConfig = Field(ClusterConfig(), description="where the tasks run")
+    run: RunConfig = Field(RunConfig(), description="settings of the run itself")
 
     @property
     def has_code(self) -> bool:
@@ -484,7 +510,7 @@ class Config(_Section):
 
 def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """One line per key whose values differ: ``"graph.hubs: was 5, is 7"``."""
-    before, after = dict(_flattened(old)), dict(_flattened(new))
+    before, after = dict(flattened(old)), dict(flattened(new))
     return [
         f"{key}: was {before.get(key)!r}, is {after.get(key)!r}"
         for key in sorted(before.keys() | after.keys())
@@ -492,9 +518,10 @@ def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _flattened(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of nested tables with dots between their parts, and their values."""
     for key, value in tables.items():
         if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{key}.")
+            yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

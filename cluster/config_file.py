@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pairloom.cluster.config import JOB_QUEUES, Config, ConfigError
+from pairloom.cluster.config_paths import anchored
 from pairloom.cluster.config_problems import problems_of
 from pairloom.cluster.job_queue import unknown_arguments
 from pairloom.cluster.local_path import check_local
@@ -85,14 +86,18 @@ def configured(
 
 
 def _tables_of(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file. Its run has the name of the file, unless it has one."""
+    """The tables of a TOML file. Its run has the name of the file, unless it has one.
+
+    Its paths are relative to its folder. A configuration that ships with the package has no folder that a user
+    knows of: its paths stay, and are then relative to the working directory.
+    """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or an endless number
         raise ConfigError(f"{path}: not TOML: {error}.") from error
     if isinstance(tables.setdefault("run", {}), dict):  # else the validation says what it must be
         tables["run"].setdefault("name", path.stem)
-    return tables
+    return tables if path in named_configs().values() else anchored(tables, path.parent.absolute())
 
 
 def with_overrides(config: Config, overrides: Iterable[str]) -> Config:
@@ -118,6 +123,7 @@ def _validated(tables: dict[str, Any], overrides: Iterable[str], source: str) ->
         key, equals, text = override.partition("=")
         requirement = f"--set must be SECTION.KEY=VALUE, got {override!r}"
         _set(tables, key if equals else "", _toml_value(text.strip()), requirement)
+    tables = anchored(tables, Path.cwd())
     unknown = _unknown_job_arguments(tables)
     try:
         config = Config.model_validate(tables)

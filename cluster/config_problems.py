@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from pairloom.cluster.config import PATTERNS, Config
-from pairloom.graphs.labels import did_you_mean
+from pairloom.cluster.meant_key import key_that_was_meant
 
 __all__ = ["problems_of"]
 
@@ -27,7 +27,7 @@ def problems_of(details: list[dict[str, Any]], tables: dict[str, Any]) -> list[s
 def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
     key, detail = ".".join(location), details[0]
     if detail["type"] == "extra_forbidden":
-        return f"{key}: unknown key.{_nearest(location[-1], _keys_beside(location))}"
+        return f"{key}: unknown key.{key_that_was_meant(location, _keys_beside(location))}"
     if detail["type"] == "missing":
         return f"{key}: missing, and there is no default."
     if detail["type"] == "value_error" and isinstance(detail["input"], dict):
@@ -74,8 +74,3 @@ def _keys_beside(location: Sequence[str]) -> list[str]:
         options = getattr(annotation, "__args__", (annotation,))
         model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
     return list(model.model_fields)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    known = list(known)
-    return did_you_mean(word, known) or f" Known: {', '.join(known)}."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import functools
 import ipaddress
 import json
 import logging
@@ -12,14 +14,15 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
 import dask.config
-from distributed import Client, LocalCluster
+import psutil
+from distributed import Client, LocalCluster, Nanny
 from distributed.comm.addressing import parse_address, parse_host_port
 from distributed.security import Security
 
@@ -27,6 +30,7 @@ import pairloom
 from pairloom.cluster.config import ClusterConfig, ConfigError, JobQueueConfig
 from pairloom.cluster.job_queue import JobsFailed, job_cluster, kept_up
 from pairloom.cluster.units import VersionMismatch
+from pairloom.pipeline.features.source_files import shown
 
 __all__ = [
     "Insecure",
@@ -43,6 +47,8 @@ CONNECT_SECONDS = 15
 #: Seconds that workers may take to say which versions they have.
 VERSION_SECONDS = 10
 ANSWER_SECONDS = 3
+#: Seconds for a cluster that is being started, and is not wanted any more, to notice that its workers are gone.
+_ABANDON_SECONDS = 1.0
 # Run by every worker process that is started here. They share the terminal of the driver, and Dask has them log every
 # task that is cancelled because the run was stopped.
 #: Dask's profiler looks at the stacks of a worker this often. Every 10 ms, its default, takes 10% of a run's time.
@@ -96,8 +102,7 @@ def connected(
             client = stack.enter_context(_client_of_scheduler(config))
         else:
             stack.enter_context(_sparing_profiler())
-            with _signals_held_back():
-                cluster = stack.enter_context(_started_cluster(config))
+            cluster = stack.enter_context(_started_cluster(config))
             if config.job_queue is not None:
                 stack.enter_context(kept_up(cluster, config.kind, config.job_queue.jobs, on_failure))
             client = stack.enter_context(Client(cluster, set_as_default=False))
@@ -222,9 +227,76 @@ def _version() -> str:
     return pairloom.__version__
 
 
-def _started_cluster(config: ClusterConfig) -> Any:
+@contextlib.contextmanager
+def _started_cluster(config: ClusterConfig) -> Iterator[Any]:
+    """Start a cluster, and close it in the end."""
     if config.job_queue is not None:
-        return _job_cluster(config.kind, config.job_queue)
+        with _signals_held_back(), _interrupts_masked():
+            cluster = _job_cluster(config.kind, config.job_queue)
+        with cluster:
+            yield cluster
+        return
+    with _signals_held_back() as held:
+        cluster = _interruptible(held, functools.partial(_local_cluster, config))
+    if cluster is None:  # a signal whose handler has returned
+        raise KeyboardInterrupt
+    with cluster:
+        try:
+            yield cluster
+        except KeyboardInterrupt:
+            # To close them takes seconds, since they finish their tasks. Nobody waits for these any more.
+            nannies = [worker for worker in cluster.workers.values() if isinstance(worker, Nanny)]
+            for nanny in nannies:
+                nanny.close_gracefully()  # so that its worker is not replaced
+            _kill(nanny.pid for nanny in nannies)
+            raise
+
+
+def _interruptible(held: list[int], start: Callable[[], Answer]) -> Answer | None:
+    """Start a cluster in a thread. If a signal is held back meanwhile, end its workers and return None at once."""
+    if threading.current_thread() is not threading.main_thread():
+        return start()
+    started: Future[Answer] = Future()
+    before = _spawned()
+
+    def work() -> None:
+        try:
+            with _interrupts_masked():
+                started.set_result(start())
+        except BaseException as error:
+            started.set_exception(error)
+
+    threading.Thread(target=work, name="pairloom-start", daemon=True).start()
+    while not started.done() and not held:
+        concurrent.futures.wait([started], timeout=0.05)
+    if not held:
+        return started.result()
+    deadline = time.monotonic() + _ABANDON_SECONDS
+    while not started.done() and time.monotonic() < deadline:
+        _kill(_spawned() - before)
+        concurrent.futures.wait([started], timeout=0.05)
+    _kill(_spawned() - before)
+    return None
+
+
+def _spawned() -> set[int]:
+    """The processes that multiprocessing has started for this one; also those that are still starting."""
+    found = set()
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if any("spawn_main" in word for word in child.cmdline()):
+                found.add(child.pid)
+    return found
+
+
+def _kill(processes: Iterable[int | None]) -> None:
+    for pid in processes:
+        with contextlib.suppress(psutil.Error):
+            if pid is not None:
+                psutil.Process(pid).kill()
+
+
+def _local_cluster(config: ClusterConfig) -> LocalCluster:
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
         return LocalCluster(
@@ -255,26 +327,31 @@ def _job_cluster(kind: str, jobs: JobQueueConfig) -> Any:
 
 
 @contextlib.contextmanager
-def _signals_held_back() -> Iterator[None]:
+def _signals_held_back() -> Iterator[list[int]]:
     """Hold back Ctrl-C and SIGTERM while a cluster starts, because one that is half started cannot be closed.
 
-    A second signal is not held back.
+    Yields a list to which a signal that arrives is appended; it is sent again in the end. A second signal is not held
+    back.
     """
-    if threading.current_thread() is not threading.main_thread():  # which receives the signals
-        yield
-        return
     held: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which receives the signals
+        yield held
+        return
 
     def hold(number: int, frame: object) -> None:
         held.append(number)
         signal.signal(number, before[number])
 
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heeded = (signal.SIGINT, signal.SIGTERM)
+    before: dict[int, Any] = {
+        number: handler
+        for number in heeded
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
     for number in before:
         signal.signal(number, hold)
     try:
-        with _interrupts_masked():
-            yield
+        yield held
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -329,7 +406,7 @@ def _check_certificates(config: ClusterConfig) -> None:
         context = ssl.create_default_context(cafile=config.tls_ca_file)
     except OSError as error:
         raise ConfigError(
-            f"cluster.tls_ca_file must be a certificate file (PEM), got {config.tls_ca_file!r}: {error}."
+            f"cluster.tls_ca_file must be a certificate file (PEM), got {shown(config.tls_ca_file)!r}: {error}."
         ) from error
     try:
         context.load_cert_chain(config.tls_cert, config.tls_key)
@@ -360,7 +437,7 @@ def _address_in(scheduler_file: Path) -> str:
         return str(json.loads(scheduler_file.read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreachable(
-            f"--scheduler-file must be a scheduler file of Dask, got {scheduler_file}: {error!r}."
+            f"--scheduler-file must be a scheduler file of Dask, got {shown(scheduler_file)}: {error!r}."
         ) from error
 
 

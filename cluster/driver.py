@@ -18,11 +18,13 @@ from distributed import Client
 
 from pairloom.cluster.config import Config
 from pairloom.cluster.growing_run import judged_waves, next_plan, regrown, whole_waves
+from pairloom.cluster.input_errors import input_errors
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.ownership import check_directory, unfinished_files
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import StageTasks, Stop
 from pairloom.cluster.stages import STAGE_NAMES, STAGES, stage_named
+from pairloom.cluster.status import best_log_loss
 from pairloom.cluster.units import Receipt, log_line, run_unit
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.growth.wave import Wave
@@ -42,17 +44,26 @@ __all__ = [
     "unfinished_units",
 ]
 
+# Stages whose units score the model.
+_SCORED = ("candidates", "growth", "calibration")
+
 Connect = Callable[[], AbstractContextManager[Client]]
 
 
 class Progress(Protocol):
     """Receives the progress of a run."""
 
+    def expect(self, plan: Plan) -> None:
+        """Set the plan of the run, or the longer plan of a run that has grown."""
+
     def begin(self, stage: str, done: int, total: int) -> None:
         """Start a stage; ``done`` of its ``total`` units are finished."""
 
     def advance(self, receipt: Receipt) -> None:
         """Count one more finished unit."""
+
+    def score(self, log_loss: float | None) -> None:
+        """Set the best log loss so far."""
 
     def note(self, line: str) -> None:
         """Show a message to the user."""
@@ -61,24 +72,35 @@ class Progress(Protocol):
 def load_data(config: Config) -> OpenFeatures:
     """The features that a configuration names, checked and open."""
     data = config.data
-    return open_features(
-        data.features, test=data.test, test_fraction=data.test_fraction, seed=config.model.random_state
-    )
+    with input_errors():
+        return open_features(
+            data.features,
+            test=data.test,
+            test_fraction=data.test_fraction,
+            seed=config.model.random_state,
+            columns=data.columns,
+        )
 
 
-def prepare_run(config: Config, directory: Path) -> tuple[Plan | None, OpenFeatures | None]:
+def prepare_run(
+    config: Config, directory: Path, say: Callable[[str], None] = lambda what: None
+) -> tuple[Plan | None, OpenFeatures | None]:
     """Open the data and plan the run. Errors in either are raised before anything is written.
 
-    Both are None if the source of the data is gone but the run directory has an undamaged copy.
+    Both are None if the source of the data is gone but the run directory has an undamaged copy. ``say`` is called with
+    what is being done.
     """
     check_directory(directory, config)
+    say("reading the data")
     try:
         data = load_data(config)
     except FileNotFoundError:
         if not _has_data(directory, config):
             raise
         return None, None
-    return make_plan(config, data), data
+    say("planning")
+    with input_errors():
+        return make_plan(config, data), data
 
 
 def _has_data(directory: Path, config: Config) -> bool:
@@ -244,6 +266,7 @@ class _Session:
 
         While a run grows, results beyond the end of its plan are kept: the plan may grow to include them.
         """
+        self.progress.expect(plan)
         for path in stamp_groups(self.directory, plan.shape, growing=growing):
             log_line(self.directory, f"stamped {path}")
         for stage in which:
@@ -252,6 +275,8 @@ class _Session:
             units = self._unproved(plan, stage)
             self.progress.begin(stage, plan.units(stage) - len(units), plan.units(stage))
             for receipt in self._receipts(plan, stage, units) if units else ():
+                if stage in _SCORED:
+                    self.progress.score(best_log_loss(self.directory, plan))
                 self.progress.advance(receipt)
                 self._stop.raise_if_requested()
             self._proved[stage].update(enumerate(plan.keys[stage]))

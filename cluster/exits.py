@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
+from pairloom.cluster.closed_pipe import QuietConsole, closed_pipe_is_no_error, silence_closed_pipes
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import Insecure, Unreachable
+from pairloom.cluster.input_errors import InputError, InputMissing, InTheWay
 from pairloom.cluster.local_path import NotLocal
 from pairloom.cluster.lock import Locked
 from pairloom.cluster.ownership import NotARun
@@ -19,6 +19,7 @@ from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
 from pairloom.pipeline.images.picture_store import StoreRefused
+from pairloom.pipeline.run.run_model import UnknownCoupling
 
 __all__ = ["RESUMABLE", "ended_by_signals", "error_named", "exits", "print_error", "resumable", "stderr"]
 
@@ -28,6 +29,10 @@ FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 14
 _EXIT_CODES: dict[type[BaseException], int] = {
     ConfigError: WRONG,
     NotLocal: WRONG,
+    InputMissing: WRONG,
+    InputError: WRONG,
+    UnknownCoupling: WRONG,
+    InTheWay: REFUSED,
     Locked: REFUSED,
     NotARun: REFUSED,
     Mismatch: REFUSED,
@@ -45,7 +50,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     MemoryError: FAILED,
 }
 
-stderr = Console(stderr=True)
+stderr = QuietConsole(stderr=True)
 
 
 class Terminated(KeyboardInterrupt):
@@ -62,11 +67,15 @@ def resumable(directory: Path) -> Iterator[None]:
         except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
             print_error(f"Stopped: {error}\n{hint}")
             sys.exit(_exit_code(error))
+        except BrokenPipeError:
+            if not silence_closed_pipes():
+                raise
+            sys.exit(RESUMABLE)  # nobody reads any more, but the run is not done
 
 
 @contextlib.contextmanager
-def ended_by_signals(hint: str) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean stop."""
+def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a clean stop, which is reported with a hint how to go on."""
 
     def terminate(number: int, frame: object) -> None:
         raise Terminated
@@ -75,7 +84,7 @@ def ended_by_signals(hint: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        print_error(f"Stopped.\n{hint}")
+        print_error(f"{outcome}\n{hint}")
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -85,7 +94,11 @@ def ended_by_signals(hint: str) -> Iterator[None]:
 def exits() -> Iterator[None]:
     """Turn expected errors into a message and an exit code. Any other error is a bug and shows its traceback."""
     try:
-        yield
+        with closed_pipe_is_no_error():
+            yield
+    except KeyboardInterrupt:
+        print_error("Stopped.")
+        sys.exit(INTERRUPTED)
     except tuple(_EXIT_CODES) as error:
         hint = ""
         if isinstance(error, DamagedPlan):

@@ -6,8 +6,7 @@ times that the stages took beside it. No result depends on a forecast.
 
 from __future__ import annotations
 
-import os
-
+from pairloom.cluster.crude_forecast import workers_of
 from pairloom.cluster.forecast_file import Ranges
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.simulator.forecast import stage_seconds
@@ -24,17 +23,6 @@ _LONG_SECONDS = 60.0
 def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:
     """The least and the most seconds of each stage on the workers of the plan. Measuring takes seconds."""
     return stage_seconds(plan, measure_costs(plan, data), workers_of(plan))
-
-
-def workers_of(plan: Plan) -> int:
-    """The workers that the configuration asks for: of its jobs, or local ones, by default one per core.
-
-    Those of a scheduler are not known before it is asked; as many as this computer has cores are taken.
-    """
-    cluster = plan.config.cluster
-    if cluster.job_queue is not None:
-        return cluster.job_queue.jobs * cluster.job_queue.processes
-    return cluster.workers or os.cpu_count() or 1
 
 
 def is_worth_a_forecast(plan: Plan) -> bool:

@@ -7,6 +7,7 @@ short: a run that is grown further later has the same bytes as one with the larg
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from pairloom.pipeline.run.calibrating import read_wave
 if TYPE_CHECKING:
     from pairloom.cluster.plan import Plan
 
-__all__ = ["judged_waves", "next_plan", "regrown", "whole_waves"]
+__all__ = ["end_of_growth", "judged_waves", "next_plan", "regrown", "whole_waves"]
 
 
 def judged_waves(directory: Path, plan: Plan) -> list[Wave]:
@@ -38,6 +39,18 @@ def _judgement(directory: Path, wave: int) -> tuple[str, Wave] | None:
     if entry is None or ledger.damaged_files(entry):
         return None
     return entry.key, read_wave(directory, wave)
+
+
+def end_of_growth(directory: Path, plan: Plan) -> str | None:
+    """Why a run that has grown grows no further, such as "the budget of 60 seconds is spent"; None if it never grows.
+
+    Of the limits that it may have reached, time comes last: it has been reached if no other has.
+    """
+    if plan.config.growth is None:
+        return None
+    losses = [wave.log_loss for wave in whole_waves(plan, judged_waves(directory, plan))]
+    budget, shape = plan.config.growth.budget, plan.shape
+    return budget.spent(len(shape.classes), shape.n_edges, math.inf, losses)
 
 
 def whole_waves(plan: Plan, waves: list[Wave]) -> list[Wave]:

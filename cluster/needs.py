@@ -254,11 +254,11 @@ def _bytes_of_features(plan: Plan) -> int:
 
 
 def file_count(plan: Plan) -> int:
-    """Files of the finished run: chunks, the ledger, metadata, waves and candidates, and the report."""
+    """Files of the finished run: chunks, the ledger, metadata, waves, candidates and losses, and the report."""
     edges = np.zeros((plan.most_pairs, 2), np.int64)
     groups = sum(map(len, run_groups(plan.shape).values()))
     ledger = (
         sum(map(plan.units, plan.keys)) + -(-plan.most_pairs // plan.shape.edges_per_tile) - len(plan.tiles)
     )
-    single = plan.units("candidates") + plan.units("growth")
+    single = sum(map(plan.units, ("candidates", "growth", "calibration")))
     return chunk_count(plan.shape._replace(edges=edges)) + groups + ledger + single + _OWN_FILES

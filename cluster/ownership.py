@@ -10,6 +10,7 @@ from pathlib import Path
 from pairloom.cluster.config import Config, ConfigError
 from pairloom.graphs.labels import listed
 from pairloom.pipeline.features.feature_set import EMBEDDED, expand_data_folder
+from pairloom.pipeline.features.source_files import shown
 
 __all__ = ["NotARun", "check_directory", "unfinished_files"]
 
@@ -21,6 +22,7 @@ _OWN = (
     "probabilities.zarr",
     "candidates",
     "growth",
+    "calibration",
     "ledger",
     "drivers",
     "report",
@@ -52,7 +54,7 @@ def check_directory(directory: Path, config: Config) -> None:
     for key, source in (("data.features", config.data.features), ("data.test", config.data.test)):
         if source is not None and source not in EMBEDDED and _lies_in(expand_data_folder(source), directory):
             raise ConfigError(
-                f"{key} must not lie in the run directory {directory}, got {source}. Choose another --directory."
+                f"{key} must not lie in the run directory {directory}, got {shown(source)}. Choose another --directory."
             )
     if not directory.is_dir() or _holds_a_run(directory):
         return

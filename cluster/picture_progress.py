@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from pairloom.cluster.printing import short_time
-from pairloom.cluster.progress import LINE_SECONDS
+from pairloom.cluster.progress import LINE_SECONDS, can_redraw
 
 __all__ = ["PictureBar", "PictureLines", "picture_progress_for"]
 
@@ -107,4 +107,4 @@ class PictureBar(PictureLines):
 
 def picture_progress_for(console: Console) -> PictureBar | PictureLines:
     """A bar on a terminal, lines elsewhere."""
-    return PictureBar(console) if console.is_terminal else PictureLines(console)
+    return PictureBar(console) if can_redraw(console) else PictureLines(console)

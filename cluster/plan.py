@@ -288,7 +288,8 @@ class Plan:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Plan:
         shape: dict[str, Any] = dict(content["shape"])
-        shape |= {name: tuple(shape[name]) for name in ("classes", "rows", "shrinkages", "couplings")}
+        lists = ("classes", "rows", "shrinkages", "couplings", "feature_names")
+        shape |= {name: tuple(shape[name]) for name in lists if name in shape}
         shape["edges"] = _pairs(shape["edges"])
         code = shape.get("code")  # plans before codes have none
         shape["code"] = None if code is None else graphs.code_from_text(code)
@@ -369,6 +370,7 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
         functools.partial(_settings, config, folds, kernel),
         weights,
         kernel,
+        standardise=model.standardise,
     )
     shape = _shape(config, data, rows, folds, found)
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
@@ -394,9 +396,8 @@ def _kernel(model: ModelConfig, data: OpenFeatures) -> KernelFunction | None:
     """The kernel of the machines, as `PairwiseSVC` finds it; None if they are linear."""
     if model.kernel == "linear":
         return None
-    return KernelFunction(
-        model.kernel, gamma_of(model.gamma, data.moments, "model.gamma"), model.degree, model.coef0
-    )
+    gamma = gamma_of(model.gamma, data.moments, "model.gamma", standardise=model.standardise)
+    return KernelFunction(model.kernel, gamma, model.degree, model.coef0)
 
 
 def _settings(
@@ -459,6 +460,8 @@ def _shape(
         synthetic=data.synthetic,
         code=code,
         kernel_rows=int(rows[edges].sum(axis=1).max()) if curved else 0,
+        standardised=model.standardise,
+        feature_names=data.feature_names,
     )
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 from dask.utils import format_bytes, format_time
-from rich.console import Console
 from rich.table import Table
 
+from pairloom.cluster.closed_pipe import QuietConsole
 from pairloom.cluster.forecast import workers_of
 from pairloom.cluster.forecast_file import Ranges
+from pairloom.cluster.growing_run import end_of_growth
 from pairloom.cluster.needs import disk_bytes, file_count, task_bytes, worker_bytes
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.status import RunStatus
@@ -24,14 +25,18 @@ __all__ = ["plan_facts", "print_facts", "print_result", "print_status", "short_t
 def print_result(directory: Path, as_json: bool) -> None:
     metrics = json.loads((directory / "report" / "metrics.json").read_text())
     if as_json:
-        click.echo(json.dumps({"directory": str(directory), **metrics}, indent=1))
+        ended = _end_of_growth(directory)
+        growth = {} if ended is None else {"growth_ended": ended}
+        click.echo(json.dumps({"directory": str(directory), **metrics, **growth}, indent=1))
         return
-    console = Console()
+    console = QuietConsole()
     heading, *rows = table_rows(metrics)
     table = Table(*heading, title="synthetic features" if metrics["synthetic"] else None)
     for row in rows:
         table.add_row(*row)
     console.print(table)
+    if ended := _end_of_growth(directory):
+        console.print(f"grown to {metrics['pairs']} pairs: {ended}", highlight=False)
     spent = [(stage, seconds) for stage, seconds in metrics["seconds_of_work"].items() if seconds]
     work = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in spent)
     console.print(f"work per stage, summed over workers: {work}", highlight=False)
@@ -44,6 +49,10 @@ def print_result(directory: Path, as_json: bool) -> None:
             highlight=False,
         )
     console.print(f"report: {directory / 'report' / 'index.html'}", highlight=False, soft_wrap=True)
+
+
+def _end_of_growth(directory: Path) -> str | None:
+    return end_of_growth(directory, Plan.read(directory))
 
 
 def plan_facts(planned: Plan, seconds: Ranges) -> dict[str, Any]:
@@ -102,7 +111,7 @@ def print_facts(facts: dict[str, Any]) -> None:
     for stage, found in facts["stages"].items():
         memory = "in the driver" if found["bytes"] is None else format_bytes(found["bytes"])
         table.add_row(stage, str(found["units"]), time_range(found["seconds"]), memory)
-    Console().print(table)
+    QuietConsole().print(table)
 
 
 def _unit(facts: dict[str, Any]) -> str:

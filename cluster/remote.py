@@ -15,7 +15,7 @@ from pairloom.cluster.plan import Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
 from pairloom.cluster.units import log_line
-from pairloom.cluster.whole_run import ReadyRun
+from pairloom.cluster.whole_run import ReadyRun, expect_run
 
 __all__ = ["drive_on_worker", "submit_driver"]
 
@@ -48,6 +48,7 @@ def drive_on_worker(directory: str) -> str:
             check_workers(client, config.cluster.worker_timeout)
             fresh, data = prepare_run(config, where)
             plan = adopt_plan(where, config, fresh)
+            expect_run(where, plan, data, Quiet())
             drive(where, plan, data, lambda: contextlib.nullcontext(client), stop, Quiet())
             outcome = "finished"
         except Exception as error:

@@ -89,7 +89,9 @@ def stage_named(name: str) -> Stage:
 
 
 def _features_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    key = digest_of([plan.format, plan.versions["pairloom"], plan.fingerprints["train"]])
+    # The standard deviations are stored beside the rows.
+    standardised = ["standardised"] if plan.shape.standardised else []
+    key = digest_of([plan.format, plan.versions["pairloom"], plan.fingerprints["train"], *standardised])
     return (key,) * len(plan.row_blocks)
 
 
@@ -258,7 +260,7 @@ def _calibrate(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None
 
 
 def _model_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
-    facts = [plan.estimator_parameters, plan.model_label]
+    facts = [plan.estimator_parameters, plan.model_label, *plan.shape.feature_names]
     return (digest_of([earlier["machines"], earlier["calibration"], facts]),)
 
 
@@ -269,8 +271,9 @@ def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None)
             files |= entry.files
     # Support vectors of machines with a kernel are training rows.
     rows = ("train",) if plan.kernel is None else ()
-    unread = tuple(f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter"))
-    needed = {path: digest for path, digest in files.items() if not path.startswith(unread)}
+    unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter")]
+    unread.append("calibration/")
+    needed = {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 
 

@@ -11,17 +11,20 @@ from pairloom.cluster.lock import SUBMITTED, Driver, last_at_work, newest_driver
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.report.report import judgement
+from pairloom.pipeline.run.calibrating import held_out_loss
+from pairloom.pipeline.run.choosing import read_trials
 from pairloom.pipeline.run.run_directory import run_groups
 from pairloom.pipeline.storage.zarr_layout import differing_files
 
-__all__ = ["RunStatus", "run_status"]
+__all__ = ["RunStatus", "best_log_loss", "finished_units", "run_status"]
 
 
 class RunStatus(NamedTuple):
     """Status of a run: ``submitted``, ``running``, ``finished`` or ``unfinished``, which can be resumed.
 
     ``stages`` has the finished units and all units per stage, ``waves`` the score after each wave of a growing run.
-    ``damaged`` is empty unless the files were verified.
+    ``damaged`` is empty unless the files were verified. ``pairs`` are those trained (or columns of a code), and
+    ``log_loss`` is the best so far: see `best_log_loss`.
     """
 
     directory: str
@@ -30,6 +33,8 @@ class RunStatus(NamedTuple):
     waves: list[dict[str, float]]
     driver: str | None
     damaged: list[str]
+    pairs: int = 0
+    log_loss: float | None = None
 
 
 def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
@@ -60,7 +65,44 @@ def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
         waves=[judgement(wave) for wave in judged_waves(directory, plan)],
         driver=_driver_text(driver, alive),
         damaged=damaged,
+        pairs=_trained_pairs(ledger, plan),
+        log_loss=best_log_loss(directory, plan),
     )
+
+
+def finished_units(directory: Path, plan: Plan) -> dict[str, int]:
+    """Units of each stage with a ledger entry, whose files are not checked."""
+    ledger = Ledger(directory)
+    return {stage: sum(1 for _ in ledger.claimed(stage, plan.keys[stage])) for stage in STAGE_NAMES}
+
+
+def best_log_loss(directory: Path, plan: Plan) -> float | None:
+    """The best log loss so far of coupled models, on training samples that their machines have not seen.
+
+    Of the couplings once they are calibrated; before that, of the waves of a run that grows, or of the candidates,
+    which are trained on a part of the classes and samples. None before there is any, or if its file is damaged.
+    """
+    try:
+        return min(_log_losses(directory, plan), default=None)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _log_losses(directory: Path, plan: Plan) -> list[float]:
+    done = {
+        stage: [entry.unit for entry in Ledger(directory).claimed(stage, plan.keys[stage])]
+        for stage in ("candidates", "calibration")
+    }
+    found = [held_out_loss(directory, number) for number in done["calibration"]]
+    losses = [loss for loss in found if loss is not None]
+    losses = losses or [wave.log_loss for wave in judged_waves(directory, plan)]
+    return losses or [one.log_loss for one in read_trials(directory, done["candidates"])]
+
+
+def _trained_pairs(ledger: Ledger, plan: Plan) -> int:
+    tiles = plan.tiles
+    done = (tiles[entry.unit] for entry in ledger.claimed("machines", plan.keys["machines"]))
+    return sum(tile.stop - tile.start for tile in done)
 
 
 def _state(driver: Driver | None, alive: bool, finished: bool) -> str:

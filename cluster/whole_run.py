@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pairloom.cluster.config import Config
-from pairloom.cluster.driver import Connect, Progress, adopt_plan, drive, matching_plan, prepare_run
+from pairloom.cluster.driver import Connect, adopt_plan, drive, matching_plan, prepare_run
 from pairloom.cluster.forecast import forecast_seconds, is_worth_a_forecast, workers_of
-from pairloom.cluster.forecast_file import write_forecast
-from pairloom.cluster.ledger import Ledger
+from pairloom.cluster.forecast_file import Ranges, read_forecast, write_forecast
 from pairloom.cluster.lock import REFUSED, RunLock, check_free
 from pairloom.cluster.plan import Mismatch, Plan
 from pairloom.cluster.printing import time_range
+from pairloom.cluster.progress import Quiet
 from pairloom.cluster.schedule import Stop
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.status import finished_units
 from pairloom.cluster.units import log_line
 from pairloom.pipeline.features.feature_set import OpenFeatures
 
-__all__ = ["BegunRun", "ReadyRun", "begun_run", "ready_run"]
+__all__ = ["BegunRun", "ReadyRun", "begun_run", "expect_run", "ready_run"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,13 @@ class ReadyRun:
 
 @contextlib.contextmanager
 def ready_run(
-    config: Config, directory: Path, connect: Connect, *, at_once: bool, update: bool = False
+    config: Config,
+    directory: Path,
+    connect: Connect,
+    *,
+    at_once: bool,
+    update: bool = False,
+    say: Callable[[str], None] = lambda what: None,
 ) -> Iterator[ReadyRun]:
     """Check a run and connect to its cluster, which is left again at the end. Nothing is written.
 
@@ -54,8 +60,10 @@ def ready_run(
         Otherwise it is connected to when the first task needs it.
     update
         Accept a directory whose configuration or data differ.
+    say
+        Called with what is being done.
     """
-    fresh, data = prepare_run(config, directory)
+    fresh, data = prepare_run(config, directory, say)
     check_free(directory)
     plan = matching_plan(directory, config, fresh, update=update)
     ready = ReadyRun(config, directory, fresh, data, connect, update)
@@ -68,10 +76,8 @@ def ready_run(
 
 def _seems_finished(directory: Path, plan: Plan) -> bool:
     """Whether the ledger has all units. A run that grows may go on."""
-    ledger = Ledger(directory)
-    return plan.config.growth is None and all(
-        sum(1 for _ in ledger.claimed(stage, plan.keys[stage])) == plan.units(stage) for stage in STAGE_NAMES
-    )
+    done = finished_units(directory, plan)
+    return plan.config.growth is None and all(done[stage] == plan.units(stage) for stage in done)
 
 
 @dataclass(frozen=True)
@@ -82,23 +88,23 @@ class BegunRun:
     plan: Plan
     stop: Stop
 
-    def finish(self, progress: Progress) -> None:
+    def finish(self, progress: Quiet) -> None:
         """Do the missing work."""
         ready = self.ready
         drive(ready.directory, self.plan, ready.data, ready.connect, self.stop, progress)
 
 
 @contextlib.contextmanager
-def begun_run(ready: ReadyRun, stop: Stop, note: Callable[[str], None]) -> Iterator[BegunRun]:
+def begun_run(ready: ReadyRun, stop: Stop, progress: Quiet) -> Iterator[BegunRun]:
     """Lock the directory and write the plan. The outcome is recorded at the end."""
     directory = ready.directory
     directory.mkdir(parents=True, exist_ok=True)
     with RunLock(directory, stop.request) as lock:
         if lock.taken_over:
-            note(f"Taking over from a dead driver: {lock.taken_over}.")
+            progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
             plan = adopt_plan(directory, ready.config, ready.fresh, update=ready.update)
-            _forecast(ready, plan, note)
+            expect_run(directory, plan, ready.data, progress)
             yield BegunRun(ready, plan, stop)
             lock.end_as("finished")
         except Mismatch:
@@ -110,17 +116,26 @@ def begun_run(ready: ReadyRun, stop: Stop, note: Callable[[str], None]) -> Itera
             raise
 
 
-def _forecast(ready: ReadyRun, plan: Plan, note: Callable[[str], None]) -> None:
+def expect_run(directory: Path, plan: Plan, data: OpenFeatures | None, progress: Quiet) -> None:
+    """Tell the progress of a run what to expect: its stages, what is done of them, and how long they should take."""
+    progress.expect(plan)
+    progress.found(finished_units(directory, plan))
+    ranges = read_forecast(directory) or _forecast(directory, plan, data, progress)
+    if ranges is not None:
+        progress.forecast(ranges)
+
+
+def _forecast(directory: Path, plan: Plan, data: OpenFeatures | None, progress: Quiet) -> Ranges | None:
     """Make the forecast of a run that is long and has not begun."""
-    begun = (ready.directory / "ledger").exists()
-    if begun or ready.data is None or not is_worth_a_forecast(plan):
-        return
-    note("Measuring how long the run will take, on a part of the data.")
+    if (directory / "ledger").exists() or data is None or not is_worth_a_forecast(plan):
+        return None
+    progress.say("measuring on a part of the data how long it will take")
     try:
-        ranges = forecast_seconds(plan, ready.data)
-        write_forecast(ready.directory, ranges)
+        ranges = forecast_seconds(plan, data)
+        write_forecast(directory, ranges)
     except Exception as error:  # no result depends on it: a run can do without
-        note(f"How long it will take could not be measured: {error}")
-        return
+        progress.note(f"How long it will take could not be measured: {error}")
+        return None
     low, high = (sum(ends) for ends in zip(*ranges.values(), strict=True))
-    note(f"It should take {time_range((low, high))} on {workers_of(plan)} workers.")
+    progress.note(f"It should take {time_range((low, high))} on {workers_of(plan)} workers.")
+    return ranges

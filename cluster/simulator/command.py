@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import click
 from dask.utils import format_bytes
-from rich.console import Console
 from rich.table import Table
 
+from pairloom.cluster.closed_pipe import QuietConsole
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
@@ -172,7 +172,7 @@ def _print(forecast: RunForecast) -> None:
             f"{stage.redone:,}",
             stage.limited_by,
         )
-    Console(width=_WIDTH).print(table)
+    QuietConsole(width=_WIDTH).print(table)
     click.echo(
         f"total: {short_time(forecast.seconds)}, {short_time(forecast.startup)} of which until the workers are there\n"
         f"efficiency {forecast.efficiency:.0%}, "
@@ -211,7 +211,7 @@ def _print_validation(found: Validation) -> None:
     table.add_section()
     actual, predicted = sum(found.actual.values()), sum(found.forecast.values())
     table.add_row("total", f"{actual:.2f} s", f"{predicted:.2f} s", f"{found.error:+.1%}")
-    Console().print(table)
+    QuietConsole().print(table)
     verdict = "within" if abs(found.error) <= MARGIN else "NOT within"
     click.echo(
         f"{verdict} {MARGIN:.0%}; the workers took {found.startup:.1f} s to start, which is not forecast\n"

@@ -56,7 +56,12 @@ def stage_seconds(
 
 
 def _optimism(stage: str, costs: UnitCosts, work: Workload) -> float:
-    """By how much an enlarged unit may be faster than its measured ones: half as much again for every factor of ten."""
+    """By how much an enlarged unit may be faster than its measured ones: half as much again for every factor of ten.
+
+    How the time of training grows was measured.
+    """
+    if stage == "machines" and costs.row_exponent:
+        return 1.0
     enlarged = costs.enlargement(stage, work.units().get(stage, 0), work.sizes)
     return 1 + 0.5 * math.log10(max(1.0, enlarged))
 

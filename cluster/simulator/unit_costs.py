@@ -20,6 +20,7 @@ from pairloom.cluster.plan import Plan, make_plan
 from pairloom.cluster.run_log import begin_times
 from pairloom.cluster.simulator.run_sizes import RunSizes, planned_sizes
 from pairloom.cluster.simulator.stage_costs import cost_of_stage
+from pairloom.cluster.simulator.training_growth import row_exponent
 from pairloom.cluster.stages import STAGES
 from pairloom.cluster.units import run_unit
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -43,10 +44,14 @@ class StageTimes(NamedTuple):
 
 
 class UnitCosts(NamedTuple):
-    """Measured times of the units of every stage, and the sizes of the run that they were measured in."""
+    """Measured times of the units of every stage, and the sizes of the run that they were measured in.
+
+    The time per row of a pair grows as its rows to the power of ``row_exponent``.
+    """
 
     sizes: RunSizes
     stages: Mapping[str, StageTimes]
+    row_exponent: float = 0.0
 
     def drawn(
         self, stage: str, units: int, of: int, sizes: RunSizes, random: np.random.Generator
@@ -70,7 +75,10 @@ class UnitCosts(NamedTuple):
         work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
         if not work(self.sizes):  # such as a calibration of the coupled model that has nothing to learn
             return 1.0
-        return (work(sizes) / units) / (work(self.sizes) / measured)
+        more = (work(sizes) / units) / (work(self.sizes) / measured)
+        if stage == "machines":
+            more *= (sizes.rows / self.sizes.rows) ** self.row_exponent
+        return more
 
     def warm_up(self, stage: str, sizes: RunSizes) -> float:
         """Extra seconds of a worker's first unit, in a run of these sizes."""
@@ -135,7 +143,8 @@ def measure_costs(plan: Plan, data: OpenFeatures) -> UnitCosts:
         stage: StageTimes(seconds, max(0.0, float(first[stage][0] - seconds[0])))
         for stage, seconds in second.items()
     }
-    return UnitCosts(planned_sizes(short), times)
+    sizes = planned_sizes(short)
+    return UnitCosts(sizes, times, row_exponent(plan, data, int(sizes.rows)))
 
 
 def _short(plan: Plan, part: DataConfig) -> Config:

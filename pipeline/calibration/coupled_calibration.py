@@ -28,12 +28,16 @@ COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
 
 
 class CoupledCalibration(NamedTuple):
-    """The logit l of edge e becomes ``slope[e] * l + shift[e]``; ``scale`` is the slope of an edge that is new."""
+    """The logit l of edge e becomes ``slope[e] * l + shift[e]``; ``scale`` is the slope of an edge that is new.
+
+    ``log_loss`` is that of the held-out samples at the scale, where it has just been chosen.
+    """
 
     level: CoupledLevel
     scale: float
     slope: NDArray[np.float64]
     shift: NDArray[np.float64]
+    log_loss: float | None = None
 
     @classmethod
     def uniform(cls, level: CoupledLevel, scale: float, n_edges: int) -> CoupledCalibration:
@@ -55,11 +59,12 @@ class CoupledCalibration(NamedTuple):
     def extended(self, n_edges: int) -> CoupledCalibration:
         """The calibration of a model to which edges were added at the end."""
         slope = np.concatenate([self.slope, np.full(n_edges, self.scale)])
-        return self._replace(slope=slope, shift=np.concatenate([self.shift, np.zeros(n_edges)]))
+        shift = np.concatenate([self.shift, np.zeros(n_edges)])
+        return self._replace(slope=slope, shift=shift, log_loss=None)
 
     def of_edges(self, edges: NDArray[np.integer] | NDArray[np.bool_]) -> CoupledCalibration:
         """The calibration of some edges, in this order."""
-        return self._replace(slope=self.slope[edges], shift=self.shift[edges])
+        return self._replace(slope=self.slope[edges], shift=self.shift[edges], log_loss=None)
 
     def rescaled(self, scale: float) -> CoupledCalibration:
         """Another scale for all edges, unless the model is to have none."""
@@ -79,9 +84,9 @@ def calibrate_coupled(
 
     ``calibration`` is that of the machines.
     """
-    scaled = CoupledCalibration.scaled(
-        level, calibrate_scale(held_out, coupling, n_jobs), wiring, calibration, coupling
-    )
+    choice = calibrate_scale(held_out, coupling, n_jobs)
+    scaled = CoupledCalibration.scaled(level, choice.scale, wiring, calibration, coupling)
+    scaled = scaled._replace(log_loss=choice.log_loss)
     if level == "scale":
         return scaled
     _, y, weight, _, edge_logits = held_out
@@ -93,12 +98,12 @@ def calibrate_coupled(
     return scaled._replace(slope=slope, shift=shift)
 
 
-def calibrate_scale(held_out: HeldOut, coupling: str, n_jobs: int | None = None) -> float:
+def calibrate_scale(held_out: HeldOut, coupling: str, n_jobs: int | None = None) -> ScaleChoice:
     """Choose the scale of the coupled model, with a warning where the search ends at a bound."""
     samples, y, weight, unit, _ = held_out
     choice = choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
     _warn_of_bound(choice, len(y))
-    return choice.scale
+    return choice
 
 
 def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from rich.progress import Progress
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
@@ -28,6 +27,10 @@ from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, model_coupling
 from pairloom.pipeline.coupling.priors import check_priors
+from pairloom.pipeline.display import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
+from pairloom.pipeline.estimator.documentation import documentation_link
+from pairloom.pipeline.estimator.fit_progress import FitProgress
+from pairloom.pipeline.estimator.one_row import one_row
 from pairloom.pipeline.estimator.parameters import (
     check_no_list,
     check_one_of,
@@ -67,6 +70,8 @@ from pairloom.pipeline.model.choice import (
 )
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_table import ClassTable, checksum
+from pairloom.pipeline.model.explaining import explain
+from pairloom.pipeline.model.explanation import Explanation
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
@@ -74,8 +79,10 @@ from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.named_errors import named_errors
 from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
+from pairloom.pipeline.model.phases import UNWATCHED, Phases
 from pairloom.pipeline.model.prediction import predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
+from pairloom.pipeline.model.summary import summary_html, summary_rows
 from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.pieces import thread_count
 from pairloom.pipeline.run.run_model import read_run_model
@@ -146,6 +153,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         likelihood of the coupled model [3]_: a machine then knows of the other classes, and boundaries may be curved.
         Held-out samples decide how far to go, and whether to go at all; `learned_` has the record. It pays off with few
         features and many samples. Linear machines and couplings other than "vote" only.
+    standardise : bool, default=False
+        Divide each column by its standard deviation in the training samples; a constant column is only centred. C and
+        gamma are then those of standardised features. For columns in different units, such as those of a table;
+        embeddings do not need it, and with whitening it makes little difference. Not for an `estimator`.
     whiten : "auto", "none" or float in [0, 1], default="auto"
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
@@ -177,7 +188,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Seeds the folds and the choice of calibration samples. An integer makes fits repeatable. None draws the seed
         from numpy's global generator, as scikit-learn does: two fits then differ.
     verbose : bool, default=False
-        Show a progress bar.
+        Print one bar per phase of the fit, with its name and count.
 
     Attributes
     ----------
@@ -259,6 +270,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         coupled_calibration: str = "scale",
         calibration_samples: int = CALIBRATION_SAMPLES,
         learn: str = "machines",
+        standardise: bool = False,
         whiten: Shrinkage | Literal["auto"] = "auto",
         shortlist: int | Literal["auto", "none"] | None = "auto",
         machine_weight: str = "none",
@@ -285,6 +297,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.coupled_calibration = coupled_calibration
         self.calibration_samples = calibration_samples
         self.learn = learn
+        self.standardise = standardise
         self.whiten = whiten
         self.shortlist = shortlist
         self.machine_weight = machine_weight
@@ -325,16 +338,20 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
             )
-        with one_blas_thread():
-            fitted = self._fit_samples(samples, labels, classes)
+        watched = FitProgress() if self.verbose else nullcontext(UNWATCHED)
+        with watched as phases, one_blas_thread():
+            fitted = self._fit_samples(samples, labels, classes, phases)
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
         self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
         self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
         _check_feature_names(self, X, reset=True)
         return self
 
-    def _fit_samples(self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64]) -> Fit:
+    def _fit_samples(
+        self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64], phases: Phases
+    ) -> Fit:
         X, n = samples.X, len(labels)
+        train = functools.partial(self._train, phases)
         moments, normalisation, kernel = self._features_of(X, classes, n)
         features = X if moments is None else normalisation(X)
         training = TrainingSet(features, classes, n, samples.weight, self._precomputed, moments)
@@ -348,7 +365,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         # Other machines take too long to be trained more often than they must.
         if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
             part_of = functools.partial(training.part, seed=settings.seed)
-            asked = with_chosen_neighbours(asked, part_of, distances, settings, self._train, self.n_jobs)
+            asked = with_chosen_neighbours(asked, part_of, distances, settings, train, self.n_jobs, phases)
         graph = graphs.requested_graph(asked, labels.tolist(), distances, "PairwiseSVC")
         if isinstance(graph, graphs.ModelCode):
             check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
@@ -357,9 +374,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             table,
             graph,
             settings,
-            self._train,
+            train,
             distances_from=functools.partial(self._distances_from, training, distances),
             resources=self._resources(),
+            phases=phases,
             normalisation=normalisation,
             weighted=samples.weighted,
             n_features=X.shape[1],
@@ -375,12 +393,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         if self._precomputed:
             return None, as_they_come, KernelFunction("precomputed")
         found = moments_of(X, classes, n)
-        moments = normalised_moments(found, "PairwiseSVC: X")
+        standardise = bool(self.standardise)
+        moments = normalised_moments(found, "PairwiseSVC: X", standardise=standardise)
         if self._linear:
             return moments, moments.normalisation, None
-        gamma = gamma_of(self.gamma, found, "PairwiseSVC: gamma")
+        gamma = gamma_of(self.gamma, found, "PairwiseSVC: gamma", standardise=standardise)
         kernel = KernelFunction(self.kernel, gamma, int(self.degree), float(self.coef0))  # type: ignore[arg-type]
-        return moments, kernel.normalisation(found.centre), kernel
+        return moments, kernel.normalisation(found.centre, moments.normalisation.deviation), kernel
 
     def _settings(
         self, training: TrainingSet, moments: NormalisedMoments | None, kernel: KernelFunction | None
@@ -429,17 +448,17 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def _train(
         self,
+        phases: Phases,
         settings: ModelSettings,
         training: TrainingSet,
         sides: graphs.Sides,
         candidate: Candidate,
     ) -> LinearModel | KernelModel | EstimatorModel:
-        with Progress() if self.verbose else nullcontext() as bar:
-            advance = None if bar is None else _advancing(bar, sides)
-            if settings.kernel is not None:
-                return self._train_kernel(settings.kernel, training, settings, sides, candidate, advance)
-            train = self._train_linear if self._linear else self._train_estimators
-            return train(training, settings, sides, candidate, advance)
+        advance = phases.advance
+        if settings.kernel is not None:
+            return self._train_kernel(settings.kernel, training, settings, sides, candidate, advance)
+        train = self._train_linear if self._linear else self._train_estimators
+        return train(training, settings, sides, candidate, advance)
 
     def _train_linear(
         self,
@@ -535,13 +554,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         p : (R, N) array
             Columns in the order of `classes_`; float32 if X is, else float64.
         """
-        check_is_fitted(self)
-        check_one_of(self, "coupling")
-        check_shortlist(self)
-        check_positive(self, "memory_limit")
-        if self.model_.code is not None:
-            check_no_list(self.shortlist)
-        X = validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
+        X = self._checked_samples(X)
         return predict_probabilities(
             self.model_,
             X,
@@ -550,6 +563,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             priors=self.priors,
             **self._resources(),
         )
+
+    def _checked_samples(self, X: Any) -> Any:
+        """Samples, where the estimator is fitted and its parameters of prediction are in order."""
+        check_is_fitted(self)
+        check_one_of(self, "coupling")
+        check_shortlist(self)
+        check_positive(self, "memory_limit")
+        if self.model_.code is not None:
+            check_no_list(self.shortlist)
+        return validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
         """The logarithm of `predict_proba`."""
@@ -565,6 +588,60 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """The class with the largest probability."""
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
+
+    # What the model sees.
+
+    def explain(self, x: Any, a: Any, b: Any) -> Explanation:
+        """Why class a and not class b, of one sample.
+
+        Parameters
+        ----------
+        x : (D,) or (1, D) array-like, or row of a data frame
+            One sample; for kernel="precomputed", its kernel values with all training samples.
+        a, b : labels
+            Two different classes.
+
+        Returns
+        -------
+        Explanation
+            The pair's own logit and the contributions of the features (of the support vectors, for other kernels) that
+            sum to it, the coupled odds, and the effects of all pairs that sum to them. It prints itself.
+        """
+        X = self._checked_samples(one_row(x, "PairwiseSVC.explain: x"))
+        return explain(
+            self.model_,
+            X,
+            a,
+            b,
+            self.coupling,
+            shortlist=self._shortlist,
+            priors=self.priors,
+            names=getattr(self, "feature_names_in_", None),
+            owner="PairwiseSVC.explain",
+        )
+
+    def plot_graph(self, *, ax: Any = None) -> GraphDisplay:
+        """Draw the model graph, or the code: see `GraphDisplay.from_estimator`."""
+        check_is_fitted(self)
+        return GraphDisplay.from_estimator(self, ax=ax)
+
+    def plot_reliability(
+        self, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None
+    ) -> ReliabilityDisplay:
+        """Draw accuracy against confidence on labelled samples: see `ReliabilityDisplay.from_estimator`."""
+        return ReliabilityDisplay.from_estimator(self, X, y, n_bins=n_bins, ax=ax)
+
+    def plot_confusion(
+        self, X: Any, y: ArrayLike, *, order: Literal["auto", "cluster", "labels"] = "auto", ax: Any = None
+    ) -> ConfusionDisplay:
+        """Draw which classes are taken for which: see `ConfusionDisplay.from_estimator`."""
+        return ConfusionDisplay.from_estimator(self, X, y, order=order, ax=ax)
+
+    # scikit-learn asks for the HTML of a notebook by this name, and so that its own configuration decides.
+    def _html_repr(self) -> str:
+        rows = summary_rows(self.model_) if hasattr(self, "model_") else []
+        title = "PairwiseSVC" if rows else "PairwiseSVC, not fitted"
+        return summary_html(rows, title, documentation_link()) + str(super()._html_repr())
 
     # The fitted model.
 
@@ -828,11 +905,3 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         )
         tags.input_tags.pairwise = self._precomputed
         return tags
-
-
-def _advancing(bar: Progress, sides: graphs.Sides) -> Advance:
-    if isinstance(sides, graphs.ModelCode):
-        task = bar.add_task("machines", total=sides.n_machines)
-    else:
-        task = bar.add_task("pairs", total=len(sides))
-    return lambda done: bar.advance(task, done)

@@ -68,6 +68,7 @@ class Parameters(Protocol):
     coef0: Any
     calibration: Any
     thresholds: Any
+    standardise: Any
     shortlist: Any
     tol: Any
 
@@ -105,7 +106,7 @@ def check_parameters(model: Parameters) -> None:
     check_positive(model, "memory_limit")
     if model.tol >= 1:
         raise ValueError(f"PairwiseSVC: tol must be below 1, got {model.tol!r}.")
-    for name in ("thresholds", "verbose"):
+    for name in ("thresholds", "standardise", "verbose"):
         value = getattr(model, name)
         if not isinstance(value, (bool, np.bool_)) and not (name == "verbose" and is_count(value, 0)):
             raise ValueError(f"PairwiseSVC: {name} must be True or False, got {value!r}.")
@@ -115,6 +116,21 @@ def check_parameters(model: Parameters) -> None:
             f" got {model.estimator!r}."
         )
     _check_own_probabilities(model)
+    _check_standardised(model)
+
+
+def _check_standardised(model: Parameters) -> None:
+    """Raise if features are to be standardised for machines that are given them as they come."""
+    if not model.standardise or (model.estimator is None and model.kernel != "precomputed"):
+        return
+    if model.estimator is None:
+        raise ValueError(
+            "PairwiseSVC: standardise must be False with kernel='precomputed', whose X has no features, got True."
+        )
+    raise ValueError(
+        "PairwiseSVC: standardise must be False with an estimator, which is given features as they come, got True: put"
+        " a StandardScaler before the model, make_pipeline(StandardScaler(), PairwiseSVC(estimator=...))."
+    )
 
 
 def _check_coupling(model: Parameters) -> None:

@@ -1,15 +1,16 @@
 """Open or load, check and fingerprint features and labels.
 
 A source is the name of an embedded set, or a ``.npz`` file, a zarr group or a folder of ``.npy`` files with
-``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``. Labels may be of
-any sortable type. Pickled arrays are not read.
+``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes`` and
+``feature_names``; or a table, a CSV or Parquet file, which is one pool. Labels may be of any sortable type. Pickled
+arrays are not read.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from pairloom.pipeline.features import imagenet50, imagenet1000
 from pairloom.pipeline.features.moments import Moments, find_moments
 from pairloom.pipeline.features.row_sources import ArrayRows, GeneratedRows, Rows, SelectedRows, in_order
-from pairloom.pipeline.features.source_files import DATA_FOLDER, Arrays, expand_data_folder, open_arrays
+from pairloom.pipeline.features.source_files import (
+    DATA_FOLDER,
+    Arrays,
+    expand_data_folder,
+    open_arrays,
+    shown,
+)
+from pairloom.pipeline.features.table_rows import TableColumns
 from pairloom.pipeline.pieces import pieces
 
 __all__ = [
@@ -70,7 +78,8 @@ class FeatureSet(NamedTuple):
 class OpenFeatures:
     """A data set whose samples were checked but are not held: they are read when they are needed.
 
-    The fields are those of `FeatureSet`, with `Rows` in place of arrays, and the moments of the training samples.
+    The fields are those of `FeatureSet`, with `Rows` in place of arrays, the moments of the training samples, and the
+    names of the features, if they have any.
     """
 
     X_train: Rows
@@ -81,6 +90,7 @@ class OpenFeatures:
     fingerprints: dict[str, str]
     moments: Moments
     synthetic: bool = False
+    feature_names: tuple[str, ...] = ()
     _kept: dict[str, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def load(self) -> FeatureSet:
@@ -107,7 +117,12 @@ class OpenFeatures:
 
 
 def load_features(
-    source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
+    source: str,
+    *,
+    test: str | None = None,
+    test_fraction: float = 0.25,
+    seed: int = 0,
+    columns: TableColumns | None = None,
 ) -> FeatureSet:
     """Load, check and fingerprint a data set. The parameters are those of `open_features`.
 
@@ -117,11 +132,17 @@ def load_features(
     >>> data.X_train.shape, data.X_test.shape, data.classes[:3]
     ((1347, 64), (450, 64), ('0', '1', '2'))
     """
-    return open_features(source, test=test, test_fraction=test_fraction, seed=seed).load()
+    opened = open_features(source, test=test, test_fraction=test_fraction, seed=seed, columns=columns)
+    return opened.load()
 
 
 def open_features(
-    source: str, *, test: str | None = None, test_fraction: float = 0.25, seed: int = 0
+    source: str,
+    *,
+    test: str | None = None,
+    test_fraction: float = 0.25,
+    seed: int = 0,
+    columns: TableColumns | None = None,
 ) -> OpenFeatures:
     """Check and fingerprint a data set, which may be larger than memory.
 
@@ -130,19 +151,26 @@ def open_features(
     Parameters
     ----------
     source : str
-        A name in `EMBEDDED`, or the path of a ``.npz`` file, a zarr group or a folder of ``.npy`` files.
+        A name in `EMBEDDED`, or the path of a ``.npz`` file, a zarr group, a folder of ``.npy`` files, or a table.
     test : str, optional
         Another such path, whose ``X_test, y_test`` (or ``X, y``) replace the test samples of ``source``.
     test_fraction : float
         Share of every class to use as test samples, if ``source`` is one pool ``X, y``.
     seed : int
         Seed of that split.
+    columns : TableColumns, optional
+        How the columns of a table are used.
     """
-    arrays = EMBEDDED[source]() if source in EMBEDDED else open_arrays(source, embedded=EMBEDDED)
-    arrays = _split_pool(arrays, source, test_fraction, seed)
+    embedded = EMBEDDED.get(source)
+    arrays = embedded() if embedded else open_arrays(source, "data.features", EMBEDDED, columns)
+    names = _feature_names(arrays, shown(source))
+    arrays = _split_pool(arrays, shown(source), test_fraction, seed)
     if test is not None:
-        arrays = {**arrays, **_test_part(open_arrays(test, "data.test"), test)}
-    data = _checked(arrays, source, test or source)
+        arrays = {
+            **arrays,
+            **_test_part(open_arrays(test, "data.test", (), columns, names or None), shown(test)),
+        }
+    data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
     if source in _RECIPES:
         # The fingerprint is the recipe: the features come from a matrix product, whose last bits differ between CPUs.
         prints = {
@@ -153,9 +181,12 @@ def open_features(
     return data
 
 
-def load_samples(source: str, features: int) -> NDArray[np.floating]:
-    """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns."""
-    arrays = open_arrays(source, "--features")
+def load_samples(source: str, features: int, names: Sequence[str] | None = None) -> NDArray[np.floating]:
+    """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns.
+
+    Of a table the columns with these names are read, in this order, if the model knows names.
+    """
+    arrays = open_arrays(source, "--features", features=names)
     for name in ("X", "X_test"):
         if name in arrays:
             rows = _rows(arrays[name])
@@ -255,7 +286,20 @@ def _test_part(arrays: Arrays, source: str) -> Arrays:
     raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}.")
 
 
-def _checked(arrays: Arrays, source: str, test_source: str) -> OpenFeatures:
+def _feature_names(arrays: Arrays, source: str) -> tuple[str, ...]:
+    """The names of the features, or none."""
+    if "feature_names" not in arrays:
+        return ()
+    names = tuple(str(name) for name in _labels(arrays["feature_names"], "feature_names", source))
+    features = next((_rows(arrays[name]) for name in ("X", "X_train") if name in arrays), None)
+    if features is not None and len(names) != features.shape[1]:
+        raise ValueError(
+            f"{source}: feature_names must be one name for each of {features.shape[1]} features, got {len(names)}."
+        )
+    return names
+
+
+def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str, ...]) -> OpenFeatures:
     """Check what can be checked without reading samples; then read them, once."""
     X_train, X_test = _rows(arrays["X_train"]), _rows(arrays["X_test"])
     D = X_train.shape[1]
@@ -269,12 +313,14 @@ def _checked(arrays: Arrays, source: str, test_source: str) -> OpenFeatures:
     if "y_test" in arrays:
         y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
     _check_every_class_has_rows(y_train, names, source)
-    train, moments = _read_training(X_train, y_train, names, source)
-    test = _read_test(X_test, y_test, names, test_source)
+    train, moments = _read_training(X_train, y_train, (*names, *features), len(names), source)
+    test = _read_test(X_test, y_test, (*names, *features), test_source)
     return OpenFeatures(X_train, y_train, X_test, y_test, names, {"train": train, "test": test}, moments)
 
 
-def _read_training(X: Rows, y: NDArray[np.int64], names: tuple[str, ...], source: str) -> tuple[str, Moments]:
+def _read_training(
+    X: Rows, y: NDArray[np.int64], names: tuple[str, ...], n_classes: int, source: str
+) -> tuple[str, Moments]:
     """The fingerprint of the training samples and their moments, or an error if they are not finite."""
     seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_train", source)
 
@@ -285,7 +331,7 @@ def _read_training(X: Rows, y: NDArray[np.int64], names: tuple[str, ...], source
                 seen.update(piece.data)
             yield piece, y[part]
 
-    moments = find_moments(checked, X.shape[1], len(names))
+    moments = find_moments(checked, X.shape[1], n_classes)
     finite.raise_if_not()
     seen.update(y.data)
     return seen.hexdigest(), moments

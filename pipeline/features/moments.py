@@ -60,10 +60,22 @@ class Moments(NamedTuple):
         """(N, D) means of the classes."""
         return np.asarray(np.ldexp(self.totals / self.counts[:, None], self.exponent))
 
+    @property
+    def varied(self) -> NDArray[np.bool_]:
+        """(D,) whether a column has two different values."""
+        return np.asarray(self.lowest < self.highest)
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """(D,) standard deviations of the columns; 1 for a constant column, which is not to be divided by zero."""
+        variance = self.squares / int(self.counts.sum())
+        found = np.ldexp(np.sqrt(np.maximum(variance, 0.0)), self.exponent)
+        return np.where(self.varied & (found > 0), found, 1.0)
+
     def total_variance(self, exponent: int) -> float:
         """The sum of the variances of the columns of rows divided by 2^exponent: the mean squared norm once centred."""
         # A constant column has no variance, although its mean may be rounded.
-        varied = self.squares[self.lowest < self.highest]
+        varied = self.squares[self.varied]
         return math.ldexp(
             max(0.0, float(varied.sum())) / int(self.counts.sum()), 2 * (self.exponent - exponent)
         )

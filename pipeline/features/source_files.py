@@ -1,7 +1,7 @@
-"""Read the arrays of a ``.npz`` file, a zarr group or a folder of ``.npy`` files. Pickled arrays are not read.
+"""Read the arrays of a ``.npz`` file, a zarr group, a folder of ``.npy`` files, or a table. Nothing is unpickled.
 
 The features of a zarr group or of a ``.npy`` file are opened, not read: they may be larger than memory. A member of a
-``.npz`` archive can only be read whole.
+``.npz`` archive can only be read whole. A CSV or Parquet file is read row by row: see `table_rows`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom.pipeline.features.row_sources import ArrayRows, FileRows, MappedRows, Rows, ZarrRows
+from pairloom.pipeline.features.table_files import is_table, open_table
+from pairloom.pipeline.features.table_rows import TableColumns, read_table
 
-__all__ = ["DATA_FOLDER", "Arrays", "expand_data_folder", "open_arrays"]
+__all__ = ["DATA_FOLDER", "Arrays", "expand_data_folder", "open_arrays", "shown"]
 
 DATA_FOLDER = "PAIRLOOM_DATA"
 
@@ -30,21 +32,68 @@ Arrays = dict[str, NDArray[Any] | Rows]
 _FEATURES = ("X_train", "X_test", "X")
 # What is read at once from a zarr group. It may hold other arrays, which nothing here asks for: a network's own
 # probabilities can be larger than memory.
-_SMALL = ("y_train", "y_test", "y", "classes")
+_SMALL = ("y_train", "y_test", "y", "classes", "feature_names")
 
 
-def open_arrays(source: str, parameter: str = "data.features", embedded: Iterable[str] = ()) -> Arrays:
-    """The arrays of a source. Errors name ``parameter``, and the ``embedded`` sets if there is no such source."""
+def open_arrays(
+    source: str,
+    parameter: str = "data.features",
+    embedded: Iterable[str] = (),
+    columns: TableColumns | None = None,
+    features: Sequence[str] | None = None,
+) -> Arrays:
+    """The arrays of a source. Errors name ``parameter``, and the ``embedded`` sets if there is no such source.
+
+    ``columns`` say how the columns of a table are used; ``features`` are the names of those to read, if they are known.
+    """
     path = expand_data_folder(source)
     if not _exists(path):
         sets = f" (embedded sets: {', '.join(embedded)})" if embedded else ""
-        raise FileNotFoundError(f"{parameter}: no such file or folder: {path}{sets}.")
+        raise FileNotFoundError(f"{parameter}: no such file or folder: {shown(path)}{sets}.")
     try:
-        return {name: _opened(values, name, source) for name, values in _arrays(path, parameter).items()}
+        if path.is_file() and is_table(path):
+            return _open_table(path, parameter, columns or TableColumns(), features)
+        if columns is not None and columns != TableColumns() and parameter == "data.features":
+            raise ValueError(
+                "data.label, data.leave_out and data.missing must not be set, since they are for tables (.csv, .tsv,"
+                f" .parquet), got data.features = {shown(path)!r}."
+            )
+        return {
+            name: _opened(values, name, shown(source)) for name, values in _arrays(path, parameter).items()
+        }
     except _BROKEN as error:
-        raise ValueError(f"{parameter}: {path} is damaged or not what its name says: {error}.") from error
+        raise ValueError(
+            f"{parameter}: {shown(path)} is damaged or not what its name says: {error}."
+        ) from error
     except (OSError, MemoryError) as error:
-        raise ValueError(f"{parameter}: {path} cannot be read: {error}.") from error
+        raise ValueError(f"{parameter}: {shown(path)} cannot be read: {error}.") from error
+
+
+def shown(path: str | Path) -> str:
+    """A path as messages name it: from the working directory on, if it is in there.
+
+    Examples
+    --------
+    >>> shown("features.npz"), shown(Path.cwd() / "data" / "x.npz")
+    ('features.npz', 'data/x.npz')
+    """
+    try:
+        return Path(path).relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        return str(path)
+
+
+def _open_table(path: Path, parameter: str, columns: TableColumns, features: Sequence[str] | None) -> Arrays:
+    """A table as one pool: features, labels if it has them, and the names of the features."""
+    path = Path(shown(path))
+    if columns.label is None and parameter == "data.features":
+        names = ", ".join(map(repr, open_table(path).names))
+        raise ValueError(
+            f"{path}: data.label must name the column with the classes, got none. The columns are {names}."
+        )
+    found = read_table(path, columns, features)
+    labels = {} if found.y is None else {"y": found.y}
+    return {"X": found.X, **labels, "feature_names": np.array(found.names)}
 
 
 def expand_data_folder(source: str) -> Path:
@@ -82,7 +131,10 @@ def _arrays(path: Path, parameter: str) -> dict[str, Any]:
     if path.is_dir():
         is_zarr = (path / "zarr.json").exists() or (path / ".zgroup").exists()
         return _open_zarr(path) if is_zarr else _open_npy_files(path)
-    raise ValueError(f"{parameter} must be a .npz file, a zarr group or a folder of .npy files, got {path}.")
+    raise ValueError(
+        f"{parameter} must be a .npz file, a zarr group, a folder of .npy files, or a table (.csv, .tsv, .parquet), got"
+        f" {shown(path)}."
+    )
 
 
 def _opened(values: Any, name: str, source: str) -> NDArray[Any] | Rows:
@@ -145,8 +197,8 @@ def _unpickled(load: Callable[[str], Any], name: str, path: Path) -> NDArray[Any
         return np.asanyarray(loaded)
     except ValueError as error:
         if "pickle" not in str(error):
-            raise ValueError(f"{path}: {name} cannot be read: {error}.") from error
+            raise ValueError(f"{shown(path)}: {name} cannot be read: {error}.") from error
         raise ValueError(
-            f"{path}: {name} cannot be read without unpickling, which could run code. "
+            f"{shown(path)}: {name} cannot be read without unpickling, which could run code. "
             "Save labels and class names as strings or integers, not as objects."
         ) from error

@@ -51,12 +51,17 @@ class KernelFunction:
         """
         return self.name != "sigmoid" and not (self.name == "poly" and self.coef0 < 0)
 
-    def normalisation(self, centre: NDArray[np.float64]) -> Normalisation:
-        """How features with this mean are normalised before the kernel is given them.
+    def normalisation(
+        self, centre: NDArray[np.float64], deviation: NDArray[np.float64] | None = None
+    ) -> Normalisation:
+        """How features with this mean, and with this standard deviation if one is given, are normalised for the kernel.
 
         The radial kernel sees differences only. Of centred rows they lose the fewest digits: |x - z|^2 is computed as
-        |x|^2 + |z|^2 - 2 x.z, for which BLAS does the work. Others take features as they come.
+        |x|^2 + |z|^2 - 2 x.z, for which BLAS does the work. Others take features as they come, unless these are
+        standardised.
         """
+        if deviation is not None:
+            return Normalisation(centre, 0, deviation)
         return Normalisation(centre if self.name == "rbf" else np.zeros_like(centre), 0)
 
     def __call__(
@@ -105,16 +110,18 @@ def _power(base: NDArray[np.float64], degree: int) -> NDArray[np.float64]:
     return half * base if degree % 2 else half
 
 
-def gamma_of(gamma: Gamma, moments: Moments, owner: str) -> float:
+def gamma_of(gamma: Gamma, moments: Moments, owner: str, *, standardise: bool = False) -> float:
     """The number that gamma stands for, as in scikit-learn; ``owner`` is the parameter, for an error.
 
-    "scale" is 1 / (D * variance of all entries of the training rows), "auto" is 1 / D.
+    "scale" is 1 / (D * variance of all entries of the training rows, standardised if they are), "auto" is 1 / D.
     """
     D = len(moments.lowest)
     if gamma == "auto":
         return 1.0 / D
     if gamma != "scale":
         return float(gamma)
+    if standardise:  # the mean is zero, and every column that varies has variance 1
+        return 1.0 / max(1, int(np.count_nonzero(moments.varied)))
     # D * variance is the total variance of the columns, and the scatter of their means about the mean of all.
     centre, exponent = moments.centre, moments.exponent
     between = np.ldexp(centre - centre.mean(), -exponent)

@@ -49,11 +49,11 @@ class KernelLogits(NamedTuple):
         """(E, R) float32 logits of normalised samples X (R, D), or of rows of a kernel matrix."""
         logits = np.repeat(self.bias[:, None], len(X), axis=1)
         for piece in pieces(len(self.vectors), VECTORS_AT_ONCE):
-            logits += self.weights[:, piece] @ self._values(self.vectors[piece], X)
+            logits += self.weights[:, piece] @ self.kernel_values(self.vectors[piece], X)
         with np.errstate(over="ignore"):
             return logits.astype(np.float32)
 
-    def _values(self, vectors: NDArray[Any], X: NDArray[np.floating]) -> NDArray[np.float64]:
+    def kernel_values(self, vectors: NDArray[Any], X: NDArray[np.floating]) -> NDArray[np.float64]:
         """(S, R) kernel values of some support vectors and samples."""
         if self.kernel.precomputed:
             return np.ascontiguousarray(X[:, vectors].T, np.float64)

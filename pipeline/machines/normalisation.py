@@ -1,4 +1,4 @@
-"""Normalisation: features centred and divided by a power of two, before anything becomes float32."""
+"""Normalisation: features centred, standardised if asked for, divided by a power of two, before they are float32."""
 
 from __future__ import annotations
 
@@ -14,30 +14,58 @@ __all__ = ["Normalisation", "NormalisedMoments", "fit_normalisation", "normalise
 
 
 class Normalisation(NamedTuple):
-    """x -> (x - centre) / 2^exponent, in the precision that x came in.
+    """x -> (x - centre) / deviation / 2^exponent, in the precision that x came in.
 
     The machines are float32. Of features far from zero, such as years, they would see little but the mean, and squares
     of very small or very large ones would vanish or overflow. Dividing by a power of two is exact, so the unit of the
     features changes no bit of a result.
+
+    Attributes
+    ----------
+    centre : (D,) float64
+    exponent : int
+    deviation : (D,) float64, optional
+        Standard deviations of the columns, where features are standardised; 1 for a constant column.
     """
 
     centre: NDArray[np.float64]
     exponent: int
+    deviation: NDArray[np.float64] | None = None
 
     def __call__(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        precision = np.float32 if X.dtype == np.float32 else np.float64
-        return np.asarray(np.ldexp(X - self.centre.astype(precision), -self.exponent))
+        precision: np.dtype[np.floating] = np.dtype("float32" if X.dtype == np.float32 else "float64")
+        return self._in_units(X - self.centre.astype(precision), precision)
+
+    def _in_units(self, centred: NDArray[np.floating], precision: np.dtype[np.floating]) -> NDArray[Any]:
+        if self.deviation is None:
+            return np.asarray(np.ldexp(centred, -self.exponent))
+        # Powers of two first: float32 could not hold every deviation, and so the unit of a column changes no bit.
+        mantissa, power = np.frexp(self.deviation)
+        return np.asarray(np.ldexp(centred, -(power + self.exponent)) / mantissa.astype(precision))
 
     def mean_of(self, dtype: np.dtype[np.floating]) -> NDArray[np.float64]:
         """(D,) mean of the normalised training rows: zero, but for digits of the centre that their type cannot hold."""
-        return np.asarray(np.ldexp(self.centre - self.centre.astype(dtype), -self.exponent))
+        return self._in_units(self.centre - self.centre.astype(dtype), np.dtype(np.float64))
+
+    def of_means(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Means of features as they came, normalised in float64."""
+        return self._in_units(means - self.centre, np.dtype(np.float64))
+
+    def fold_back(
+        self, weights: NDArray[np.float32], bias: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """The affine map of features as they came that equals weights (E, D), bias (E,) on normalised ones."""
+        raw = np.ldexp(weights, -self.exponent)
+        if self.deviation is not None:
+            raw = (raw / self.deviation).astype(np.float32)
+        return raw, bias - raw.astype(np.float64) @ self.centre
 
     def inner_C(self, C: float) -> float:
-        """The C of machines on normalised features that is this C on features as they came."""
+        """The C of machines on normalised features that is this C on features as they came, or standardised."""
         return math.ldexp(C, 2 * self.exponent)
 
     def outer_C(self, C: float) -> float:
-        """The C on features as they came that is this C of machines on normalised ones."""
+        """The C on features as they came, or standardised, that is this C of machines on normalised ones."""
         return math.ldexp(C, -2 * self.exponent)
 
 
@@ -60,24 +88,28 @@ class NormalisedMoments(NamedTuple):
     total_variance: float
 
 
-def normalised_moments(moments: Moments, owner: str) -> NormalisedMoments:
+def normalised_moments(moments: Moments, owner: str, *, standardise: bool = False) -> NormalisedMoments:
     """The normalisation of rows with these moments; errors call the rows ``owner``."""
-    normalisation = _normalisation_of(moments, owner)
-    centre, exponent = normalisation
+    normalisation = _normalisation_of(moments, owner, standardise)
+    exponent = normalisation.exponent
+    if standardise:
+        total_variance = math.ldexp(_standardised_variance(moments), -2 * exponent)
+    else:
+        total_variance = moments.total_variance(exponent)
     return NormalisedMoments(
         normalisation,
         mean=normalisation.mean_of(moments.dtype),
-        class_means=np.ldexp(moments.class_means - centre, -exponent),
-        total_variance=moments.total_variance(exponent),
+        class_means=normalisation.of_means(moments.class_means),
+        total_variance=total_variance,
     )
 
 
-def fit_normalisation(X: NDArray[np.floating], owner: str) -> Normalisation:
+def fit_normalisation(X: NDArray[np.floating], owner: str, *, standardise: bool = False) -> Normalisation:
     """The normalisation of rows X in memory."""
-    return _normalisation_of(moments_of(X), owner)
+    return _normalisation_of(moments_of(X), owner, standardise)
 
 
-def _normalisation_of(moments: Moments, owner: str) -> Normalisation:
+def _normalisation_of(moments: Moments, owner: str, standardise: bool) -> Normalisation:
     """The mean of rows, and the exponent at which their total variance is between 1 and 4.
 
     Both are found exactly: rows times a power of two have the mean times it and the exponent plus its own.
@@ -90,5 +122,17 @@ def _normalisation_of(moments: Moments, owner: str) -> Normalisation:
         raise ValueError(
             f"{owner} must have columns whose range {moments.dtype} can hold, got larger ones: scale the features."
         )
+    if standardise:
+        return Normalisation(centre, _halved(_standardised_variance(moments)), moments.deviations)
     spread = moments.total_variance(moments.exponent)
-    return Normalisation(centre, moments.exponent + (math.frexp(spread)[1] - 1) // 2 if spread > 0 else 0)
+    return Normalisation(centre, moments.exponent + _halved(spread) if spread > 0 else 0)
+
+
+def _standardised_variance(moments: Moments) -> float:
+    """The total variance of standardised rows: 1 of every column that varies."""
+    return float(np.count_nonzero(moments.varied))
+
+
+def _halved(variance: float) -> int:
+    """The exponent of the power of two that brings a variance to between 1 and 4; 0 for no variance."""
+    return (math.frexp(variance)[1] - 1) // 2 if variance > 0 else 0

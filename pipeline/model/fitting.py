@@ -28,6 +28,7 @@ from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.judging import Train, drawn_logits, judge_trial
 from pairloom.pipeline.model.learning import Learned, check_weights, learn_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.phases import Phases, begin_training
 from pairloom.pipeline.model.training_set import TrainingSet
 
 __all__ = ["Fit", "Resources", "fit_model"]
@@ -56,6 +57,7 @@ def fit_model(
     *,
     distances_from: DistancesFrom,
     resources: Resources,
+    phases: Phases,
     **facts: Any,
 ) -> Fit:
     """Fit a model over a graph or a code.
@@ -69,16 +71,22 @@ def fit_model(
         ``distances_from(c)`` are the (N,) distances of the classes from class c, for the part on which candidates are
         compared.
     resources : Resources
+    phases : Phases
+        Is told how the fit goes on; `train` counts the pairs that it has trained.
     **facts
         Further fields of `FittedModel`.
     """
     if settings.learn == "coupled" and isinstance(graph, nx.Graph):
         check_weights(graph.number_of_edges(), training.X.shape[1])
-    judged = _judged(training, graph, settings, train, distances_from, resources)
+    judged = _judged(training, graph, settings, train, distances_from, resources, phases)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
+    begin_training(phases, "machines", graphs.sides_of(graph))
     trained = train(settings, training, graphs.sides_of(graph), chosen)
     wiring = wiring_of(graph, settings.counts_of(classes.totals))
+    phases.begin("calibration", 1, "coupling")
     coupled = _coupled(training, wiring, settings, trained, chosen, resources)
+    if settings.learn == "coupled":
+        phases.begin("learning", 1, "model")
     model = FittedModel(
         classes=classes,
         graph=graph,
@@ -103,6 +111,7 @@ def _judged(
     train: Train,
     distances_from: DistancesFrom,
     resources: Resources,
+    phases: Phases,
 ) -> list[JudgedCandidate]:
     """The judged candidates; none if there is no choice."""
     judged: list[JudgedCandidate] = []
@@ -110,6 +119,10 @@ def _judged(
         return judged
     probe = plan_probe(graph, distances_from, settings.seed)
     part = training.part(probe.classes, settings.seed, probe.most_rows)
+    # Calibrations share their machines, unless they have thresholds.
+    sharing = len({one.calibration for one in settings.candidates}) if settings.thresholds else 1
+    times = sharing * n_trials(settings.candidates)
+    begin_training(phases, "candidates", graphs.sides_of(probe.graph), times)
     for number in range(n_trials(settings.candidates)):
         next_trial = trial(settings.candidates, number, judged)
         judged += judge_trial(part, probe.graph, settings, next_trial, train, **resources)

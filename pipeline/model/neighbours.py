@@ -21,6 +21,7 @@ from pairloom.pipeline.completion.uncoupled import wiring_of
 from pairloom.pipeline.model.choice import Candidate, Probe, plan_probe, trial
 from pairloom.pipeline.model.judging import Train, best_scale, drawn_of_probe
 from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.phases import UNWATCHED, Phases, begin_training
 from pairloom.pipeline.model.training_set import TrainingSet
 
 __all__ = ["asks_for_neighbours", "with_chosen_neighbours"]
@@ -46,6 +47,7 @@ def with_chosen_neighbours(
     settings: ModelSettings,
     train: Train,
     n_jobs: int | None = None,
+    phases: Phases = UNWATCHED,
 ) -> dict[str, Any]:
     """The requested graph with the number of neighbours that was chosen.
 
@@ -61,11 +63,14 @@ def with_chosen_neighbours(
         Returns the (N, N) distances between the classes.
     n_jobs : int, optional
         Threads.
+    phases : Phases
+        Is told that training begins.
     """
     request: dict[str, Any] = dict(asked) if isinstance(asked, Mapping) else {"family": asked}
     near, hubs = np.asarray(distances()), request.get("hubs")
     usual, few = (graphs.hub_neighbours(near, hubs, neighbours) for neighbours in (USUAL, FEW))
     probe = plan_probe(usual, near.__getitem__, settings.seed)
+    begin_training(phases, "neighbours", graphs.edge_array(probe.graph))
     with_usual, with_few = _judged(part_of(probe.classes), probe, few, settings, train, n_jobs)
     return request | {
         "neighbours": min(MANY, len(near) - 1) if _clearly_less(with_usual, with_few) else USUAL

@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.display.tables import Table, html_of, name_of, text_of
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.model.fitted_model import FittedModel
 
 __all__ = ["PairMachine", "PairMachines", "pair_machines"]
+
+#: Pairs that are printed from either end.
+_SHOWN = 5
 
 
 class PairMachine(NamedTuple):
@@ -23,7 +27,7 @@ class PairMachine(NamedTuple):
 
 
 class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
-    """Pairs of class labels, either way round, and their machines."""
+    """Pairs of class labels, either way round, and their machines. It prints the first and the last of them."""
 
     def __init__(
         self,
@@ -49,14 +53,34 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
     def __len__(self) -> int:
         return len(self._edge)
 
+    def __repr__(self) -> str:
+        return text_of(self._heading, [], [self._table()])
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading, [], [self._table()])
+
+    @property
+    def _heading(self) -> str:
+        return f"{len(self)} pairs: the logit of a against b is weights @ x + bias"
+
+    def _table(self) -> Table:
+        """The first and the last pairs."""
+        pairs, rows = list(self), []
+        cut = len(pairs) > 2 * _SHOWN
+        for e in [*range(_SHOWN), *range(len(pairs) - _SHOWN, len(pairs))] if cut else range(len(pairs)):
+            a, b = map(name_of, pairs[e])
+            norm = float(np.linalg.norm(self._weights[e]))
+            rows.append([f"{a} / {b}", f"{norm:.4g}", f"{self._bias[e]:.4g}", f"{self._dprime[e]:.3g}"])
+        if cut:
+            rows.insert(_SHOWN, ["…"] * 4)
+        return Table("", ["a / b", "|weights|", "bias", "d'"], rows)
+
 
 def pair_machines(model: FittedModel) -> PairMachines:
     """The calibrated machines of a model, on features as they come."""
     if not isinstance(model.trained, LinearModel):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
-    edges = model.edges
-    centre, exponent = model.normalisation
-    weights, bias = np.ldexp(model.affine.logits.weights, -exponent), model.affine.logits.bias
-    raw_bias = bias - weights.astype(np.float64) @ centre
+    logits = model.affine.logits
+    weights, bias = model.normalisation.fold_back(logits.weights, logits.bias)
     labels = model.classes.labels.tolist()
-    return PairMachines(labels, edges, weights, raw_bias, model.trained.machines.dprime)
+    return PairMachines(labels, model.edges, weights, bias, model.trained.machines.dprime)

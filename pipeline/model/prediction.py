@@ -25,7 +25,7 @@ from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, check_held
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
-__all__ = ["predict_probabilities"]
+__all__ = ["normalised_rows", "predict_probabilities"]
 
 
 def predict_probabilities(
@@ -77,9 +77,9 @@ def predict_probabilities(
 def _samples(model: FittedModel, X: Any, size: int | None, memory_limit: int, first: int) -> Uncoupled:
     """Samples ready for coupling. ``first`` is the number of the first, for an error."""
     if isinstance(model.trained, LinearModel):
-        return model.affine.samples(_normalised(model, X), size, memory_limit, first)
+        return model.affine.samples(normalised_rows(model, X), size, memory_limit, first)
     if isinstance(model.trained, KernelModel):
-        return model.curved.samples(_normalised(model, X), size, memory_limit, first)
+        return model.curved.samples(normalised_rows(model, X), size, memory_limit, first)
     logits = model.trained.logits(model.settings.scheme.shares, X)
     slope, shift = model.coupled.slope[:, None], model.coupled.shift[:, None]
     logits = (logits * slope + shift).astype(np.float32)
@@ -87,6 +87,6 @@ def _samples(model: FittedModel, X: Any, size: int | None, memory_limit: int, fi
     return uncoupled(logits, model.wiring, size, memory_limit)
 
 
-def _normalised(model: FittedModel, X: Any) -> NDArray[np.floating]:
+def normalised_rows(model: FittedModel, X: Any) -> NDArray[np.floating]:
     """Dense samples as the machines are given them."""
     return model.normalisation(X.toarray() if sparse.issparse(X) else X)

@@ -66,8 +66,15 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         "keys": model.classes.keys,
         "checksums": model.classes.checksums,
         "centre": model.normalisation.centre,
+        **_deviation_array(model),
         **_learned_arrays(model.learned),
     }
+
+
+def _deviation_array(model: FittedModel) -> dict[str, NDArray[Any]]:
+    """The standard deviations of the columns, where features are standardised."""
+    deviation = model.normalisation.deviation
+    return {} if deviation is None else {"deviation": deviation}
 
 
 def _shared_arrays(trained: LinearModel | KernelModel) -> dict[str, NDArray[Any]]:
@@ -92,7 +99,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         ),
         calibration_samples=description["calibration_samples"],
         shortlist=description["shortlist"],
-        normalisation=Normalisation(arrays["centre"], description["exponent"]),
+        normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
         weighted=description["weighted"],
         n_features=description["n_features"],
         machine_weight=description.get("machine_weight", "none"),

@@ -23,6 +23,7 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
     "calibrate_coupling",
+    "held_out_loss",
     "judge_model",
     "read_calibrations",
     "read_wave",
@@ -39,7 +40,24 @@ def calibrate_coupling(run: Run, number: int) -> list[Path]:
         as_stored = np.argsort(shape.order)
         files += write_whole(group["slope"], (number, 0), found.slope[as_stored][None])
         files += write_whole(group["shift"], (number, 0), found.shift[as_stored][None])
+    if found.log_loss is not None:
+        path = _loss_file(run.directory, number)
+        content = {"coupling": shape.couplings[number], "scale": found.scale, "log_loss": found.log_loss}
+        write_atomically(path, (json.dumps(content) + "\n").encode())
+        files.append(path)
     return files
+
+
+def held_out_loss(directory: Path, number: int) -> float | None:
+    """The held-out log loss of the coupling with this number, once it is calibrated on held-out samples."""
+    try:
+        return float(json.loads(_loss_file(directory, number).read_bytes())["log_loss"])
+    except FileNotFoundError:
+        return None
+
+
+def _loss_file(directory: Path, number: int) -> Path:
+    return directory / "calibration" / f"{number:06d}.json"
 
 
 def _calibrated(run: Run, coupling: str) -> CoupledCalibration:

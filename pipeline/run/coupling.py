@@ -51,8 +51,8 @@ def _coupled(run: Run, logits: NDArray[np.float32]) -> Coupled:
         samples = uncoupled(logits, completion, run.shortlist, limit)
         return {method: samples.couple(method, calibration.scale) for method, calibration in found.items()}
     coupled: Coupled = {}
-    for method, (_, _, slope, shift) in found.items():
-        adjusted = (logits * slope[:, None] + shift[:, None]).astype(np.float32)
+    for method, calibration in found.items():
+        adjusted = (logits * calibration.slope[:, None] + calibration.shift[:, None]).astype(np.float32)
         coupled[method] = uncoupled(adjusted, completion, run.shortlist, limit).couple(method)
     return coupled
 

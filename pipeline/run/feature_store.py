@@ -108,13 +108,16 @@ def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> NDArray[np.floating]:
 def read_normalisation(run: Run) -> Normalisation:
     """How features are normalised before machines are given them."""
 
-    def read() -> tuple[NDArray[np.float64]]:
-        return (read_whole(open_group(run.directory, "features.zarr")["centre"]),)
+    names = ("centre", "deviation") if run.shape.standardised else ("centre",)
 
-    centre = _remembered(("centre", run.keys.whitening), read)[0]
+    def read() -> tuple[NDArray[np.float64], ...]:
+        group = open_group(run.directory, "features.zarr")
+        return tuple(read_whole(group[name]) for name in names)
+
+    centre, *deviation = _remembered(("centre", run.keys.whitening), read)
     if run.settings.kernel is not None:
-        return run.settings.kernel.normalisation(centre)
-    return Normalisation(centre, run.exponent)
+        return run.settings.kernel.normalisation(centre, *deviation)
+    return Normalisation(centre, run.exponent, *deviation)
 
 
 def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:

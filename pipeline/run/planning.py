@@ -61,14 +61,16 @@ def plan_model(
     settings_of: Callable[[tuple[Candidate, ...]], ModelSettings],
     class_weights: Sequence[float] | None,
     kernel: KernelFunction | None = None,
+    *,
+    standardise: bool = False,
 ) -> ModelPlan:
     """Build the graph and list the candidates, as `PairwiseSVC.fit` does.
 
     ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class,
-    ``kernel`` that of its machines, unless they are linear.
+    ``kernel`` that of its machines, unless they are linear; ``standardise`` says whether columns are standardised.
     """
     check_size(graph, len(data.classes))
-    moments = normalised_moments(data.moments, "data.features: X_train")
+    moments = normalised_moments(data.moments, "data.features: X_train", standardise=standardise)
     distances = functools.cache(lambda: distances_between(moments.class_means))
     if kernel is None:
         candidates, exponent = (

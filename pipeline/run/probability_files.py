@@ -1,4 +1,4 @@
-"""Write probabilities to a .npz, .csv or .zarr file."""
+"""Write predictions, labels and probabilities, to a .npz, .csv or .zarr file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr
@@ -37,7 +38,7 @@ def check_target(path: Path, *, force: bool = False) -> None:
 def write_probabilities(
     path: Path, p: NDArray[np.floating], classes: Sequence[str], *, force: bool = False
 ) -> None:
-    """Write probabilities with their class names, in the format that the ending of ``path`` names.
+    """Write the likeliest class of each sample, probabilities and class names, in the format of the ending of ``path``.
 
     They are written beside their place and then renamed: a file of that name is always whole.
     """
@@ -55,12 +56,14 @@ def write_probabilities(
 
 
 def _holds_probabilities_only(folder: Path) -> bool:
-    """Whether a folder is a zarr group as `write_probabilities` makes one."""
-    return sorted(path.name for path in folder.iterdir()) == ["class", "probabilities", "zarr.json"]
+    """Whether a folder is a zarr group as `write_probabilities` makes one, or made one before it wrote labels."""
+    names = {path.name for path in folder.iterdir()}
+    return names - {"prediction"} == {"class", "probabilities", "zarr.json"}
 
 
 def _write_npz(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
-    np.savez_compressed(path, probabilities=p, classes=np.array(classes))
+    names = np.array(classes)
+    np.savez_compressed(path, prediction=_predicted(p, names), probabilities=p, classes=names)
 
 
 def _write_csv(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
@@ -70,8 +73,17 @@ def _write_csv(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> N
 
 def _write_zarr(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
     array = ChunkedArray("probabilities", ("sample", "class"), p.shape, p.shape, p.dtype.name)
-    stamp(path, group_files([array], [Coordinate("class", ("class",), np.array(classes))], {}))
+    names = np.array(classes)
+    coordinates = [
+        Coordinate("class", ("class",), names),
+        Coordinate("prediction", ("sample",), _predicted(p, names)),
+    ]
+    stamp(path, group_files([array], coordinates, {}))
     zarr.open_array(path, path="probabilities", mode="r+")[:] = p
+
+
+def _predicted(p: NDArray[np.floating], names: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(names[p.argmax(axis=1)])
 
 
 _WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".zarr": _write_zarr}

@@ -4,8 +4,9 @@
 features.zarr             train (row, feature) and train_class (row), sorted by class, and checksum (class);
                           test (sample, feature) and label (sample); drawn (draw, feature), drawn_class,
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
-                          model; centre (feature); mean (shrinkage, feature) and factor (whitening, feature, whitened),
-                          from kept_mean (class, feature) and scatter (part, feature, other_feature), without the drawn
+                          model; centre (feature) and, where rows are standardised, deviation (feature);
+                          mean (shrinkage, feature) and factor (whitening, feature, whitened), from kept_mean
+                          (class, feature) and scatter (part, feature, other_feature), without the drawn
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
                           coefficients on the rows of both classes; parameters (edge, machine, parameter), all else
 logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
@@ -90,6 +91,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_class",
         "drawn_fold",
         "drawn_part",
+        "deviation",
     ),
     "machines.zarr": ("coef", "beta"),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
@@ -117,6 +119,8 @@ class RunShape(NamedTuple):
     synthetic : whether the features are generated rather than measured
     code : (N, E) code of machines on sets of classes, else None
     kernel_rows : the most training rows of an edge, if its machines have a kernel, else 0
+    standardised : whether columns are divided by their standard deviation
+    feature_names : names of the features, if they have any
     """
 
     classes: tuple[str, ...]
@@ -140,6 +144,8 @@ class RunShape(NamedTuple):
     synthetic: bool
     code: NDArray[np.int8] | None = None
     kernel_rows: int = 0
+    standardised: bool = False
+    feature_names: tuple[str, ...] = ()
 
     @property
     def n_edges(self) -> int:
@@ -325,6 +331,8 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         ChunkedArray("centre", ("feature",), (D,), (D,), "float64"),
         ChunkedArray("mean", ("shrinkage", "feature"), (S, D), (1, D)),
     ]
+    if shape.standardised:
+        arrays.append(ChunkedArray("deviation", ("feature",), (D,), (D,), "float64"))
     if shape.labelled:
         arrays.append(ChunkedArray("label", ("sample",), (R,), (r,), "int32"))
     if W:

@@ -29,10 +29,14 @@ from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["read_run_model", "write_run_model"]
+__all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
 FORMAT, FORMAT_VERSION = "pairloom-run-model", 3
 _JSON = "model.json"
+
+
+class UnknownCoupling(ValueError):
+    """A coupling that a run has not calibrated."""
 
 
 def write_run_model(
@@ -79,6 +83,8 @@ def write_run_model(
         "shrinkages": list(shape.shrinkages),
         "totals": run.totals.tolist(),
         "rows": list(shape.rows),
+        "standardised": shape.standardised,
+        "feature_names": list(shape.feature_names),
         "edges": shape.edges.tolist(),
         "code": None if shape.code is None else graphs.code_as_text(shape.code),
         "files": {**files, **_metadata_digests(run)},
@@ -98,13 +104,14 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
     couplings = content["couplings"]
     coupling = couplings[0] if coupling is None else coupling
     if coupling not in couplings:
-        raise ValueError(
+        raise UnknownCoupling(
             f"PairwiseSVC.from_run: coupling must be one of {', '.join(couplings)}, the run's, got {coupling!r}."
         )
     description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
     description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
     parameters = {**content["parameters"], "coupling": coupling}
-    return SavedModel(assembled(description, arrays), parameters, content["candidates"], [])
+    names = content.get("feature_names", [])
+    return SavedModel(assembled(description, arrays), parameters, content["candidates"], names)
 
 
 def _array(directory: Path, path: str, selection: Any = Ellipsis) -> NDArray[Any]:
@@ -144,8 +151,14 @@ def _linear_arrays(
     return {
         **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
         **_whitening(directory, content["shrinkages"], content["model"]["whiten"]),
-        "centre": _array(directory, "features.zarr/centre"),
+        **_moments(directory, content),
     }
+
+
+def _moments(directory: Path, content: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """The mean of the features and, where they are standardised, their standard deviation."""
+    names = ("centre", "deviation") if content.get("standardised") else ("centre",)
+    return {name: _array(directory, f"features.zarr/{name}") for name in names}
 
 
 def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray[np.intp]]:
@@ -174,11 +187,13 @@ def _kernel_arrays(
         ]
     )
     kernel = KernelFunction(**content["model"]["kernel"])
-    normalisation = kernel.normalisation(_array(directory, "features.zarr/centre"))
+    normalisation = kernel.normalisation(*_moments(directory, content).values())
+    scaled = {} if normalisation.deviation is None else {"deviation": normalisation.deviation}
     return {
         **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
         "support_vectors": normalisation(_stored_rows(directory, np.unique(machines.row))),
         "centre": normalisation.centre,
+        **scaled,
     }
 
 
@@ -207,6 +222,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
     else:
         names += ["machines.zarr/beta", "features.zarr/train"]
     names += ["features.zarr/factor"] if run.shape.whitenings else []
+    names += ["features.zarr/deviation"] if run.shape.standardised else []
     calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
     names += [f"probabilities.zarr/{name}" for name in calibrations]
     return {f"{name}/zarr.json": file_digest(run.directory / name / "zarr.json") for name in names}

@@ -43,13 +43,20 @@ _BLOCKS_AT_ONCE = 3
 
 
 def store_rows(run: Run, data: OpenFeatures, by_class: Rows, block: slice) -> list[Path]:
-    """Store a block of training rows, which come sorted by class, and their classes; with the first, the centre."""
+    """Store a block of training rows, which come sorted by class, and their classes.
+
+    With the first, the mean is stored and, if rows are to be standardised, their standard deviation.
+    """
     group = open_group(run.directory, "features.zarr", write=True)
     files = write_whole(group["train"], (block.start, 0), by_class.read(block))
     files += write_whole(group["train_class"], (block.start,), _classes_of(run, block))
     if block.start == 0:
-        centre = normalised_moments(data.moments, "data.features: X_train").normalisation.centre
-        files += write_whole(group["centre"], (0,), centre)
+        found = normalised_moments(
+            data.moments, "data.features: X_train", standardise=run.shape.standardised
+        ).normalisation
+        files += write_whole(group["centre"], (0,), found.centre)
+        if found.deviation is not None:
+            files += write_whole(group["deviation"], (0,), found.deviation)
     return files
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 #: Seconds to wait for an answer.
 _PATIENCE = 60
-#: Chromium reads commands from file descriptor 3 and writes to 4. The pipes may have these numbers: they move away first.
+#: Chromium reads commands from file descriptor 3 and writes to 4. The pipes may have these numbers, so they move first.
 _ON_PIPES = """
 import fcntl, os, sys
 commands, answers = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])

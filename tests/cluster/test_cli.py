@@ -74,7 +74,7 @@ def test_plan_makes_nothing(small_config, tmp_path, monkeypatch):
         (["run", "digts"], 2, "Did you mean 'digits'"),
         (["run", "digits", "--set", "graph.hub=3"], 2, "graph.hub: unknown key. Did you mean 'hubs'?"),
         (["run", "digits", "--scheduler", "tcp://192.0.2.7:8786"], 3, "--insecure"),
-        (["run", "digits", "--set", "data.features=nowhere.npz"], 1, "no such file or folder"),
+        (["run", "digits", "--set", "data.features=nowhere.npz"], 2, "no such file or folder"),
         (["submit", "digits"], 2, "--scheduler"),
         (["resume", "."], 1, "run.json"),
         (["status", "."], 1, "run.json"),

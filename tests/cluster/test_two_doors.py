@@ -109,6 +109,7 @@ def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_f
         ("class_weight", '{ "class 1" = 5.0 }'),
         ("random_state", "7"),
         ("kernel", '"rbf"'),
+        ("standardise", "true"),
     ],
 )
 def test_every_parameter_means_the_same(section, value, config_file, client, tmp_path):
@@ -281,6 +282,69 @@ def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, nea
     read.save(tmp_path / "model")
     saved = PairwiseSVC.load(tmp_path / "model")
     np.testing.assert_array_equal(saved.predict_proba(data.X_test), read.predict_proba(data.X_test))
+
+
+@pytest.fixture(scope="module")
+def table_file(config_file, tmp_path_factory):
+    """The same samples with columns in different units, one of them constant."""
+    folder = tmp_path_factory.mktemp("table")
+    with np.load(load_config(config_file).data.features) as archive:
+        arrays = dict(archive)
+    for name in ("X_train", "X_test"):
+        scaled = (arrays[name] - 1e6) * [1e-6, 1.0, 1e5, 3.0, 70.0]
+        arrays[name] = np.column_stack([scaled, np.full(len(scaled), 4.0)])
+    np.savez(folder / "table.npz", **arrays)
+    return write_config(folder / "table.toml", folder / "table.npz", edges_per_tile=4, samples_per_slab=16)
+
+
+STANDARDISED = ("graph.family=hub_neighbours", "run.also_couple=[]", "model.standardise=true")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("model.whiten=none",),
+        ("model.whiten=auto", "model.C=auto", "model.calibration=auto", "run.tensor=virtual"),
+        ("model.kernel=rbf",),
+        ("model.kernel=poly", "model.coef0=1.0", "model.degree=2"),
+        ("graph.family=one_vs_rest",),
+    ],
+)
+def test_columns_are_standardised_alike_in_both(settings, table_file, client, tmp_path):
+    directory = tmp_path / "run"
+    plan = run_here(table_file, directory, client, *STANDARDISED, *settings)
+    data = load_data(plan.config).load()
+    model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
+    for ours, theirs in zip(model.machines_, read.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    one, other = model.model_.normalisation, read.model_.normalisation
+    np.testing.assert_array_equal(one.deviation, other.deviation)
+    assert one.deviation[-1] == 1.0  # the constant column
+    expected = model.predict_proba(data.X_test)
+    np.testing.assert_allclose(probabilities_of(directory, plan.shape.couplings[0]), expected, atol=1e-6)
+    np.testing.assert_allclose(read.predict_proba(data.X_test), expected, atol=1e-6)
+    read.save(tmp_path / "model")
+    saved = PairwiseSVC.load(tmp_path / "model")
+    assert saved.standardise is True
+    np.testing.assert_array_equal(saved.predict_proba(data.X_test), read.predict_proba(data.X_test))
+
+
+def test_a_standardised_run_resumes_to_the_same_bytes_and_can_be_made_from_another(
+    table_file, client, tmp_path
+):
+    run_here(table_file, tmp_path / "whole", client, *STANDARDISED)
+    reference = bytes_of(tmp_path / "whole")
+    assert "features.zarr/deviation/c/0" in reference
+    run_here(table_file, tmp_path / "halves", client, *STANDARDISED, until="draws")
+    (tmp_path / "halves" / "features.zarr" / "deviation" / "c" / "0").unlink()
+    run_here(table_file, tmp_path / "halves", client, *STANDARDISED)
+    assert_same_bytes(tmp_path / "halves", reference)
+    run_here(table_file, tmp_path / "plain", client, *STANDARDISED[:2])
+    unscaled = bytes_of(tmp_path / "plain")
+    run_here(table_file, tmp_path / "plain", client, *STANDARDISED, update=True)
+    assert_same_bytes(tmp_path / "plain", reference)
+    run_here(table_file, tmp_path / "plain", client, *STANDARDISED[:2], update=True)
+    assert_same_bytes(tmp_path / "plain", unscaled)
 
 
 def test_a_run_with_a_kernel_writes_the_same_bytes_twice_and_when_it_is_resumed(near_file, client, tmp_path):

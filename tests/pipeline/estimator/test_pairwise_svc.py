@@ -396,13 +396,6 @@ def test_a_memory_limit_below_one_block_of_samples_is_refused(data):
         model.predict_proba(data.X_new)
 
 
-def test_verbose_shows_a_bar(data, capsys):
-    fitted(data, verbose=False)
-    assert capsys.readouterr().out == ""
-    fitted(data, verbose=True)
-    assert re.search(r"pairs .*100%", capsys.readouterr().out)
-
-
 # Graphs.
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from pairloom.pipeline.machines.normalisation import fit_normalisation
 
@@ -47,6 +48,34 @@ def test_constant_features_become_zero():
     normalisation = fit_normalisation(rows, "X")
     np.testing.assert_array_equal(normalisation(rows), np.zeros((5, 2)))
     assert normalisation.inner_C(0.3) == 0.3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_standardised_columns_have_deviations_of_one_power_of_two(X, dtype):
+    rows = np.column_stack([X, np.full(len(X), 7.0)]).astype(dtype)
+    normalisation = fit_normalisation(rows, "X", standardise=True)
+    scaled = StandardScaler().fit_transform(rows.astype(np.float64))
+    np.testing.assert_allclose(
+        np.ldexp(normalisation(rows), normalisation.exponent),
+        scaled,
+        atol=1e-12 if dtype is np.float64 else 1e-5,
+    )
+    assert normalisation(rows).dtype == dtype
+    assert normalisation.deviation[-1] == 1.0
+
+
+@pytest.mark.parametrize(("dtype", "powers"), [(np.float32, [-110, 0, 110]), (np.float64, [-400, 5, 300])])
+def test_the_unit_of_a_standardised_column_changes_no_bit(X, dtype, powers):
+    X = np.ldexp(np.round(X * 256), -8).astype(dtype)  # few digits, so that the smallest columns lose none
+    one, other = (fit_normalisation(rows, "X", standardise=True)(rows) for rows in (X, np.ldexp(X, powers)))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_weights_of_standardised_columns_are_folded_back(X):
+    normalisation = fit_normalisation(X, "X", standardise=True)
+    weights, bias = np.float32([[1.0, -2.0, 0.5]]), np.array([0.25])
+    raw, raw_bias = normalisation.fold_back(weights, bias)
+    np.testing.assert_allclose(X @ raw[0] + raw_bias, normalisation(X) @ weights[0] + bias, atol=1e-4)
 
 
 def test_a_range_that_overflows_is_refused_by_name():

@@ -1,0 +1,40 @@
+"""Data and arguments that cannot be used: errors of the user's input, which commands end with their own exit code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from pairloom.cluster.config import ConfigError
+
+__all__ = ["InTheWay", "InputError", "InputMissing", "input_errors"]
+
+
+class InputError(ValueError):
+    """Data, or an argument, that cannot be used."""
+
+
+class InputMissing(InputError, FileNotFoundError):
+    """A file that is not there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # not as an OSError of one argument would
+
+
+class InTheWay(FileExistsError):
+    """A file that would have to be replaced."""
+
+
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn what is raised for bad data into an `InputError`, so that it is told from a failure of the program."""
+    try:
+        yield
+    except (ConfigError, InputError):
+        raise
+    except FileExistsError as error:
+        raise InTheWay(str(error)) from error
+    except FileNotFoundError as error:
+        raise InputMissing(str(error)) from error
+    except (ValueError, OSError) as error:
+        raise InputError(str(error)) from error

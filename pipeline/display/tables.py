@@ -1,0 +1,105 @@
+"""Tables of names and figures, as text for a terminal and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Table", "html_of", "name_of", "others", "signed", "text_of"]
+
+#: Names are cut after so many characters.
+MOST_CHARACTERS = 40
+_STYLE = "border-collapse:collapse;margin:0 0 .8em 0;font-variant-numeric:tabular-nums"
+
+
+class Table(NamedTuple):
+    """Rows under a heading. The first column is text, the others are figures. Where ``total`` is true, the last row is
+    the sum of those above it."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    total: bool = False
+
+
+def name_of(name: object, most: int = MOST_CHARACTERS) -> str:
+    """A name on one line: control characters, which a terminal may obey, are left out, and so is what is too long.
+
+    Examples
+    --------
+    >>> name_of("two\\nlines"), name_of(3), name_of("a" * 60, most=5)
+    ('two lines', '3', 'aaaa…')
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def signed(value: float) -> str:
+    """A number with its sign and three or four digits.
+
+    Examples
+    --------
+    >>> signed(1.5), signed(-0.00012), signed(0.0)
+    ('+1.500', '-0.000', '0.000')
+    """
+    return f"{value:+.3f}" if value else "0.000"
+
+
+def others(left: int) -> str:
+    """How many rows are not shown.
+
+    Examples
+    --------
+    >>> others(1), others(12)
+    ('1 other', '12 others')
+    """
+    return f"{left} other{'s' if left > 1 else ''}"
+
+
+def text_of(heading: str, lines: Sequence[str], tables: Sequence[Table]) -> str:
+    """A heading, some lines and tables, separated by empty lines, as text."""
+    parts = [
+        "\n".join([heading, *(f"  {line}" for line in lines)]),
+        *(_table_text(table) for table in tables),
+    ]
+    return "\n\n".join(parts)
+
+
+def html_of(heading: str, lines: Sequence[str], tables: Sequence[Table]) -> str:
+    """The same as HTML. All text is escaped: names of classes and features are data."""
+    said = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
+    shown = "".join(_table_html(table) for table in tables)
+    return f'<div class="pairloom"><strong>{html.escape(heading)}</strong>{said}<br>{shown}</div>'
+
+
+def _table_text(table: Table) -> str:
+    widths = [max(map(len, cells)) for cells in zip(table.head, *table.rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        texts = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        return ("  " + "   ".join(texts)).rstrip()
+
+    rows = [line(row) for row in table.rows]
+    if table.total:
+        rows.insert(-1, "  " + "-" * (sum(widths) + 3 * (len(widths) - 1)))
+    return "\n".join([*filter(None, [table.title]), line(table.head), *rows])
+
+
+def _table_html(table: Table) -> str:
+    def cells(row: Sequence[str], tag: str) -> str:
+        sides = ["left", *["right"] * (len(row) - 1)]
+        return "".join(
+            f'<{tag} style="text-align:{side};padding:0 .8em 0 0">{html.escape(cell)}</{tag}>'
+            for cell, side in zip(row, sides, strict=True)
+        )
+
+    rule = ' style="border-top:1px solid currentColor"'
+    last = len(table.rows) - 1 if table.total else -1
+    rows = "".join(
+        f"<tr{rule if at == last else ''}>{cells(row, 'td')}</tr>" for at, row in enumerate(table.rows)
+    )
+    caption = f'<caption style="text-align:left">{html.escape(table.title)}</caption>' if table.title else ""
+    head = f"<thead><tr>{cells(table.head, 'th')}</tr></thead>" if any(table.head) else ""
+    return f'<table style="{_STYLE}">{caption}{head}<tbody>{rows}</tbody></table>'

@@ -1,0 +1,218 @@
+"""A look at a table: what each column holds, and which columns can be features. One pass, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pairloom.graphs.labels import did_you_mean, listed
+from pairloom.pipeline.features.table_files import Cells, Table, open_table
+from pairloom.pipeline.features.table_rows import class_labels
+
+__all__ = ["ColumnFacts", "TableFacts", "look_at_table"]
+
+#: Different texts of a column that are counted.
+_MOST_TEXTS = 1000
+#: A column of numbers with more different values is hardly one of classes.
+_MOST_NUMBERED_CLASSES = 20
+#: A column with more of its cells missing is left out, rather than so many rows.
+_MOST_MISSING = 0.5
+
+
+@dataclass
+class ColumnFacts:
+    """What a column holds: how many cells are missing, no numbers, or infinite; the numbers' range and variance."""
+
+    name: str
+    rows: int = 0
+    missing: int = 0
+    strange: int = 0
+    infinite: int = 0
+    finite: int = 0
+    texts: Counter[str] = field(default_factory=Counter)
+    lowest: float = np.inf
+    highest: float = -np.inf
+    mean: float = 0.0
+    squares: float = 0.0
+    numbers_rows: bool = True
+
+    def add(self, cells: Cells) -> None:
+        """Look at the next cells of the column."""
+        numbers, strange = cells.numbers()
+        self.strange += int(strange.sum())
+        if len(self.texts) < _MOST_TEXTS:
+            self.texts.update(str(text)[:80] for text in cells.values[strange].tolist())
+        self.missing += int((np.isnan(numbers) & ~strange).sum())
+        self.infinite += int(np.isinf(numbers).sum())
+        self.numbers_rows = self.numbers_rows and self._counts_on(numbers)
+        self._add_numbers(numbers[np.isfinite(numbers)])
+        self.rows += len(numbers)
+
+    def _counts_on(self, numbers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
+        """Whether the numbers go on as 0, 1, 2 or as 1, 2, 3 do."""
+        places = np.arange(self.rows, self.rows + len(numbers))
+        begun_at = {0, 1} if not self.rows else {self.lowest}
+        return any(bool((numbers == places + start).all()) for start in begun_at)
+
+    def _add_numbers(self, numbers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
+        if not len(numbers):
+            return
+        n, m = self.finite, len(numbers)
+        self.finite += m
+        mean, apart = float(numbers.mean()), float(numbers.mean()) - self.mean
+        self.squares += float(((numbers - mean) ** 2).sum()) + apart**2 * n * m / (n + m)
+        self.mean += apart * m / (n + m)
+        self.lowest, self.highest = (
+            min(self.lowest, float(numbers.min())),
+            max(self.highest, float(numbers.max())),
+        )
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the numbers."""
+        return float(np.sqrt(self.squares / self.finite)) if self.finite else 0.0
+
+    def unusable(self) -> str:
+        """Why the column is no feature; empty if it is one."""
+        present = self.rows - self.missing
+        if not present:
+            return "empty"
+        if self.strange:
+            more = f"{_MOST_TEXTS} or more" if len(self.texts) >= _MOST_TEXTS else str(len(self.texts))
+            kind = "text" if self.strange == present else f"text in {self.strange} cells"
+            first = next(iter(self.texts))
+            return f"{kind}, {more} different, such as {first[:30]!r}"
+        if self.infinite:
+            return f"infinite in {self.infinite} rows"
+        if self.missing > _MOST_MISSING * self.rows:
+            return f"missing in {self.missing} of {self.rows} rows"
+        if self.lowest == self.highest:
+            return f"constant, {self.lowest:g}"
+        if self.numbers_rows and self.rows > 2:
+            return "it numbers the rows"
+        return ""
+
+
+class TableFacts(NamedTuple):
+    """What a look at a table found.
+
+    Attributes
+    ----------
+    path : Path
+    rows : int
+    label : str
+    classes : rows of each class, by its name
+    without_label : rows whose label is missing
+    columns : the other columns
+    incomplete : rows without a label, or with a missing value in a column that is a feature
+    """
+
+    path: Path
+    rows: int
+    label: str
+    classes: Mapping[str, int]
+    without_label: int
+    columns: tuple[ColumnFacts, ...]
+    incomplete: int
+
+    @property
+    def features(self) -> list[ColumnFacts]:
+        """The columns that can be features."""
+        return [column for column in self.columns if not column.unusable()]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The other columns, and why."""
+        return {column.name: why for column in self.columns if (why := column.unusable())}
+
+    @property
+    def deviations(self) -> tuple[float, float]:
+        """The least and the largest standard deviation of the features."""
+        found = [column.deviation for column in self.features]
+        return min(found), max(found)
+
+
+def look_at_table(path: Path, label: str | None) -> TableFacts:
+    """Read a table once to see what is in it, once more to count the rows that miss a value."""
+    table = open_table(path)
+    if label is None or label not in table.names:
+        raise ValueError(_which_label(table, label))
+    columns = {name: ColumnFacts(name) for name in table.names if name != label}
+    labels = []
+    for block in table.blocks():
+        for name, facts in columns.items():
+            facts.add(block[name])
+        labels.append(block[label])
+    if not labels:
+        raise ValueError(f"{path}: must have rows, got none below the names of the columns.")
+    classes, without = _classes(labels, f"{path}: column {label!r}")
+    found = TableFacts(
+        path, sum(classes.values()) + without, label, classes, without, tuple(columns.values()), 0
+    )
+    if not found.features:
+        reasons = "; ".join(f"{name}: {why}" for name, why in found.left_out.items()) or "no other column"
+        raise ValueError(f"{path}: must have columns of numbers besides {label!r}, got none: {reasons}.")
+    if len(classes) < 2:
+        raise ValueError(
+            f"{path}: column {label!r} must have two classes or more, got {listed(classes)} in all {found.rows} rows."
+        )
+    return found._replace(incomplete=_incomplete(table, found))
+
+
+def _classes(labels: list[Cells], place: str) -> tuple[dict[str, int], int]:
+    """The rows of each class, and how many rows have none."""
+    texts = np.concatenate([cells.texts() for cells in labels])
+    numbers = all(cells.values.dtype.kind in "iuf" for cells in labels)
+    present = np.concatenate([cells.values for cells in labels]) if numbers else texts
+    has_one = np.concatenate([~cells.missing for cells in labels]) if numbers else texts != ""
+    names, counts = np.unique(class_labels(present[has_one], place), return_counts=True)
+    return dict(zip(map(str, names.tolist()), counts.tolist(), strict=True)), int((~has_one).sum())
+
+
+def _incomplete(table: Table, found: TableFacts) -> int:
+    features = [column.name for column in found.features]
+    if not found.without_label and not any(column.missing for column in found.features):
+        return 0
+    return sum(int(_misses(block, features, found.label).sum()) for block in table.blocks())
+
+
+def _misses(
+    block: Mapping[str, Cells], features: list[str], label: str
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    cells = block[label]
+    missing = cells.texts() == "" if cells.is_text else cells.missing.copy()
+    for name in features:
+        missing |= np.isnan(block[name].numbers()[0])
+    return np.asarray(missing)
+
+
+def _which_label(table: Table, label: str | None) -> str:
+    """The message for a label that is missing or wrong, with the columns that could be one."""
+    likely = list(_likely_labels(table))
+    perhaps = f" Columns that could be: {', '.join(likely)}." if likely else ""
+    if label is None:
+        return (
+            f"{table.path}: --label must name the column with the classes, got none.{perhaps}"
+            f" All columns: {listed(table.names, 20)}."
+        )
+    return (
+        f"{table.path}: --label must name a column, got {label!r}.{did_you_mean(label, table.names)}{perhaps}"
+        f" All columns: {listed(table.names, 20)}."
+    )
+
+
+def _likely_labels(table: Table, listed_most: int = 5) -> Iterator[str]:
+    """Columns with a few different values among the first rows."""
+    found = []
+    for name, cells in next(((*block.items(),) for block in table.blocks()), ()):
+        different, counts = np.unique(cells.texts(), return_counts=True)
+        is_text = bool(cells.numbers()[1].all())
+        most = len(cells.missing) // 2 if is_text else _MOST_NUMBERED_CLASSES
+        if 2 <= len(different) <= max(2, most):
+            found.append((not is_text, len(different), f"{name!r} ({len(different)} values)", counts))
+    yield from (text for *_, text, _ in sorted(found, key=lambda one: one[:2])[:listed_most])

@@ -1,0 +1,228 @@
+"""pairloom init: a stranger's data in, a configuration that runs out."""
+
+import csv
+import json
+import tomllib
+
+import numpy as np
+import pytest
+import zarr
+from click.testing import CliRunner
+
+from pairloom import PairwiseSVC
+from pairloom.cluster.cli import main
+from pairloom.cluster.config_file import load_config
+
+HERE = ("--set", "cluster.kind=threads")
+
+
+def pairloom(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def flowers(n=90, seed=0):
+    """Rows of a table as a person keeps it: a number, a remark, a gap, units that differ, and a class."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        c = i % 3
+        row = {
+            "id": i + 1,
+            "length": f"{rng.normal(5 + c, 0.5):.2f}",
+            "weight": f"{rng.normal(4000 + 900 * c, 500):.0f}",
+            "remark": rng.choice(["fresh", "wilted"]),
+            "width": f"{rng.normal(2 - c, 0.4):.2f}" if i % 30 else "",
+            "species": ("setosa", "versicolor", "virginica")[c],
+        }
+        rows.append(row)
+    return rows
+
+
+def write_csv(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_a_table_becomes_a_run_and_the_run_predicts_new_tables(folder):
+    write_csv(folder / "flowers.csv", flowers())
+    done = pairloom("init", "flowers.csv", "--label", "species")
+    assert done.exit_code == 0, done.output
+    for line in (
+        "flowers.csv: 90 rows, 6 columns",
+        "label: species, 3 classes of 27 to 30 rows; the smallest is 'setosa'",
+        "features: 3 columns of numbers",
+        "left out: id (it numbers the rows)",
+        "left out: remark (text, 2 different, such as",
+        "missing values: 3 of 90 rows (width in 3); these rows are left out, in training and test alike",
+        "so columns are standardised (model.standardise)",
+        "rows are held out, 25% of every class, drawn with seed 0",
+        "Wrote flowers.toml",
+    ):
+        assert line in done.stdout, done.stdout
+    config = load_config("flowers.toml")
+    assert config.data.columns == ("species", ("id", "remark"), "leave_out_rows")
+    assert config.model.standardise
+    ran = pairloom("run", "flowers.toml", *HERE, "--json")
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["methods"]["stratified"]["accuracy"] > 0.8
+    # New rows: other columns, another order, no label.
+    new = [
+        {"width": row["width"] or "1", "x": "?", "weight": row["weight"], "length": row["length"]}
+        for row in flowers(30, 1)
+    ]
+    write_csv(folder / "new.csv", new)
+    told = pairloom("predict", "runs/flowers", "--features", "new.csv", "--out", "out.csv")
+    assert told.exit_code == 0, told.output
+    assert "Warning" not in told.output
+    with (folder / "out.csv").open(newline="") as file:
+        written = list(csv.DictReader(file))
+    assert list(written[0]) == ["prediction", "setosa", "versicolor", "virginica"]
+    model = PairwiseSVC.from_run("runs/flowers")
+    assert model.feature_names_in_.tolist() == ["length", "weight", "width"]
+    X = np.array([[float(row[name]) for name in model.feature_names_in_] for row in new])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert [row["prediction"] for row in written] == model.predict(X).tolist()
+    again = pairloom("predict", "runs/flowers", "--features", "new.csv", "--out", "out.csv")
+    assert again.exit_code == 3
+    assert "--out must be new, got out.csv, which exists. Pass --force to replace it." in again.stderr
+    assert (
+        pairloom("predict", "runs/flowers", "--features", "new.csv", "--out", "out.csv", "--force").exit_code
+        == 0
+    )
+    write_csv(folder / "odd.csv", [{"width": 1, "weight": 2}])
+    refused = pairloom("predict", "runs/flowers", "--features", "odd.csv", "--out", "p.csv")
+    assert refused.exit_code == 2
+    assert "must have the columns of the training data, got none named 'length'" in refused.stderr
+
+
+def test_a_parquet_file_runs_as_a_csv_file_does(folder):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import csv as arrow_csv
+
+    write_csv(folder / "flowers.csv", flowers())
+    parquet.write_table(arrow_csv.read_csv(folder / "flowers.csv"), folder / "flowers.parquet")
+    for name in ("flowers.csv", "flowers.parquet"):
+        out = f"{name.partition('.')[2]}.toml"
+        assert pairloom("init", name, "--label", "species", "--out", out).exit_code == 0
+        assert pairloom("run", out, *HERE).exit_code == 0
+    one, other = (
+        json.loads((folder / "runs" / name / "run.json").read_text()) for name in ("csv", "parquet")
+    )
+    assert one["fingerprints"] == other["fingerprints"]
+
+
+def arrays(n=40):
+    y = np.repeat(np.arange(4), n // 4)
+    return np.random.default_rng(0).standard_normal((n, 3)).astype(np.float32) + y[:, None], y
+
+
+def write_npz(folder):
+    X, y = arrays()
+    np.savez(folder / "pool.npz", X=X, y=y)
+    return "pool.npz"
+
+
+def write_npy(folder):
+    X, y = arrays()
+    (folder / "set").mkdir()
+    for name, values in (("X_train", X), ("y_train", y), ("X_test", X[::2]), ("y_test", y[::2])):
+        np.save(folder / "set" / f"{name}.npy", values)
+    return "set/X_train.npy"
+
+
+def write_zarr(folder):
+    group = zarr.open_group(folder / "set.zarr", mode="w")
+    for name, values in zip(("X", "y"), arrays(), strict=True):
+        group.create_array(name, data=values)
+    return "set.zarr"
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "test_set"),
+    [
+        (write_npz, "pool", "test set: 8 rows are held out, 25% of every class"),
+        (write_npy, "set", "test set: 20 rows, X_test of the data"),
+        (write_zarr, "set", "test set: 8 rows are held out, 25% of every class"),
+        (lambda folder: None, "digits", "test set: 450 rows are held out, 25% of every class"),
+    ],
+)
+def test_arrays_and_nothing_become_runs_too(write, name, test_set, folder):
+    source = write(folder)
+    done = pairloom("init", *([source] if source else []))
+    assert done.exit_code == 0, done.output
+    assert test_set in done.stdout
+    assert f"Wrote {name}.toml" in done.stdout
+    ran = pairloom("run", f"{name}.toml", *HERE)
+    assert ran.exit_code == 0, ran.output
+    # From another folder the data are found as well.
+    (folder / "elsewhere").mkdir()
+    assert pairloom("init", *([source] if source else []), "--out", "elsewhere/x.toml").exit_code == 0
+    assert load_config("elsewhere/x.toml").data == load_config(f"{name}.toml").data
+
+
+def test_every_comment_of_the_configuration_can_be_turned_on(folder):
+    assert pairloom("init").exit_code == 0
+    text = (folder / "digits.toml").read_text()
+    on = [
+        line.removeprefix("# ") if line.startswith("# ") and " = " in line.partition("#")[2] else line
+        for line in text.splitlines()
+        if "test =" not in line
+    ]
+    turned_on = [line for line in on if not line.startswith("#") and not line.endswith("held out")]
+    lines = [line for line in turned_on if " = " in line or line.startswith("[")]
+    tables = tomllib.loads("\n".join(line for line in lines if " =  " not in line))
+    assert tables["model"]["folds"] == "auto"
+    (folder / "all.toml").write_text("\n".join(line for line in lines if " =  " not in line))
+    assert load_config("all.toml").model == load_config("digits.toml").model
+
+
+def test_a_configuration_that_exists_is_kept_unless_forced(folder):
+    assert pairloom("init").exit_code == 0
+    (folder / "digits.toml").write_text("# mine\n")
+    refused = pairloom("init")
+    assert refused.exit_code == 3
+    assert "digits.toml exists. Pass --force to replace it, or --out FILE" in refused.stderr
+    assert (folder / "digits.toml").read_text() == "# mine\n"
+    assert pairloom("init", "--force").exit_code == 0
+    assert "[data]" in (folder / "digits.toml").read_text()
+
+
+BAD = [
+    ("", "must have a first line with the names of the columns"),
+    ("a,b,kind\n", "must have rows, got none"),
+    ("a,a,kind\n1,2,x\n", "got 'a' more than once"),
+    ("a,b,sort\n1,2,x\n", "--label must name a column, got 'kind'"),
+    ("a,b,kind\n1,2,x\n2,1,x\n3,4,x\n", "column 'kind' must have two classes or more, got 'x' in all 3 rows"),
+    ("a,b,kind\n1,2,0.5\n2,1,0.25\n3,4,1\n", "must be classes, got numbers with fractions, such as 0.5"),
+    (
+        "a,kind\nred,x\nblue,y\n",
+        "must have columns of numbers besides 'kind', got none: a: text, 2 different",
+    ),
+    ("a,b,kind\n1,2,x\n2,1,y\n3,5,z\n", "a class must have at least 2 samples"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[repr(text) for text, _ in BAD])
+def test_a_table_that_cannot_be_used_is_refused_and_nothing_is_written(text, message, folder):
+    (folder / "t.csv").write_text(text)
+    done = pairloom("init", "t.csv", "--label", "kind")
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["t.csv"]
+
+
+def test_names_that_are_no_names_of_runs_are_made_ones(folder):
+    write_csv(folder / "my flowers (2).csv", flowers())
+    assert pairloom("init", "my flowers (2).csv", "--label", "species").exit_code == 0
+    config = load_config("my-flowers-2.toml")
+    assert config.run.name == "my-flowers-2"
+    assert config.data.features == str(folder / "my flowers (2).csv")

@@ -1,0 +1,137 @@
+"""Ctrl-C at any moment of a run: its own sentences and nothing else, the exit code, and no process left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+
+import psutil
+import pytest
+from dask_processes import finish, pairloom_process, wait_until
+from small_runs import write_config, write_features
+
+from pairloom.cluster.lock import last_at_work
+from pairloom.cluster.stages import STAGE_NAMES
+
+# What a run says of itself: see progress_view.
+OWN = re.compile(
+    rf"({'|'.join(STAGE_NAMES)}): \d+ of \d+|(\S+: )?(reading the data|planning|starting the workers)|"
+    r"Starting pairloom|No Dask dashboard|Dask dashboard|Some workers do not answer"
+)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A run of many short units, so that there is a moment in every stage."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    features = write_features(folder / "f.npz", classes=30, rows=60, features=64, samples=3000)
+    return write_config(folder / "c.toml", features, edges_per_tile=2, samples_per_slab=16)
+
+
+class Interrupted:
+    """A run that is sent Ctrl-C at some moment, with its workers, as a terminal does."""
+
+    def __init__(self, config, directory, moment, how=signal.SIGINT, *options):
+        self.process = pairloom_process(
+            "run", config, "--directory", directory, "--workers", 2, *options, start_new_session=True
+        )
+        self.lines = []
+        reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
+        reader.start()
+        wait_until(lambda: moment(self, directory) or self.process.poll() is not None, "the moment")
+        os.killpg(self.process.pid, how)
+        self.code = self.process.wait(60)
+        reader.join()
+        self.process.stdout.close()
+
+    def said(self, text):
+        return any(text in line for line in self.lines)
+
+    @property
+    def left_behind(self):
+        return [one for one in psutil.process_iter() if _group(one) == self.process.pid]
+
+    @property
+    def last_words(self):
+        """Everything on standard error that is no progress."""
+        return [line.rstrip("\n") for line in self.lines if not OWN.match(line)]
+
+
+def _group(process):
+    try:
+        return os.getpgid(process.pid) if process.status() != psutil.STATUS_ZOMBIE else None
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return None
+
+
+def at_the_start(run, directory):
+    return run.said("Starting") or run.said("reading the data")
+
+
+def while_workers_start(run, directory):
+    return run.said("starting the workers")
+
+
+def in_stage(stage, units=1):
+    return lambda run, directory: len(list((directory / "ledger" / stage).glob("*.json"))) >= units
+
+
+RESUME = ["Stopped.", "Finished work is kept. Resume with: pairloom resume {}"]
+MOMENTS = {
+    "while workers start": while_workers_start,
+    "as soon as they have started": in_stage("draws"),
+    "while training": in_stage("machines", 5),
+    "while coupling": in_stage("probabilities"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+def test_ctrl_c_leaves_its_own_sentence_and_nothing_else(moment, config, tmp_path):
+    run = Interrupted(config, tmp_path / "run", moment)
+    assert run.code == 130, run.lines
+    assert run.last_words == [line.format(tmp_path / "run") for line in RESUME]
+    wait_until(lambda: not run.left_behind, "the workers to end", 5)
+    assert last_at_work(tmp_path / "run").outcome.startswith("KeyboardInterrupt")
+
+
+@pytest.mark.long
+def test_ctrl_c_before_the_run_has_begun_writes_nothing(config, tmp_path):
+    run = Interrupted(config, tmp_path / "run", at_the_start)
+    assert run.code == 130, run.lines
+    assert run.last_words[0] == "Stopped."
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_sigterm_ends_a_run_like_ctrl_c(config, tmp_path):
+    run = Interrupted(config, tmp_path / "run", in_stage("machines", 5), signal.SIGTERM)
+    assert run.code == 143, run.lines
+    assert run.last_words == [line.format(tmp_path / "run") for line in RESUME]
+    wait_until(lambda: not run.left_behind, "the workers to end", 5)
+
+
+@pytest.mark.long
+def test_a_run_that_was_interrupted_while_its_workers_started_can_be_resumed(small_config, tmp_path):
+    directory = tmp_path / "run"
+    assert Interrupted(small_config, directory, while_workers_start).code == 130
+    code, errors = finish(pairloom_process("resume", directory, "--local", "--workers", 1))
+    assert code == 0, errors
+
+
+def test_whoever_follows_a_run_leaves_it_with_ctrl_c(config, tmp_path):
+    directory = tmp_path / "run"
+    driver = pairloom_process("run", config, "--directory", directory, "--workers", 2)
+    wait_until(lambda: (directory / "ledger" / "machines").exists(), "the run")
+    follower = pairloom_process("attach", directory)
+    assert "Starting" in follower.stderr.readline()
+    assert "reading" in follower.stderr.readline()
+    follower.send_signal(signal.SIGINT)
+    code, errors = finish(follower)
+    assert code == 130
+    assert errors.splitlines()[-1] == f"The run goes on. Follow it again with: pairloom attach {directory}"
+    assert driver.poll() is None
+    driver.send_signal(signal.SIGINT)
+    assert finish(driver)[0] == 130
