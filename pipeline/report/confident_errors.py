@@ -15,7 +15,7 @@ from pairloom.pipeline.report.section import Section
 from pairloom.pipeline.report.table import Cell, Column, Markup, Name, table
 from pairloom.pipeline.report.trained_pairs import TrainedPairs
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.storage.names import csv_cell
+from pairloom.pipeline.storage.names import csv_cell, plain_line
 
 __all__ = ["ConfidentError", "confident_errors", "errors_csv", "errors_section"]
 
@@ -137,7 +137,10 @@ def _critical_values(found: CriticalMachine, run: Run, pairs: TrainedPairs | Non
         "way": found.way,
         "logit": _digits(found.logit),
         "through": found.through,
-        "features": [[one.feature, _digits(one.value), _digits(one.logit)] for one in found.contributions],
+        "features": [
+            [_feature_name(run, one.feature), _digits(one.value), _digits(one.logit)]
+            for one in found.contributions
+        ],
         "rest": _digits(found.rest),
         "others": run.shape.features - len(found.contributions),
     }
@@ -150,6 +153,11 @@ def _critical_values(found: CriticalMachine, run: Run, pairs: TrainedPairs | Non
         "dprime": _digits(float(pairs.dprime[found.edge])),
         "pairLogit": _digits(found.pair_logit),
     }
+
+
+def _feature_name(run: Run, feature: int) -> str:
+    names = run.shape.feature_names
+    return plain_line(names[feature], 40) if names else f"feature {feature}"
 
 
 def _digits(value: float) -> float:

@@ -342,7 +342,7 @@
     return make(
       "div",
       { class: "bars" },
-      ...features.flatMap(([number, value, logit]) => row(`feature ${number} = ${value}`, logit)),
+      ...features.flatMap(([name, value, logit]) => row(`${name} = ${value}`, logit)),
       ...line(others ? `${plural(others, "other feature")} and intercept` : "intercept", rest),
       ...line("logit", sum),
     );
