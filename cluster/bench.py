@@ -8,7 +8,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -28,7 +28,14 @@ from pairloom.cluster.exits import exits
 __all__ = ["bench"]
 
 
-class Numbers(click.ParamType[tuple[int, ...]]):
+# click's types are generic from 8.4 on.
+if TYPE_CHECKING:
+    _NumbersType = click.ParamType[tuple[int, ...]]
+else:
+    _NumbersType = click.ParamType
+
+
+class Numbers(_NumbersType):
     """Positive whole numbers, separated by commas."""
 
     name = "numbers"

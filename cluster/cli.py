@@ -371,8 +371,21 @@ def report(directory: Path, as_json: bool) -> None:
     metavar="N",
     help="Number of repetitions. Default: that of the experiment.",
 )
-@click.option("--full", is_flag=True, help="As many repetitions as the paper: 200 for growth.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="As many repetitions as the paper: 200 for growth. Fewer on 100 classes or more.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Skip what was measured before, with the same data, settings and code."
+)
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of the draws. Default: 0.")
+@click.option(
+    "--pictures",
+    type=_path,
+    metavar="FOLDER",
+    help="Folder of pictures that the features were made of, to be shown in figures.",
+)
 @click.option(
     "--page",
     type=_path,
@@ -386,15 +399,18 @@ def experiment(
     out: Path,
     repetitions: int | None,
     full: bool,
+    resume: bool,
     seed: int,
+    pictures: Path | None,
     page: Path,
     **options: Any,
 ) -> None:
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, disagreements, boundaries, mixtures, gaussians, encodings-simulated,
-    encodings or curved; `all` for all of them; or `results`, which collects their output on one page.
+    star-centres, growth, centres, bipartite, disagreements, boundaries, elementwise, mixtures, gaussians,
+    encodings-simulated, encodings or curved; `all` for all of them; or `results`, which collects their output on one
+    page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.
@@ -404,9 +420,9 @@ def experiment(
             click.echo("\n".join(str(file) for file in write_results(out, page)))
             return
         wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
+        began, times_taken = time.perf_counter(), {}
         with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
             for chosen in wanted:
-                times = repetitions or (chosen.full if full else None)
                 present = sets_for(chosen, sets)
                 if not present:
                     tables = ", ".join(chosen.tables)
@@ -414,16 +430,24 @@ def experiment(
                         f"{chosen.name} is skipped: {DATA_FOLDER} names no folder with any of {tables}."
                     )
                 for data in present:
+                    start = time.perf_counter()
                     files = perform(
                         chosen,
                         data,
                         out,
-                        repetitions=times,
+                        repetitions=repetitions,
+                        full=full,
                         seed=seed,
+                        pictures=pictures,
                         console=QuietConsole(),
                         elsewhere=elsewhere,
+                        resume=resume,
                     )
+                    times_taken[f"{chosen.name}, {Path(data).stem}"] = time.perf_counter() - start
                     click.echo("\n".join(str(file) for file in files))
+        if name == "all":
+            times_taken["all"] = time.perf_counter() - began
+            click.echo("\n".join(f"{seconds:8.1f} s  {what}" for what, seconds in times_taken.items()))
 
 
 def _is_driven(found: RunStatus) -> bool:

@@ -69,8 +69,8 @@ class Unreachable(RuntimeError):
 
 
 def install_hint(extra: str) -> str:
-    """How to install an optional dependency. Only releases are on PyPI."""
-    return f'Install it with: pip install "pairloom[{extra}]" (from a clone: pip install -e ".[{extra}]").'
+    """How to install an optional dependency: from a clone, as long as no release is on PyPI."""
+    return f'Install it, in a clone of pairloom, with: pip install -e ".[{extra}]"'
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 # Stages whose units score the model.
-_SCORED = ("candidates", "growth", "calibration")
+_SCORED = ("growth", "calibration")
 
 Connect = Callable[[], AbstractContextManager[Client]]
 

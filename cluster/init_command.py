@@ -80,6 +80,9 @@ class _Found(NamedTuple):
 def _look_at(source: str, label: str | None) -> _Found:
     if source not in EMBEDDED:
         path = Path(source)
+        if not path.exists():
+            sets = ", ".join(EMBEDDED)
+            raise InputError(f"DATA must be a file or folder, or an embedded set ({sets}), got {source!r}.")
         if path.is_file() and is_table(path):
             return _look_at_table(path, label)
         source = _source_of_npy(path)

@@ -108,8 +108,7 @@ class _Display(Quiet):
     def say(self, what: str | None) -> None:
         with self._lock:
             if what != self.run.doing:
-                self.run.tick()
-                self.run.doing = what
+                self.run.say(what)
                 if what is not None:
                     self._said()
 

@@ -133,7 +133,7 @@ def finished_line(run: RunProgress) -> str:
     if stage.name == "machines":
         parts.append(_pace(run))
     parts.append(time_left(run))
-    if stage.name in ("candidates", "growth", "calibration"):
+    if stage.name in ("growth", "calibration"):
         parts.append(_score(run))
     return f"{stage.name}: {', '.join(part for part in parts if part)}"
 

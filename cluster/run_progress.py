@@ -58,7 +58,8 @@ class StageProgress:
     """One stage: its units, and what was seen of it.
 
     ``seen`` units were finished while somebody watched, the last of them after ``seconds_to_last``; ``seconds`` is the
-    time that the stage has been running for. A stage that runs in every wave of a growing run adds them up.
+    time that the stage has been running for. A stage that runs in every wave of a growing run adds them up. It is
+    ``disturbed`` if workers were started meanwhile, which also import what they need: its pace says nothing.
     """
 
     name: str
@@ -67,6 +68,7 @@ class StageProgress:
     seen: int = 0
     seconds: float = 0.0
     seconds_to_last: float = 0.0
+    disturbed: bool = False
 
     @property
     def share(self) -> float:
@@ -157,6 +159,13 @@ class RunProgress:
         stage.done, stage.seconds_to_last = done, stage.seconds
         self._pairs_seen += pairs
 
+    def say(self, what: str | None) -> None:
+        """Set what is being done that is no stage."""
+        self.tick()
+        self.doing = what
+        if what is not None and self.running is not None:
+            self.stages[self.running].disturbed = True
+
     def tick(self) -> None:
         """Add the time since the last call to the stage that is running, unless something else is being done."""
         now = self._clock()
@@ -223,8 +232,9 @@ class RunProgress:
     def _slower(self) -> float:
         """How much longer than forecast the units took that were seen."""
         stages = [stage for stage in self.stages.values() if stage.total]
-        took = sum(stage.seconds_to_last for stage in stages)
-        forecast = sum(self._expected(stage) * stage.seen / stage.total for stage in stages)
+        seen = [stage for stage in stages if not stage.disturbed]
+        took = sum(stage.seconds_to_last for stage in seen)
+        forecast = sum(self._expected(stage) * stage.seen / stage.total for stage in seen)
         belief = _BELIEF * sum(map(self._expected, stages))
         return (took + belief) / (forecast + belief) if forecast + belief else 1.0
 

@@ -12,7 +12,6 @@ from pairloom.cluster.plan import Plan
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.report.report import judgement
 from pairloom.pipeline.run.calibrating import held_out_loss
-from pairloom.pipeline.run.choosing import read_trials
 from pairloom.pipeline.run.run_directory import run_groups
 from pairloom.pipeline.storage.zarr_layout import differing_files
 
@@ -79,8 +78,8 @@ def finished_units(directory: Path, plan: Plan) -> dict[str, int]:
 def best_log_loss(directory: Path, plan: Plan) -> float | None:
     """The best log loss so far of coupled models, on training samples that their machines have not seen.
 
-    Of the couplings once they are calibrated; before that, of the waves of a run that grows, or of the candidates,
-    which are trained on a part of the classes and samples. None before there is any, or if its file is damaged.
+    Of the waves of a run that grows, and of the couplings once they are calibrated. None before there is any, or if its
+    file is damaged. The losses of candidates are not among them: these are trained on a part of the classes.
     """
     try:
         return min(_log_losses(directory, plan), default=None)
@@ -89,14 +88,10 @@ def best_log_loss(directory: Path, plan: Plan) -> float | None:
 
 
 def _log_losses(directory: Path, plan: Plan) -> list[float]:
-    done = {
-        stage: [entry.unit for entry in Ledger(directory).claimed(stage, plan.keys[stage])]
-        for stage in ("candidates", "calibration")
-    }
-    found = [held_out_loss(directory, number) for number in done["calibration"]]
-    losses = [loss for loss in found if loss is not None]
-    losses = losses or [wave.log_loss for wave in judged_waves(directory, plan)]
-    return losses or [one.log_loss for one in read_trials(directory, done["candidates"])]
+    done = Ledger(directory).claimed("calibration", plan.keys["calibration"])
+    found = [held_out_loss(directory, entry.unit) for entry in done]
+    waves = [wave.log_loss for wave in judged_waves(directory, plan)]
+    return waves + [loss for loss in found if loss is not None]
 
 
 def _trained_pairs(ledger: Ledger, plan: Plan) -> int:

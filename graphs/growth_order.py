@@ -28,18 +28,18 @@ def grow(
     matrix: ArrayLike | None = None,
     seed: int = 0,
 ) -> Iterator[tuple[int, int]]:
-    """Return the pairs missing in `start`, the cheapest first; ties are broken by (i, j), i < j.
+    """Return the pairs missing in `start`, the cheapest first; pairs of equal cost in random order.
 
-    The order is computed before the first pair is returned, so `start` may be changed during the iteration. The
-    cost of a pair does not depend on the start: a larger start gives the same order with fewer pairs
-    [S Algorithm 1].
+    The order is computed before the first pair is returned, so `start` may be changed during the iteration. Neither the
+    cost of a pair nor its place among pairs of equal cost depends on the start: a larger start gives the same order
+    with fewer pairs [S Algorithm 1].
 
     Parameters
     ----------
     start : networkx.Graph
         A model graph: connected, on 0..n-1.
     cost : {"uniform", "confusion", "dprime"} or callable, default="uniform"
-        - "uniform": random, every order equally likely;
+        - "uniform": all pairs cost the same, so every order is equally likely;
         - "confusion": the most confused pair first, by the mean of the two entries of a confusion matrix;
         - "dprime": the smallest d' first;
         - a function of (i, j), i < j, called once per missing pair: its smallest value first.
@@ -47,7 +47,7 @@ def grow(
         The confusion matrix (counts or rates, of another model) or the d' of the pairs. Required for those two
         costs, not allowed for "uniform".
     seed : int, default=0
-        Seed of the random order of "uniform", at least 0.
+        Seed of the random order of pairs of equal cost, at least 0.
 
     Returns
     -------
@@ -80,12 +80,14 @@ def grow(
     """
     check_model_graph(start)
     missing = _missing_pairs(start)
+    i, j = missing.T
     if callable(cost):
-        costs = np.array([cost_of(cost, i, j) for i, j in missing.tolist()], dtype=np.float64)
+        costs = np.array([cost_of(cost, *pair) for pair in missing.tolist()], dtype=np.float64)
     else:
         _check_name(cost, "grow", " or a function of (i, j)")
-        costs = _cost_matrix(cost, len(start), matrix, seed)[missing[:, 0], missing[:, 1]]
-    firsts, seconds = missing[np.argsort(costs, kind="stable")].T.tolist()
+        costs = _cost_matrix(cost, len(start), matrix)[i, j]
+    order = np.lexsort([_lots(len(start), seed)[i, j], costs])
+    firsts, seconds = missing[order].T.tolist()
     return zip(firsts, seconds, strict=True)
 
 
@@ -113,7 +115,7 @@ def grown(
     matrix : array-like of shape (n, n), default=None
         The confusion matrix or the d' of the pairs, as in `grow`.
     seed : int, default=0
-        Seed of the random order of "uniform", at least 0.
+        Seed of the random order of pairs of equal cost, at least 0.
 
     Returns
     -------
@@ -184,12 +186,20 @@ def _check_name(cost: object, owner: str, otherwise: str) -> None:
         )
 
 
-def _cost_matrix(cost: str, n: int, matrix: ArrayLike | None, seed: int) -> NDArray[np.float64]:
+def _lots(n: int, seed: int) -> NDArray[np.float64]:
+    """Return a random number for each pair, shape (n, n), which decides between pairs of equal cost.
+
+    A matrix of counts has many such pairs: 544 of the 1225 pairs of tinyimagenet50 are never confused.
+    """
+    return np.random.default_rng(check_count("grow", "seed", seed, 0)).random((n, n))
+
+
+def _cost_matrix(cost: str, n: int, matrix: ArrayLike | None) -> NDArray[np.float64]:
     """Return the cost of each pair, shape (n, n)."""
     if cost == "uniform":
         if matrix is not None:
             raise ValueError("grow: matrix must be None for the cost 'uniform', got a matrix.")
-        return np.random.default_rng(check_count("grow", "seed", seed, 0)).random((n, n))
+        return np.zeros((n, n))
     if matrix is None:
         raise ValueError(f"grow: matrix must be given for the cost {cost!r}, got None.")
     if cost == "dprime":

@@ -109,6 +109,12 @@ def sparse_code(n: SupportsIndex, *, seed: SupportsIndex = 0) -> Code:
     --------
     dense_code : machines on all classes.
 
+    References
+    ----------
+    .. [ASS] E. L. Allwein, R. E. Schapire and Y. Singer (2000). "Reducing multiclass to binary: a unifying approach for
+       margin classifiers". Journal of Machine Learning Research 1, 113-141.
+       https://www.jmlr.org/papers/v1/allwein00a.html
+
     Examples
     --------
     >>> sparse_code(3)

@@ -1,126 +1,129 @@
-"""The number of classes near a sample [S Figure 10].
+"""How many classes a sample might be of: those whose stratified probability exceeds 0.1 [S Figure 10].
 
-A sample is near a class if the machine between that class and the predicted one gives the class odds of more than 1 to
-9. The predicted class itself counts, so a sample far from every boundary is near one class.
+Erroneous are the samples that stratified gets wrong and normal right. A sample far from every boundary has one class
+above 0.1; one of which nothing is known has none.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, OURS, Each, Experiment, Finding, in_turn
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
+from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, Each, Experiment, in_turn
+from pairloom.pipeline.experiments.finding import OURS, Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
+from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
-#: A class is near if the odds of the predicted class against it are below this.
-NEAR = 9.0
-#: The coupling that predicts the class of a sample.
-COUPLING = "stratified"
-
-Kind = Literal["right", "wrong", "couplings_differ"]
+#: A class counts if its probability is above this.
+LIKELY = 0.1
 
 
-class Nearness(NamedTuple):
-    """Number of samples near `classes_near` classes, and of those on which the couplings' predictions differ."""
+class LikelyClasses(NamedTuple):
+    """(R,) number of likely classes of every sample, and whether the sample is erroneous."""
 
-    classes_near: int
-    right: int
-    wrong: int
-    couplings_differ: int
+    number: NDArray[np.int64]
+    erroneous: NDArray[np.bool_]
 
 
-class NearnessDigest(NamedTuple):
-    """A row of the summary, where the last row stands for all larger numbers of classes."""
+class LikelyCount(NamedTuple):
+    """Number of samples with so many likely classes, and of the erroneous ones among them."""
 
-    classes_near: int | str
-    right: int
-    wrong: int
-    couplings_differ: int
+    classes_above: int
+    samples: int
+    erroneous: int
 
 
 def measure(
     trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn
-) -> list[Nearness]:
-    """Count the samples near 1, 2, ... classes. Nothing is random, so nothing is repeated."""
-    coupled = trained.probabilities(graphs.complete(trained.n_classes))
-    predicted = np.array([coupled[method].argmax(axis=1) for method in COUPLINGS])
-    chosen = predicted[COUPLINGS.index(COUPLING)]
-    near = classes_near(trained.logits, chosen)
-    right = chosen == trained.labels
-    differ = (predicted != chosen).any(axis=0)
-    counts = [np.bincount(near[kind], minlength=near.max() + 1).tolist() for kind in (right, ~right, differ)]
-    return [Nearness(m, *(count[m] for count in counts)) for m in range(1, near.max() + 1)]
+) -> LikelyClasses:
+    """Count the likely classes of every sample. Nothing is random, so nothing is repeated."""
+    p = trained.probabilities(graphs.complete(trained.n_classes), ["stratified", "normal"])
+    right = {coupling: own.argmax(axis=1) == trained.labels for coupling, own in p.items()}
+    return LikelyClasses(likely_classes(p["stratified"]), ~right["stratified"] & right["normal"])
 
 
-def classes_near(
-    logits: NDArray[np.floating], predicted: NDArray[np.integer], odds: float = NEAR
-) -> NDArray[np.int64]:
-    """(R,) number of classes near each sample. The predicted class is near, as its logit against itself is zero."""
-    of_predicted = logits[predicted, :, np.arange(len(predicted))]
-    near: NDArray[np.int64] = (of_predicted < np.log(odds)).sum(axis=1)
-    return near
+def likely_classes(p: NDArray[np.floating]) -> NDArray[np.int64]:
+    """(R,) for how many classes the probability (R, N) exceeds 0.1."""
+    return np.asarray((p > LIKELY).sum(axis=1))
 
 
-def mean_nearness(rows: Sequence[Nearness], kind: Kind) -> float:
-    """Mean number of classes near the samples of one kind; NaN if there are none."""
-    counts = [getattr(row, kind) for row in rows]
-    return float(np.average([row.classes_near for row in rows], weights=counts)) if any(counts) else np.nan
+def rows(measured: LikelyClasses) -> list[LikelyCount]:
+    """The numbers of samples with 0, 1, ... likely classes, as far as there are any."""
+    number, most = measured.number, int(measured.number.max()) + 1
+    counts = [np.bincount(own, minlength=most).tolist() for own in (number, number[measured.erroneous])]
+    return [LikelyCount(m, *both) for m, both in enumerate(zip(*counts, strict=True))]
 
 
-def findings(rows: Sequence[Nearness]) -> list[Finding]:
-    """Errors are made where classes meet."""
-    right, wrong = mean_nearness(rows, "right"), mean_nearness(rows, "wrong")
-    differ = mean_nearness(rows, "couplings_differ")
+def findings(measured: LikelyClasses) -> list[Finding]:
+    """Errors of this kind are made where several classes meet."""
+    number, erroneous = measured
+    usual = number[~erroneous].mean()
+    # The sum and not the mean over the erroneous samples: one that rests on three of them is not to be trusted.
+    excess = resampled_means({"": np.where(erroneous, number - usual, 0.0)[None]})[""]
+    own = f"{number[erroneous].mean():.2f}" if erroneous.any() else "none"
     return [
-        Finding(
+        compared(
             OURS,
-            "samples that are predicted wrongly lie near more classes",
-            f"wrong {wrong:.1f} on average, right {right:.1f}, couplings differ {differ:.1f}",
-            wrong > right,
+            "samples that stratified gets wrong and normal right have more classes above 0.1 than others",
+            {"": len(number) * excess},
+            above=0,
+            form="+.1f",
+            aside=f"summed over {erroneous.sum()} samples, which have {own} on average, the others {usual:.2f}",
         )
     ]
 
 
-def summary(rows: Sequence[Nearness]) -> list[NearnessDigest]:
-    """The first rows, with all others added up in one row if there are more than ten."""
-    shown = [NearnessDigest(*row) for row in rows]
-    if len(shown) <= 10:
-        return shown
-    right, wrong, differ = (sum(column) for column in list(zip(*rows[9:], strict=True))[1:])
-    return [*shown[:9], NearnessDigest("10 or more", right, wrong, differ)]
-
-
-def draw(trained: TrainedTensor, rows: Sequence[Nearness], title: str) -> Figure:
-    """Shares of the right and of the wrong samples by the number of classes near them."""
-    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+def draw(trained: TrainedTensor, rows: Sequence[LikelyCount], title: str) -> Figure:
+    """Numbers of samples on an axis of square roots, where a few erroneous ones can be seen beside thousands."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    places = np.array([row.classes_near for row in rows])
-    for shift, (kind, colour) in enumerate((("right", "#3465a4"), ("wrong", "#a40000"))):
+    places = np.array([row.classes_above for row in rows])
+    for shift, (kind, colour, name) in enumerate(
+        (("samples", "#3465a4", "all samples"), ("erroneous", "#a40000", "stratified wrong, normal right"))
+    ):
         counts = np.array([getattr(row, kind) for row in rows])
-        share = 100 * counts / max(counts.sum(), 1)
-        axes.bar(
-            places + 0.4 * (shift - 0.5), share, 0.4, color=colour, label=f"{kind} ({counts.sum()} samples)"
+        bars = axes.bar(
+            places + 0.4 * (shift - 0.5), counts, 0.4, color=colour, label=f"{name} ({counts.sum()})"
         )
+        axes.bar_label(bars, [str(count) if count else "" for count in counts], fontsize=8, padding=2)
+    axes.set_yscale("function", functions=(_root, np.square))
+    top = max(row.samples for row in rows)
+    axes.set_ylim(0, 1.12 * top)
+    axes.set_yticks(_squares(top))
+    axes.set_xticks(places)
     axes.set(
-        xlabel=f"classes near the sample (odds of the predicted class below {NEAR:g})",
-        ylabel="share of these samples, %",
+        xlabel=f"classes whose stratified probability exceeds {LIKELY:g}", ylabel="samples (square-root axis)"
     )
-    axes.locator_params(axis="x", integer=True)
     axes.legend(frameon=False)
     axes.set_title(title)
     return figure
 
 
+def _root(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    return np.asarray(np.sqrt(np.maximum(values, 0)))
+
+
+def _squares(top: int) -> list[int]:
+    """Ticks for an axis of square roots: about evenly spaced, and of few digits."""
+    nice = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+    ticks, last = [], -1.0
+    for value in nice:
+        if value <= top and np.sqrt(value) - last > np.sqrt(top) / 18:
+            ticks.append(value)
+            last = np.sqrt(value)
+    return ticks
+
+
 EXPERIMENT = Experiment(
     name="boundaries",
-    shows="Figure 10: near how many classes a sample lies",
-    row=Nearness,
+    shows="Figure 10: for how many classes the stratified probability exceeds 0.1",
+    row=LikelyCount,
     measure=measure,
+    rows=rows,
     findings=findings,
     draw=draw,
-    summary=summary,
     data=LARGE_SETS_TOO,
 )

@@ -36,13 +36,13 @@ from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.coupling import couple_code
 from pairloom.pipeline.experiments.experiment import (
-    OURS,
     Each,
     Experiment,
-    Finding,
     in_turn,
     mean_and_standard_error,
 )
+from pairloom.pipeline.experiments.finding import OURS, Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -58,6 +58,9 @@ CODES = {"one_vs_one": graphs.one_vs_one(3), "one_vs_rest": graphs.one_vs_rest(3
 #: one_vs_one as pairs, and one_vs_rest by its closed form, are the same models as those of the codes, and quicker.
 PAIRS = plan_completion(graphs.complete(3))
 STAGES = ("machines", "coupled")
+MODELS = tuple((code, stage) for code in CODES for stage in STAGES)
+#: The outcomes of a model in one draw.
+MEASURES = ("accuracy", "log_loss", "bend")
 #: The weights of a machine have a normal prior of this variance: they are finite where classes are separable.
 VARIANCE = 10.0
 #: The plane is looked at on a grid of so many points, as far as this from the origin.
@@ -187,60 +190,88 @@ def replicate(trained: TrainedTensor, draw: tuple[int, int]) -> Floats:
     return np.array(outcomes)
 
 
-def measure(
-    trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
-) -> list[Boundaries]:
-    """Means over draws of the samples, for each code before and after learning."""
-    outcomes = each(replicate, trained, [(seed, number) for number in range(repetitions)])
+def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn) -> Floats:
+    """(draws, codes and stages, 3) the outcomes of all draws of the samples."""
+    return np.array(each(replicate, trained, [(seed, number) for number in range(repetitions)]))
+
+
+def rows(outcomes: Floats) -> list[Boundaries]:
+    """Means over the draws, for each code before and after learning."""
     means, errors = mean_and_standard_error(outcomes)
-    rows = [(name, stage) for name in CODES for stage in STAGES]
     return [
-        Boundaries(*row, *np.column_stack([means[k], errors[k]]).ravel().tolist())
-        for k, row in enumerate(rows)
+        Boundaries(*model, *np.column_stack([means[k], errors[k]]).ravel().tolist())
+        for k, model in enumerate(MODELS)
     ]
 
 
-def findings(rows: Sequence[Boundaries]) -> list[Finding]:
-    """Straight before and curved after, where that is possible; better after."""
-    of = {(row.code, row.weights): row for row in rows}
+def findings(outcomes: Floats) -> list[Finding]:
+    """Straight before and curved after, where that is possible; better after.
+
+    Every draw has training and test samples of its own, so draws are what is resampled.
+    """
+    of = resampled_means(
+        {
+            (*model, measure): outcomes[:, k, m : m + 1]
+            for k, model in enumerate(MODELS)
+            for m, measure in enumerate(MEASURES)
+        }
+    )
     step = 2 * REACH / (GRID - 1)
-
-    def before_and_after(code: str) -> tuple[Boundaries, Boundaries]:
-        return of[code, "machines"], of[code, "coupled"]
-
-    before, after = before_and_after("one_vs_one")
-    rest = before_and_after("one_vs_rest")
+    (bends, losses, accuracies), (rest_bends, rest_losses, rest_accuracies) = (
+        [
+            (of[code, "machines", measure], of[code, "coupled", measure])
+            for measure in ("bend", "log_loss", "accuracy")
+        ]
+        for code in CODES
+    )
     return [
-        Finding(
+        compared(
             IKEDA,
             "boundaries between logistic machines on pairs are straight before and curved after",
-            f"they bend by {before.bend:.3f} before and {after.bend:.3f} after; the spread of a region is {SPREAD}",
-            before.bend < SPREAD / 4 and after.bend > 2 * before.bend,
+            {
+                f"{SPREAD / 4:g} less the bend before": SPREAD / 4 - bends[0],
+                "bend after less twice that before": bends[1] - 2 * bends[0],
+            },
+            above=0,
+            form="+.3f",
+            aside=f"they bend by {bends[0][0]:.3f} before and {bends[1][0]:.3f} after, the spread of a region is"
+            f" {SPREAD}",
         ),
-        Finding(
+        compared(
             OURS,
             "boundaries of one_vs_rest stay straight",
-            f"they bend by {rest[0].bend:.3f} before and {rest[1].bend:.3f} after, the grid has a step of {step:.3f}",
-            max(row.bend for row in rest) < step,
+            {"bend before": rest_bends[0], "after": rest_bends[1]},
+            below=step,
+            form=".3f",
+            aside=f"the grid has a step of {step:.3f}",
         ),
-        Finding(
+        compared(
             IKEDA,
             "one_vs_one: the likelihood of new samples is larger after",
-            f"log loss {before.log_loss:.3f} before, {after.log_loss:.3f} after",
-            after.log_loss < before.log_loss,
+            {"": losses[0] - losses[1]},
+            above=0,
+            form="+.3f",
+            aside=f"log loss {losses[0][0]:.3f} before, {losses[1][0]:.3f} after",
         ),
-        Finding(
+        compared(
             IKEDA,
             "one_vs_one: new samples are told apart better after",
-            f"accuracy {before.accuracy:.1%} before, {after.accuracy:.1%} after",
-            after.accuracy > before.accuracy,
+            {"": accuracies[1] - accuracies[0]},
+            above=0,
+            form="+.1%",
+            aside=f"accuracy {accuracies[0][0]:.1%} before, {accuracies[1][0]:.1%} after",
         ),
-        Finding(
+        compared(
             OURS,
             "one_vs_rest: the likelihood of new samples is larger after, and lines tell them apart no better",
-            f"log loss {rest[0].log_loss:.3f} before, {rest[1].log_loss:.3f} after,"
-            f" accuracy {rest[0].accuracy:.1%} and {rest[1].accuracy:.1%}",
-            rest[1].log_loss < rest[0].log_loss and rest[1].accuracy <= rest[0].accuracy,
+            {
+                "log loss before less after": rest_losses[0] - rest_losses[1],
+                "accuracy before less after": rest_accuracies[0] - rest_accuracies[1],
+            },
+            above=0,
+            form="+.3f",
+            aside=f"log loss {rest_losses[0][0]:.3f} before, {rest_losses[1][0]:.3f} after,"
+            f" accuracy {rest_accuracies[0][0]:.1%} and {rest_accuracies[1][0]:.1%}",
         ),
     ]
 
@@ -267,6 +298,7 @@ EXPERIMENT = Experiment(
     shows="[I] Figures 1 to 3: boundaries before and after learning through the coupling",
     row=Boundaries,
     measure=measure,
+    rows=rows,
     findings=findings,
     draw=draw,
     repetitions=20,

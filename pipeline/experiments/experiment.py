@@ -14,6 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
+from pairloom.pipeline.experiments.finding import OURS as OURS
+from pairloom.pipeline.experiments.finding import PAPER as PAPER
+from pairloom.pipeline.experiments.finding import Finding as Finding
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.report.figures import save_figure
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -22,9 +25,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Row = TypeVar("Row", bound=NamedTuple)
 Digest = TypeVar("Digest", bound=NamedTuple)
-
-#: The source of a claim.
-PAPER, OURS = "[S]", "Pairloom"
 
 #: The sets for most experiments, and the same with the set of 150 classes.
 SETS = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
@@ -55,15 +55,6 @@ class CouplingAccuracy(Protocol):
     def accuracy(self) -> float: ...
 
 
-class Finding(NamedTuple):
-    """A claim of the paper or of ours, the outcome on this set, and whether the claim holds."""
-
-    source: str
-    claim: str
-    here: str
-    holds: bool
-
-
 @dataclass(frozen=True)
 class Experiment(Generic[Row]):
     """One table or figure of the paper.
@@ -77,22 +68,29 @@ class Experiment(Generic[Row]):
     row : type
         NamedTuple of one row; its fields are the columns.
     measure : callable
-        ``measure(trained, repetitions, seed, each)`` returns the rows. It is pure: the rows depend on the seed, but
-        not on where `each` computes the repetitions.
+        ``measure(trained, repetitions, seed, each)`` returns the measurement: the rows, or all that the rows and the
+        intervals of the findings are made of. It is pure: it depends on the seed, but not on where `each` computes
+        the repetitions.
     findings : callable
-        ``findings(rows)`` compares the rows with the claims.
+        ``findings(measurement)`` compares the measurement with the claims.
     draw : callable
         ``draw(trained, rows, title)`` returns the figure.
+    rows : callable
+        ``rows(measurement)`` returns the rows. By default the measurement is the rows.
     summary : callable
         ``summary(rows)`` returns the rows to print. By default all of them.
+    published : tuple
+        Rows of the paper's table, with the columns of the summary; the first column says what they are of.
     repetitions, full : int
         Number of repetitions by default and at the full setting, which is the paper's number if it gives one.
-    of_many_classes : int, optional
-        Default number of repetitions on 100 classes or more, where one repetition takes minutes.
+    of_many_classes, full_of_many_classes : int, optional
+        The same on 100 classes or more, of which the paper has no set and where one repetition takes minutes.
     data : tuple of str
         The sets to run on by default, if they are present.
     simulated : bool
         Whether the experiment draws its own data, so that nothing is read from the set.
+    retrains : bool
+        Whether the experiment trains machines on the set. ``measure(..., source=source)`` is then told where it is.
     tables : tuple of str
         Tables in the folder of PAIRLOOM_DATA that the experiment reads in place of the set.
     """
@@ -100,15 +98,20 @@ class Experiment(Generic[Row]):
     name: str
     shows: str
     row: type[Row]
-    measure: Callable[[TrainedTensor, int, int, Each], list[Row]]
-    findings: Callable[[Sequence[Row]], list[Finding]]
+    # Any, as each experiment has measurements of its own type.
+    measure: Callable[..., Any]
+    findings: Callable[[Any], list[Finding]]
     draw: Callable[[TrainedTensor, Sequence[Row], str], Figure]
+    rows: Callable[[Any], list[Row]] = list
     summary: Callable[[Sequence[Row]], Sequence[NamedTuple]] = list
+    published: tuple[NamedTuple, ...] = ()
     repetitions: int = 1
     full: int = 1
     of_many_classes: int | None = None
+    full_of_many_classes: int | None = None
     data: tuple[str, ...] = SETS
     simulated: bool = False
+    retrains: bool = False
     tables: tuple[str, ...] = ()
 
     @property
@@ -116,9 +119,12 @@ class Experiment(Generic[Row]):
         """Whether the experiment has random draws, which can be repeated."""
         return self.full > 1
 
-    def usual_repetitions(self, n_classes: int) -> int:
-        """Default number of repetitions on a set with `n_classes` classes."""
-        return self.repetitions if n_classes < 100 else self.of_many_classes or self.repetitions
+    def usual_repetitions(self, n_classes: int, full: bool = False) -> int:
+        """Number of repetitions on a set with `n_classes` classes, by default or at the full setting."""
+        usual, of_many = (
+            (self.full, self.full_of_many_classes) if full else (self.repetitions, self.of_many_classes)
+        )
+        return usual if n_classes < 100 else of_many or usual
 
 
 def in_turn(
@@ -168,6 +174,7 @@ def write_files(
     experiment: Experiment[Row],
     trained: TrainedTensor,
     rows: list[Row],
+    findings: Sequence[Finding],
     facts: Mapping[str, Any],
     folder: Path,
 ) -> list[Path]:
@@ -190,8 +197,9 @@ def write_files(
         "shows": experiment.shows,
         "simulated": experiment.simulated,
         "tables": bool(experiment.tables),
+        "published": cells(experiment.published),
         "table": [heading(type(summary[0]) if summary else experiment.row), *cells(summary)],
-        "findings": [finding._asdict() for finding in experiment.findings(rows)],
+        "findings": [finding.record() for finding in findings],
     }
     write_atomically(stem.with_suffix(".csv"), _csv(experiment.row, rows).encode())
     pictures = list(save_figure(experiment.draw(trained, rows, title), stem))

@@ -31,10 +31,11 @@ from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.experiment import (
     Each,
     Experiment,
-    Finding,
     in_turn,
     mean_and_standard_error,
 )
+from pairloom.pipeline.experiments.finding import Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 from pairloom.pipeline.machines.nearest_neighbours import NearestNeighboursCV
 
@@ -155,31 +156,39 @@ def summary(rows: Sequence[RuleError]) -> list[RuleDigest]:
 
 
 def findings(rows: Sequence[RuleError]) -> list[Finding]:
-    """Pairs halve the error of both rules, and coupling is a little better than max-wins."""
-    error = {row.rule: row.error for row in summary(rows)}
+    """Pairs halve the error of both rules, and coupling is a little better than max-wins.
+
+    Every simulation has classes and samples of its own, so simulations are what is resampled.
+    """
+    error = resampled_means({rule: [[row.error] for row in rows if row.rule == rule] for rule in RULES})
     found = [
-        Finding(
+        compared(
             HT,
             "the Bayes error is below 1%",
-            f"{error[BAYES]:.2%} where the square roots of the eigenvalues are uniform, as here,"
-            f" {error[BAYES_OTHERWISE]:.2%} where the eigenvalues are",
-            error[BAYES] < 0.01,
+            {"": error[BAYES]},
+            below=0.01,
+            form=".2%",
+            aside="the square roots of the eigenvalues are uniform here; where the eigenvalues are, it is"
+            f" {error[BAYES_OTHERWISE][0]:.2%}",
         )
     ]
     for name in LEARNERS:
         whole, coupled, wins = (error[rule] for rule in (name, f"{name}, coupled", f"{name}, max-wins"))
         found += [
-            Finding(
+            compared(
                 HT,
                 f"coupled pairs of {name} with thresholds err about half as often as {name}",
-                f"{coupled:.2%} against {whole:.2%}, {coupled / whole:.2f} of it, {ABOUT_HALF:g} allowed",
-                coupled <= ABOUT_HALF * whole,
+                {"": coupled / whole},
+                below=ABOUT_HALF,
+                form=".2f",
+                aside=f"{coupled[0]:.2%} against {whole[0]:.2%}, {ABOUT_HALF:g} of it allowed",
             ),
-            Finding(
+            compared(
                 HT,
                 f"max-wins of {name} errs a little more than coupling",
-                f"{wins:.2%} against {coupled:.2%}",
-                wins > coupled,
+                {"": wins - coupled},
+                above=0,
+                aside=f"{wins[0]:.2%} against {coupled[0]:.2%}",
             ),
         ]
     return found

@@ -1,7 +1,7 @@
 """Growing from a star to the complete graph: how soon the accuracy rises [S Figure 4].
 
-Pairs are added in random order (`uniform`) or the most confused first (`confusion`, by the nearest class mean on the
-training samples). The accuracy is measured with three couplings at several sizes.
+Pairs are added in random order (`uniform`) or the most confused first (`confusion` [S 4.3]), from stars with random
+centres. The accuracy is measured with three couplings for the star and after every pair.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,28 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
     LARGE_SETS_TOO,
-    PAPER,
     Each,
     Experiment,
-    Finding,
     in_turn,
     mean_and_standard_error,
     side_by_side,
 )
+from pairloom.pipeline.experiments.finding import PAPER, Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
-from pairloom.pipeline.growth.growing_tensor import GrowingTensor
+from pairloom.pipeline.growth.growing_block import GrowthOutcome, SampleBlocks, grow_blocks, sample_blocks
 
-COSTS = ("uniform", "confusion")
-#: The sizes at which the accuracy is measured, as shares of the pairs that are missing at the start.
-SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
-#: The share of the gain that counts as "almost all" of it.
+UNIFORM, CONFUSION = "uniform", "confusion"
+#: Parts of the growth on which claims are tested, as shares of the pairs that are missing at the start: the first and
+#: the last size of each. "Small" models, "late" and "almost all" are limits of ours.
+STAGES = {
+    "star": (0.0, 0.0),
+    "small": (0.0, 0.2),
+    "half": (0.5, 0.5),
+    "late": (0.75, 0.9),
+    "complete": (1.0, 1.0),
+    "all": (0.0, 1.0),
+}
 ALMOST_ALL = 0.8
 
 COLOURS = dict(zip(COUPLINGS, ("#3465a4", "#a40000", "#4e9a06"), strict=True))
@@ -58,91 +65,155 @@ class GrowthDigest(NamedTuple):
     normal: float
 
 
-def measure(
-    trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
-) -> list[GrowthPoint]:
-    """Mean curves from stars with random centres."""
+class Growth(NamedTuple):
+    """Curves of all repetitions.
+
+    Attributes
+    ----------
+    n_classes : int
+    accuracies : mapping of curve -> (repetitions, couplings, sizes) array
+        For the star and after every pair.
+    outcomes : mapping of (curve, coupling, stage) -> (repetitions, samples) array
+        Share of the sizes of a stage at which a sample is predicted right.
+    """
+
+    n_classes: int
+    accuracies: dict[str, NDArray[np.float64]]
+    outcomes: dict[tuple[str, str, str], NDArray[np.float32]]
+
+
+def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn) -> Growth:
+    """Curves from stars with random centres."""
     drawn = each(partial(curves_by_cost, seed=seed), trained, range(repetitions))
-    return mean_curves(trained.n_classes, drawn)
+    return gathered(trained.n_classes, drawn)
 
 
-def curves_by_cost(trained: TrainedTensor, repetition: int, seed: int) -> dict[str, NDArray[np.float64]]:
-    """One curve per cost, from the same random star."""
+def curves_by_cost(trained: TrainedTensor, repetition: int, seed: int) -> dict[str, GrowthOutcome]:
+    """One curve per cost, from the same random star; one seed decides between pairs of equal cost."""
     rng = np.random.default_rng([seed, repetition])
     start = graphs.star(trained.n_classes, rng.integers(trained.n_classes))
     order_seed = int(rng.integers(2**31))
     orders = {
-        "uniform": graphs.grow(start, "uniform", seed=order_seed),
-        "confusion": graphs.grow(start, "confusion", matrix=trained.confusion),
+        UNIFORM: graphs.grow(start, "uniform", seed=order_seed),
+        CONFUSION: graphs.grow(start, "confusion", matrix=trained.confusion, seed=order_seed),
     }
-    return {cost: growth_curve(trained, start, list(order)) for cost, order in orders.items()}
+    blocks = sample_blocks(trained.logits, trained.labels)
+    return {cost: growth_curve(trained, blocks, start, list(order)) for cost, order in orders.items()}
 
 
 def growth_curve(
-    trained: TrainedTensor, start: nx.Graph, order: Sequence[tuple[int, int]]
-) -> NDArray[np.float64]:
-    """(couplings, shares) accuracies of a model that grows from `start` by the pairs of `order`."""
-    model = GrowingTensor(start, trained.of_edges(start))
-    accuracies, added = np.empty((len(COUPLINGS), len(SHARES))), 0
-    for place, share in enumerate(SHARES):
-        upto = round(share * len(order))
-        for i, j in order[added:upto]:
-            model.add(i, j, trained.logits[i, j])
-        added = upto
-        accuracies[:, place] = [1 - trained.error_of(model.probabilities(c)) for c in COUPLINGS]
-    return accuracies
+    trained: TrainedTensor, blocks: SampleBlocks, start: nx.Graph, order: Sequence[tuple[int, int]]
+) -> GrowthOutcome:
+    """Outcomes of a model that grows from `start` by the pairs of `order`: for the start and after every pair."""
+    return grow_blocks(blocks, start, order, stages=stage_sizes(len(order)), n_jobs=trained.n_jobs)
 
 
-def mean_curves(n_classes: int, drawn: Sequence[Mapping[str, NDArray[np.float64]]]) -> list[GrowthPoint]:
-    """Points of the mean curves from stars; `drawn` holds {name: curve} for every repetition."""
+def stage_sizes(missing: int) -> list[slice]:
+    """The sizes of each stage, as numbers of added pairs."""
+    return [slice(round(low * missing), round(high * missing) + 1) for low, high in STAGES.values()]
+
+
+def gathered(n_classes: int, drawn: Sequence[Mapping[str, GrowthOutcome]]) -> Growth:
+    """The curves of all repetitions; `drawn` holds {curve: outcome} for each of them."""
+    return Growth(
+        n_classes,
+        {curve: np.array([outcomes[curve].accuracies for outcomes in drawn]) for curve in drawn[0]},
+        {
+            (curve, coupling, stage): np.array([outcomes[curve].stages[c, s] for outcomes in drawn])
+            for curve in drawn[0]
+            for c, coupling in enumerate(COUPLINGS)
+            for s, stage in enumerate(STAGES)
+        },
+    )
+
+
+def rows(growth: Growth) -> list[GrowthPoint]:
+    """The mean curves, a row per curve, coupling and size."""
     return [
         point
-        for name in drawn[0]
-        for point in _mean_curve(name, n_classes, [curves[name] for curves in drawn])
+        for curve, drawn in growth.accuracies.items()
+        for point in _mean_curve(curve, growth.n_classes, drawn)
     ]
 
 
-def _mean_curve(name: str, n_classes: int, curves: Sequence[NDArray[np.float64]]) -> list[GrowthPoint]:
-    mean, spread = (values.tolist() for values in mean_and_standard_error(curves))
-    missing = (n_classes - 1) * (n_classes - 2) // 2
-    pairs = [n_classes - 1 + round(share * missing) for share in SHARES]
+def _mean_curve(curve: str, n_classes: int, drawn: NDArray[np.float64]) -> list[GrowthPoint]:
+    mean, spread = (values.tolist() for values in mean_and_standard_error(drawn))
+    missing = drawn.shape[2] - 1
     return [
-        GrowthPoint(name, coupling, share, pairs[s], mean[c][s], spread[c][s])
+        GrowthPoint(curve, coupling, added / missing, n_classes - 1 + added, mean[c][added], spread[c][added])
         for c, coupling in enumerate(COUPLINGS)
-        for s, share in enumerate(SHARES)
+        for added in range(missing + 1)
     ]
 
 
-def accuracy_at(rows: Sequence[GrowthPoint], curve: str, coupling: str) -> dict[float, float]:
-    """{share: accuracy} of one curve."""
-    return {row.share: row.accuracy for row in rows if (row.curve, row.coupling) == (curve, coupling)}
+def findings(growth: Growth) -> list[Finding]:
+    """The claims of [S Figure 4]."""
+    at = resampled_means(growth.outcomes)
+    return [
+        *(_normal_leads(at, curve) for curve in growth.accuracies),
+        _falls_late(at),
+        _faster(at),
+        *(_soon(at, curve) for curve in growth.accuracies),
+    ]
 
 
-def share_of_gain(rows: Sequence[GrowthPoint], curve: str, coupling: str, share: float = 0.5) -> float:
-    """Share of a curve's gain at some share of the missing pairs; NaN if there is no gain."""
-    at = accuracy_at(rows, curve, coupling)
-    gain = at[1] - at[0]
-    return (at[share] - at[0]) / gain if gain > 0 else np.nan
+Accuracies = Mapping[tuple[str, str, str], Resampled]
 
 
-def findings(rows: Sequence[GrowthPoint]) -> list[Finding]:
-    """Half of the missing pairs give almost all of the gain, with every coupling."""
-    return [_soon(rows, curve) for curve in dict.fromkeys(row.curve for row in rows)]
+def _normal_leads(at: Accuracies, curve: str) -> Finding:
+    normal = at[curve, "normal", "small"]
+    return compared(
+        PAPER,
+        f"{curve}: normal is more accurate than wlw2 and stratified on small intermediate models",
+        {f"than {other}": normal - at[curve, other, "small"] for other in ("wlw2", "stratified")},
+        above=0,
+        aside="on average up to a fifth of the remaining pairs",
+    )
 
 
-def _soon(rows: Sequence[GrowthPoint], curve: str) -> Finding:
-    halves = {coupling: share_of_gain(rows, curve, coupling) for coupling in COUPLINGS}
-    return Finding(
+def _falls_late(at: Accuracies) -> Finding:
+    return compared(
+        PAPER,
+        "uniform: the accuracy of wlw2 and stratified falls late",
+        {
+            coupling: at[UNIFORM, coupling, "late"] - at[UNIFORM, coupling, "complete"]
+            for coupling in ("wlw2", "stratified")
+        },
+        above=0,
+        aside="with 75% to 90% of the remaining pairs against all of them",
+    )
+
+
+def _faster(at: Accuracies) -> Finding:
+    return compared(
+        PAPER,
+        "the accuracy rises faster under the confusion cost than under the uniform one (the paper: on CIFAR-10)",
+        {coupling: at[CONFUSION, coupling, "all"] - at[UNIFORM, coupling, "all"] for coupling in COUPLINGS},
+        above=0,
+        aside="on average over all sizes",
+    )
+
+
+def _soon(at: Accuracies, curve: str) -> Finding:
+    gains = {c: at[curve, c, "complete"] - at[curve, c, "star"] for c in COUPLINGS}
+    halves = {c: at[curve, c, "half"] - at[curve, c, "star"] for c in COUPLINGS}
+    shares = ", ".join(
+        f"{c} {halves[c][0] / gains[c][0]:.0%}" if gains[c][0] > 0 else f"{c} no gain" for c in COUPLINGS
+    )
+    return compared(
         PAPER,
         f"{curve}: half of the remaining pairs give almost all of the gain",
-        ", ".join(f"{c} no gain" if np.isnan(half) else f"{c} {half:.0%}" for c, half in halves.items()),
-        all(half >= ALMOST_ALL for half in halves.values()),
+        {c: halves[c] - ALMOST_ALL * gains[c] for c in COUPLINGS},
+        above=0,
+        aside=f"more than {ALMOST_ALL:.0%} of the gain, which they give {shares} of",
     )
 
 
 def summary(rows: Sequence[GrowthPoint]) -> list[GrowthDigest]:
     """Start, a fifth, half and end of every curve, with the couplings side by side."""
-    return side_by_side([row for row in rows if row.share in (0, 0.2, 0.5, 1)], GrowthDigest)
+    missing = max(row.pairs for row in rows) - min(row.pairs for row in rows)
+    shown = {round(share * missing) / missing for share in (0, 0.2, 0.5, 1)}
+    return side_by_side([row for row in rows if row.share in shown], GrowthDigest)
 
 
 def draw(trained: TrainedTensor, rows: Sequence[GrowthPoint], title: str) -> Figure:
@@ -154,12 +225,12 @@ def draw(trained: TrainedTensor, rows: Sequence[GrowthPoint], title: str) -> Fig
         for coupling, colour in COLOURS.items():
             line = [row for row in rows if (row.curve, row.coupling) == (curve, coupling)]
             pairs, accuracy = [row.pairs for row in line], 100 * np.array([row.accuracy for row in line])
-            axes.plot(pairs, accuracy, style, color=colour, marker=".", label=f"{coupling}, {curve}")
+            axes.plot(pairs, accuracy, style, color=colour, linewidth=1.2, label=f"{coupling}, {curve}")
             spread = 100 * np.array([row.standard_error for row in line])
             axes.fill_between(
                 pairs, accuracy - spread, accuracy + spread, color=colour, alpha=0.12, linewidth=0
             )
-    half = next(row.pairs for row in rows if row.share == 0.5)
+    half = (min(row.pairs for row in rows) + max(row.pairs for row in rows)) / 2
     axes.axvline(half, color="#888888", linewidth=0.8)
     axes.annotate(
         "half of the\nremaining pairs",
@@ -178,14 +249,16 @@ def draw(trained: TrainedTensor, rows: Sequence[GrowthPoint], title: str) -> Fig
 
 EXPERIMENT = Experiment(
     name="growth",
-    shows="Figure 4: accuracy of a model that grows from a star",
+    shows="Figure 4: accuracy of a model that grows from a star, after every pair",
     row=GrowthPoint,
     measure=measure,
+    rows=rows,
     findings=findings,
     draw=draw,
     summary=summary,
     repetitions=10,
     full=200,
-    of_many_classes=5,
+    of_many_classes=1,
+    full_of_many_classes=5,
     data=LARGE_SETS_TOO,
 )

@@ -27,13 +27,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.experiment import (
-    OURS,
     Each,
     Experiment,
-    Finding,
     in_turn,
     mean_and_standard_error,
 )
+from pairloom.pipeline.experiments.finding import OURS, Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 #: The source of a claim.
@@ -172,42 +172,55 @@ def summary(rows: Sequence[MixtureError]) -> list[MixtureDigest]:
     digests = []
     for shape in SHAPES:
         for rule in RULES:
-            of = [(row.error, row.undecided) for row in rows if (row.shape, row.rule) == (shape, rule)]
+            of = [(row.error, row.undecided) for row in _of_rule(rows, shape, rule)]
             (error, undecided), (standard_error, _) = mean_and_standard_error(of)
             digests.append(MixtureDigest(shape, rule, float(error), float(standard_error), float(undecided)))
     return digests
 
 
 def findings(rows: Sequence[MixtureError]) -> list[Finding]:
-    """Max-wins is undecided in places, coupling nowhere; coupled pairs lie between LDA and QDA."""
-    found = {(row.shape, row.rule): row for row in summary(rows)}
-    undecided = {shape: found[shape, "max-wins"].undecided for shape in SHAPES}
-    listed = ", ".join(f"{shape} {share:.2%}" for shape, share in undecided.items())
-    findings = [
+    """Max-wins is undecided in places, coupling nowhere; coupled pairs lie between LDA and QDA.
+
+    Every simulation has mixtures and samples of its own, so simulations are what is resampled.
+    """
+    of = {(shape, rule): _of_rule(rows, shape, rule) for shape in SHAPES for rule in RULES}
+    errors = resampled_means({key: [[row.error] for row in found] for key, found in of.items()})
+    undecided = {shape: float(np.mean([row.undecided for row in of[shape, "max-wins"]])) for shape in SHAPES}
+    found = [
+        # That there are such samples needs no interval.
         Finding(
             HT,
             "max-wins is undecided where each class wins one pair, and coupling decides there",
-            f"{listed} of the test samples",
+            ", ".join(f"{shape} {share:.2%}" for shape, share in undecided.items()) + " of the test samples",
             all(share > 0 for share in undecided.values()),
         )
     ]
     for shape in SHAPES:
-        error = {rule: found[shape, rule].error for rule in RULES}
-        findings += [
-            Finding(
+        error = {rule: errors[shape, rule] for rule in RULES}
+        found += [
+            compared(
                 OURS,
                 f"{shape} mixtures: coupling errs less than max-wins",
-                f"{error['coupled']:.2%} against {error['max-wins']:.2%}",
-                error["coupled"] < error["max-wins"],
+                {"": error["max-wins"] - error["coupled"]},
+                above=0,
+                aside=f"{error['coupled'][0]:.2%} against {error['max-wins'][0]:.2%}",
             ),
-            Finding(
+            compared(
                 OURS,
                 f"{shape} mixtures: coupled linear discriminants lie between LDA and QDA",
-                f"LDA {error['LDA']:.2%}, coupled {error['coupled']:.2%}, QDA {error['QDA']:.2%}",
-                error["QDA"] <= error["coupled"] <= error["LDA"],
+                {
+                    "LDA less coupled": error["LDA"] - error["coupled"],
+                    "coupled less QDA": error["coupled"] - error["QDA"],
+                },
+                above=0,
+                aside=f"LDA {error['LDA'][0]:.2%}, coupled {error['coupled'][0]:.2%}, QDA {error['QDA'][0]:.2%}",
             ),
         ]
-    return findings
+    return found
+
+
+def _of_rule(rows: Sequence[MixtureError], shape: str, rule: str) -> list[MixtureError]:
+    return [row for row in rows if (row.shape, row.rule) == (shape, rule)]
 
 
 def draw(trained: TrainedTensor, rows: Sequence[MixtureError], title: str) -> Figure:

@@ -1,5 +1,6 @@
 """Running an experiment on a set: train or read the tensor, measure, write the files, print the table."""
 
+import json
 import os
 import platform
 import time
@@ -23,6 +24,7 @@ from pairloom.pipeline.experiments.experiment import (
     heading,
     write_files,
 )
+from pairloom.pipeline.experiments.finding import Finding
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
     TrainedTensor,
@@ -30,10 +32,12 @@ from pairloom.pipeline.experiments.trained_tensor import (
     is_present,
     load_set,
     paper_settings,
+    source_named,
     tensor_file,
 )
-from pairloom.pipeline.features.feature_set import FeatureSet
+from pairloom.pipeline.features.feature_set import EMBEDDED, FeatureSet
 from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.storage.digests import digest_of, file_digest
 
 
 class Elsewhere(Protocol):
@@ -63,9 +67,12 @@ def perform(
     out: Path,
     *,
     repetitions: int | None = None,
+    full: bool = False,
     seed: int = 0,
+    pictures: Path | None = None,
     console: Console | None = None,
     elsewhere: Elsewhere | None = None,
+    resume: bool = False,
 ) -> list[Path]:
     """Run an experiment on a set, write its files into a folder with the name of the set, and return their paths.
 
@@ -78,20 +85,32 @@ def perform(
     repetitions : int, optional
         Maximum number of repetitions. If there are fewer sets of classes to draw, each is used once. The default is the
         experiment's own number.
+    full : bool
+        Whether that is the number of the full setting: the paper's.
     seed : int
         Seed of the draws. The folds of the machines have a seed of their own, so one tensor serves every seed.
+    pictures : Path, optional
+        The folder of all pictures, if the features are a store that was made of it: figures then show them.
     console : rich.console.Console, optional
         Console for the table. By default nothing is printed.
     elsewhere : callable, optional
         Computes the repetitions in other processes, with the same results. By default this process computes them.
+    resume : bool
+        Do nothing, and return no paths, if the files are there already, of the same data, settings and code.
     """
     printed = console or Console(quiet=True)
     messages = Console(stderr=True, quiet=console is None)
     features = load_set(data)
     settings = paper_settings(features.X_train)
     folder = out / Path(data).stem
+    times = repetitions or experiment.usual_repetitions(len(features.classes), full)
+    recipe = _recipe(experiment, features, settings, times, seed)
+    if resume and _recipe_in(folder / f"{experiment.name}.json") == recipe:
+        messages.print(f"{experiment.name}, {folder.name}: measured already", highlight=False)
+        return []
     path = (folder / "tensor.npz").absolute()
-    trained = _trained(features, settings, path, messages)
+    source = _source(data)
+    trained = _trained(features, settings, path, source, messages)._replace(pictures=pictures)
     steps_taken: list[int] = []
 
     def each(
@@ -102,26 +121,52 @@ def perform(
         if elsewhere is None or not experiment.is_repeated:
             results = (function(trained, item) for item in items)
         else:
-            results = elsewhere(function, tensor_file(path, features, settings), items)
+            results = elsewhere(function, tensor_file(path, features, settings, source), items)
         name = f"{experiment.name}, {folder.name}"
         return list(track(results, name, len(items), console=messages, transient=True))
 
     began = time.perf_counter()
     # With more threads, the rounding of BLAS products would depend on the number of cores.
     with one_blas_thread():
-        times = repetitions or experiment.usual_repetitions(trained.n_classes)
-        rows = experiment.measure(trained, times, seed, each)
+        more = {"source": source} if experiment.retrains else {}
+        measurement = experiment.measure(trained, times, seed, each, **more)
+        rows, findings = experiment.rows(measurement), experiment.findings(measurement)
     facts = {
         "data": folder.name,
         # There may be fewer than requested: three of ten classes, for example, can be drawn in only 120 ways.
         "repetitions": steps_taken[0] if experiment.is_repeated else 1,
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
+        "recipe": recipe,
         **_circumstances(features, settings),
     }
-    files = write_files(experiment, trained, rows, facts, folder)
-    _print(experiment, rows, folder.name, printed)
+    files = write_files(experiment, trained, rows, findings, facts, folder)
+    _print(experiment, rows, findings, folder.name, printed)
+    printed.print(f"{facts['seconds']:g} s", highlight=False)
     return files
+
+
+def _recipe(
+    experiment: Experiment[Any], features: FeatureSet, settings: MachineSettings, repetitions: int, seed: int
+) -> str:
+    """A digest of all that the files of an experiment depend on, the code included."""
+    own = [experiment.name, repetitions, seed]
+    return digest_of([own, features.fingerprints, settings.__dict__, code_digest()])
+
+
+def _recipe_in(path: Path) -> str | None:
+    try:
+        recipe = json.loads(path.read_text()).get("recipe")
+    except (OSError, ValueError):
+        return None
+    return recipe if isinstance(recipe, str) else None
+
+
+def code_digest() -> str:
+    """A digest of the source files that results depend on: those of `graphs` and `pipeline`."""
+    package = Path(__file__).parents[2]
+    files = (file for folder in ("graphs", "pipeline") for file in (package / folder).rglob("*.py"))
+    return digest_of({file.relative_to(package).as_posix(): file_digest(file) for file in files})
 
 
 def _circumstances(features: FeatureSet, settings: MachineSettings) -> dict[str, Any]:
@@ -132,20 +177,35 @@ def _circumstances(features: FeatureSet, settings: MachineSettings) -> dict[str,
         "training samples": len(features.X_train),
         "test samples": len(features.X_test),
         "features": features.X_train.shape[1],
-        "settings": {"C": f"{settings.C:.3g}", "folds": settings.folds, "fit_on": settings.fit_on},
+        "settings": {
+            "C": f"{settings.C:.3g}",
+            "folds": settings.folds,
+            "fit_on": settings.fit_on,
+            "calibration": settings.calibration,
+        },
         "date": datetime.now(UTC).date().isoformat(),
         "computer": computer(),
     }
 
 
-def _trained(features: FeatureSet, settings: MachineSettings, path: Path, console: Console) -> TrainedTensor:
+def _source(data: str) -> str:
+    """A set as other processes find it: files by their absolute paths."""
+    source = source_named(data)
+    return source if source in EMBEDDED else str(Path(source).absolute())
+
+
+def _trained(
+    features: FeatureSet, settings: MachineSettings, path: Path, source: str, console: Console
+) -> TrainedTensor:
     n = len(features.classes)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
-        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges))
+        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges), source)
 
 
-def _print(experiment: Experiment[Row], rows: list[Row], data: str, console: Console) -> None:
+def _print(
+    experiment: Experiment[Row], rows: list[Row], findings: Sequence[Finding], data: str, console: Console
+) -> None:
     summary = experiment.summary(rows)
     table = Table(
         *heading(type(summary[0]) if summary else experiment.row),
@@ -155,10 +215,10 @@ def _print(experiment: Experiment[Row], rows: list[Row], data: str, console: Con
     for row in cells(summary):
         table.add_row(*row)
     console.print(table)
-    for finding in experiment.findings(rows):
-        word = "holds" if finding.holds else "DIFFERS"
+    for finding in findings:
+        word = finding.verdict.upper() if finding.holds is False else finding.verdict
         console.print(
-            f"{word:>7}  {finding.claim} ({finding.source}): {finding.here}",
+            f"{word:>9}  {finding.claim} ({finding.source}): {finding.here}",
             markup=False,
             highlight=False,
             soft_wrap=True,

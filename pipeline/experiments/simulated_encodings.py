@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.coupling import couple_code
-from pairloom.pipeline.experiments.experiment import Each, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn
+from pairloom.pipeline.experiments.finding import Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 #: The source of these claims.
 HLW = "[HLW]"
 #: [HLW 6.1] Numbers of classes, and the noise of a machine relative to what it should say.
 CLASSES = (4, 8, 16, 32, 64)
+CASES = "abc"
 NOISE = 0.1
 #: [HLW 6.1] Machines say neither less than this nor more than one minus it.
 CLIP = 1e-7
@@ -80,12 +83,19 @@ def code_named(name: str, n: int) -> NDArray[np.int8]:
     return CODES[name](n)
 
 
-def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn) -> list[Encoding]:
-    """Means over replicates of machines that err, for each case, number of classes and code."""
-    outcomes = np.mean(each(replicate, trained, [(seed, number) for number in range(repetitions)]), axis=0)
+def measure(
+    trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
+) -> NDArray[np.float64]:
+    """(replicates, numbers of classes, codes, cases, 2) outcomes of machines that err."""
+    return np.array(each(replicate, trained, [(seed, number) for number in range(repetitions)]))
+
+
+def rows(outcomes: NDArray[np.float64]) -> list[Encoding]:
+    """Means over the replicates, for each case, number of classes and code."""
+    means = outcomes.mean(axis=0)
     return [
-        Encoding(case, n, name, code_named(name, n).shape[1], *outcomes[i, j, k].tolist())
-        for k, case in enumerate("abc")
+        Encoding(case, n, name, code_named(name, n).shape[1], *means[i, j, k].tolist())
+        for k, case in enumerate(CASES)
         for i, n in enumerate(CLASSES)
         for j, name in enumerate(CODES)
     ]
@@ -118,36 +128,58 @@ def averages(rows: Sequence[Encoding], field: str) -> dict[str, dict[str, float]
             )
             for name in CODES
         }
-        for case in "abc"
+        for case in CASES
     }
 
 
-def findings(rows: Sequence[Encoding]) -> list[Finding]:
-    """Pairs are good where many classes are likely, one against the rest everywhere."""
-    accuracy, error = averages(rows, "accuracy"), averages(rows, "relative_mse")
-    behind = {case: {name: max(of.values()) - of[name] for name in CODES} for case, of in accuracy.items()}
+def findings(outcomes: NDArray[np.float64]) -> list[Finding]:
+    """Pairs are good where many classes are likely, one against the rest everywhere.
+
+    Averages are over the numbers of classes; replicates are what is resampled.
+    """
+    by_replicate = outcomes.mean(axis=1)
+    accuracy, error = (
+        resampled_means(
+            {
+                (case, name): by_replicate[:, j, k, [measure]]
+                for k, case in enumerate(CASES)
+                for j, name in enumerate(CODES)
+            }
+        )
+        for measure in (0, 1)
+    )
+
+    def behind(code: str, cases: str) -> dict[str, Resampled]:
+        """How far the accuracy of a code is below that of the best one, in each case."""
+        best = {case: np.max([accuracy[case, name] for name in CODES], axis=0) for case in cases}
+        return {case: best[case] - accuracy[case, code] for case in cases}
+
+    others = np.max([error["c", name] for name in CODES if name != "one_vs_one"], axis=0)
     return [
-        Finding(
+        compared(
             HLW,
             "one_vs_one is good in the cases a and b",
-            ", ".join(
-                f"{case}: accuracy {behind[case]['one_vs_one']:.3f} below the best code" for case in "ab"
-            ),
-            all(behind[case]["one_vs_one"] <= NEAR for case in "ab"),
+            behind("one_vs_one", "ab"),
+            below=NEAR,
+            form=".3f",
+            aside=f"accuracy below that of the best code, {NEAR:g} allowed",
         ),
-        Finding(
+        compared(
             HLW,
             "one_vs_one loses in case c",
-            ", ".join(f"{name} {value:.4f}" for name, value in error["c"].items()) + " relative MSE",
-            error["c"]["one_vs_one"] == max(error["c"].values()),
+            {"": error["c", "one_vs_one"] - others},
+            above=0,
+            form="+.4f",
+            aside=", ".join(f"{name} {error['c', name][0]:.4f}" for name in CODES)
+            + " relative MSE; the difference is that from the worst of the others",
         ),
-        Finding(
+        compared(
             HLW,
             "one_vs_rest is competitive in all three cases",
-            ", ".join(
-                f"{case}: accuracy {behind[case]['one_vs_rest']:.3f} below the best code" for case in "abc"
-            ),
-            all(behind[case]["one_vs_rest"] <= NEAR for case in "abc"),
+            behind("one_vs_rest", CASES),
+            below=NEAR,
+            form=".3f",
+            aside=f"accuracy below that of the best code, {NEAR:g} allowed",
         ),
     ]
 
@@ -156,7 +188,7 @@ def summary(rows: Sequence[Encoding]) -> list[EncodingDigest]:
     """Averages over the numbers of classes."""
     return [
         EncodingDigest(case, field.replace("_", " "), *averages(rows, field)[case].values())
-        for case in "abc"
+        for case in CASES
         for field in ("accuracy", "relative_mse")
     ]
 
@@ -166,7 +198,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Encoding], title: str) -> Figure
     figure = Figure(figsize=(10, 6), layout="constrained")
     figure.suptitle(title)
     axes = figure.subplots(2, 3, sharex=True)
-    for k, case in enumerate("abc"):
+    for k, case in enumerate(CASES):
         for name in CODES:
             of = [row for row in rows if (row.case, row.code) == (case, name)]
             n = [row.classes for row in of]
@@ -186,6 +218,7 @@ EXPERIMENT = Experiment(
     shows="[HLW] Figures 1 and 2: codes on simulated machines",
     row=Encoding,
     measure=measure,
+    rows=rows,
     findings=findings,
     draw=draw,
     summary=summary,

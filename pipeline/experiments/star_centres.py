@@ -9,10 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import OURS, Each, Experiment, Finding, in_turn
+from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn
+from pairloom.pipeline.experiments.finding import OURS, Finding, compared
+from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 
@@ -26,26 +28,50 @@ class Centre(NamedTuple):
     accuracy: float
 
 
-def measure(
-    trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn
-) -> list[Centre]:
-    """Every class as the centre, best first. Nothing is random, so nothing is repeated."""
-    n = trained.n_classes
-    x, y = classical_scaling(trained.dprime).T.tolist()
-    mean_dprime = (trained.dprime.sum(axis=0) / (n - 1)).tolist()
-    accuracies = star_accuracies(trained, each)
-    rows = [Centre(trained.classes[c], x[c], y[c], mean_dprime[c], accuracies[c]) for c in range(n)]
-    return sorted(rows, key=lambda row: -row.accuracy)
+class StarCentres(NamedTuple):
+    """The classes as centres of stars.
+
+    Attributes
+    ----------
+    classes : tuple of N names
+    dprime : (N, N) array
+    right : (N, R) bool array
+        Which samples the star around each class gets right.
+    """
+
+    classes: tuple[str, ...]
+    dprime: NDArray[np.float64]
+    right: NDArray[np.bool_]
+
+    @property
+    def mean_dprime(self) -> NDArray[np.float64]:
+        """(N,) mean d' of a class to the others."""
+        return np.asarray(self.dprime.sum(axis=0) / (len(self.classes) - 1))
+
+
+def measure(trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn) -> StarCentres:
+    """Every class as the centre. Nothing is random, so nothing is repeated."""
+    right = each(star_right, trained, range(trained.n_classes))
+    return StarCentres(trained.classes, trained.dprime, np.array(right))
 
 
 def star_accuracies(trained: TrainedTensor, each: Each = in_turn) -> list[float]:
     """Accuracy of the star around each class."""
-    return each(star_accuracy, trained, range(trained.n_classes))
+    return [float(right.mean()) for right in each(star_right, trained, range(trained.n_classes))]
 
 
-def star_accuracy(trained: TrainedTensor, centre: int) -> float:
-    """Accuracy of the star around one class."""
-    return 1 - trained.tree_error(graphs.star(trained.n_classes, centre))
+def star_right(trained: TrainedTensor, centre: int) -> NDArray[np.bool_]:
+    """(R,) whether the star around one class gets a sample right. Every coupling gives the same model of a tree."""
+    p = trained.probabilities(graphs.star(trained.n_classes, centre), ["normal"])["normal"]
+    return np.asarray(p.argmax(axis=1) == trained.labels)
+
+
+def rows(measured: StarCentres) -> list[Centre]:
+    """The map of the classes, the best centres first."""
+    x, y = classical_scaling(measured.dprime).T.tolist()
+    columns = (measured.classes, x, y, measured.mean_dprime.tolist(), measured.right.mean(axis=1).tolist())
+    centres = [Centre(*row) for row in zip(*columns, strict=True)]
+    return sorted(centres, key=lambda centre: -centre.accuracy)
 
 
 def classical_scaling(distances: ArrayLike, dimensions: int = 2) -> NDArray[np.float64]:
@@ -64,19 +90,29 @@ def classical_scaling(distances: ArrayLike, dimensions: int = 2) -> NDArray[np.f
     return places
 
 
-def findings(rows: Sequence[Centre]) -> list[Finding]:
+def findings(measured: StarCentres) -> list[Finding]:
     """The metrical finding for stars: a centre near the other classes is better."""
-    correlation = spearmanr([row.mean_dprime for row in rows], [row.accuracy for row in rows]).statistic
-    best, worst = rows[0], rows[-1]
+    accuracies = resampled_means({c: right[None] for c, right in enumerate(measured.right)})
+    correlation = rank_correlations(measured.mean_dprime, np.array(list(accuracies.values())))
+    best, *_, worst = rows(measured)
     return [
-        Finding(
+        compared(
             OURS,
             "a centre that is near to the other classes (small d') makes a better star",
-            f"rank correlation of mean d' and accuracy {correlation:+.2f};"
-            f" best {best.centre} {best.accuracy:.2%}, worst {worst.centre} {worst.accuracy:.2%}",
-            bool(correlation < 0),
+            {"rank correlation of mean d' and accuracy": correlation},
+            below=0,
+            form="+.2f",
+            aside=f"best {best.centre} {best.accuracy:.2%}, worst {worst.centre} {worst.accuracy:.2%}",
         )
     ]
+
+
+def rank_correlations(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Spearman's rank correlation of values (N,) with each column of (N, B) others."""
+    ranks, of_others = rankdata(values), rankdata(others, axis=0)
+    ranks, of_others = ranks - ranks.mean(), of_others - of_others.mean(axis=0)
+    scale = np.sqrt((ranks**2).sum() * (of_others**2).sum(axis=0))
+    return np.asarray(ranks @ of_others / scale)
 
 
 def summary(rows: Sequence[Centre]) -> Sequence[Centre]:
@@ -123,6 +159,7 @@ EXPERIMENT = Experiment(
     shows="Figure 3: classes on a map by d', coloured by the accuracy of their star",
     row=Centre,
     measure=measure,
+    rows=rows,
     findings=findings,
     draw=draw,
     summary=summary,

@@ -16,23 +16,33 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from pairloom import graphs
 from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.calibration.coupled_calibration import calibrate_scale
+from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES, draw_samples
+from pairloom.pipeline.calibration.held_out import HeldOut
+from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.completion_kernels import scatter
+from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import couple_slab
-from pairloom.pipeline.features.class_distances import class_means, mean_distances
+from pairloom.pipeline.experiments.softmax_layer import softmax_answers
+from pairloom.pipeline.experiments.stored_network import picture_files, pictures_digest, stored_answers
+from pairloom.pipeline.features.class_distances import mean_distances
 from pairloom.pipeline.features.feature_set import DATA_FOLDER, EMBEDDED, FeatureSet, load_features
-from pairloom.pipeline.machines.linear_model import Advance, train_linear_model
+from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
 from pairloom.pipeline.machines.settings import MachineSettings, scaled_C
 from pairloom.pipeline.machines.whitening import centring
-from pairloom.pipeline.report.evaluation import confusion_counts
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
 #: The couplings that the paper compares.
 COUPLINGS = ("wlw2", "stratified", "normal")
+
+#: The paper's calibration of the machines, and the one that is set beside it: "Platt's method may not be optimal" [S].
+CALIBRATIONS = ("platt", "distance")
+#: The scale of the distances is the one that suits this coupling, the product's default.
+SCALED_FOR = "stratified"
 
 
 class TrainedTensor(NamedTuple):
@@ -41,28 +51,44 @@ class TrainedTensor(NamedTuple):
     Attributes
     ----------
     logits : (N, N, R) float32 array, antisymmetric
+        As the paper calibrates them, by Platt's sigmoids.
+    distance_logits : (E, R) float32 array
+        Of the same machines calibrated by distance, in the order of the complete graph's edges: see `calibrated`.
     labels : (R,) int array
     classes : tuple of N names
     dprime : (N, N) array
-        The distance of two classes on their pair's own logits, by machines that had not seen the sample.
+        The distance of two classes on their pair's own logits (Platt's), by machines that had not seen the sample.
     distances : (N, N) array
         Between the means of the classes: known before anything is trained.
     confusion : (N, N) int array
-        Of the nearest class mean on the training samples: the "other model" of the cost `confusion` [S 5].
+        Of the network on training samples: the "other model" of the cost `confusion` [S 4.3].
+    network : (R, N) float32 array
+        The network's probabilities of the test samples.
+    stand_in : bool
+        Whether a softmax layer on the features stands in for the network: see `softmax_layer`.
+    files : tuple of R str
+        The picture of every sample, relative to the folder of all pictures; empty if the features are not of pictures.
     synthetic : bool
         Whether the features were drawn rather than measured.
     n_jobs : int
         Threads of its couplings: how fast they are, never what they give.
+    pictures : Path, optional
+        The folder of all pictures, where it is at hand.
     """
 
     logits: np.ndarray
+    distance_logits: np.ndarray
     labels: np.ndarray
     classes: tuple[str, ...]
     dprime: np.ndarray
     distances: np.ndarray
     confusion: np.ndarray
+    network: np.ndarray
+    stand_in: bool = True
+    files: tuple[str, ...] = ()
     synthetic: bool = False
     n_jobs: int = -1
+    pictures: Path | None = None
 
     @property
     def n_classes(self) -> int:
@@ -74,15 +100,36 @@ class TrainedTensor(NamedTuple):
         among = np.ix_(kept, kept)
         place = np.full(self.n_classes, -1)
         place[kept] = np.arange(len(kept))
-        samples = np.flatnonzero(place[self.labels] >= 0)
+        samples = self.samples_of(chosen)
         return self._replace(
             logits=self.logits[np.ix_(kept, kept, samples)],
+            distance_logits=_among(self.distance_logits, kept, samples, self.n_classes),
             labels=place[self.labels[samples]],
             classes=tuple(self.classes[c] for c in kept),
             dprime=self.dprime[among],
             distances=self.distances[among],
             confusion=self.confusion[among],
+            network=self.network[np.ix_(samples, kept)],
+            files=tuple(self.files[r] for r in samples) if self.files else (),
         )
+
+    def samples_of(self, chosen: Sequence[int]) -> NDArray[np.int64]:
+        """The samples of some classes, ascending."""
+        return np.flatnonzero(np.isin(self.labels, chosen))
+
+    def calibrated(self, calibration: str) -> "TrainedTensor":
+        """The tensor with the logits of one of the `CALIBRATIONS`; the machines and everything else are the same.
+
+        The logits of distances are scaled: one factor for all pairs, which makes the complete model of all classes
+        likeliest on held-out training samples. It stays what it is where only some of the classes are looked at.
+        """
+        if calibration not in CALIBRATIONS:
+            raise ValueError(
+                f"calibrated: calibration must be one of {', '.join(CALIBRATIONS)}, got {calibration!r}."
+            )
+        if calibration == "platt":
+            return self
+        return self._replace(logits=_as_tensor(self.distance_logits, self.n_classes))
 
     def of_edges(self, graph: nx.Graph) -> np.ndarray:
         """(E, R) logits of a graph's edges: the mask."""
@@ -114,9 +161,12 @@ def paper_settings(X: NDArray[np.floating], seed: int = 0) -> MachineSettings:
 
 
 def train_tensor(
-    data: FeatureSet, settings: MachineSettings, progress: Advance | None = None
+    data: FeatureSet, settings: MachineSettings, progress: Advance | None = None, source: str = ""
 ) -> TrainedTensor:
-    """Train all pairs of a set and apply them to its test samples. `progress(edges)` is called as tiles end."""
+    """Train all pairs of a set and apply them to its test samples. `progress(edges)` is called as tiles end.
+
+    ``source`` is where the features came from: a store of pictures knows their files and the network's answers.
+    """
     if data.y_test is None:
         raise ValueError("train_tensor: the test samples must have labels, got none.")
     n = len(data.classes)
@@ -126,17 +176,40 @@ def train_tensor(
         model = train_linear_model(
             rows, edges, settings, centring(data.X_train), os.cpu_count() or 1, progress
         )
+        distance_logits = _distance_logits(model, data, settings)
+    answers = stored_answers(source) or softmax_answers(data, settings.seed)
     dprime = np.zeros((n, n))
     dprime[edges[:, 0], edges[:, 1]] = dprime[edges[:, 1], edges[:, 0]] = model.machines.dprime
     return TrainedTensor(
         logits=_as_tensor(model.logits(settings.scheme.shares, data.X_test), n),
+        distance_logits=distance_logits,
         labels=data.y_test,
         classes=data.classes,
         dprime=dprime,
         distances=mean_distances(data.X_train, data.y_train, n),
-        confusion=_nearest_mean_confusion(data),
+        confusion=answers.confusion,
+        network=answers.probabilities,
+        stand_in=answers.stand_in,
+        files=picture_files(source),
         synthetic=data.synthetic,
     )
+
+
+def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSettings) -> NDArray[np.float32]:
+    """(E, R) logits of the same machines calibrated by distance, with the scale that the product would choose."""
+    by_distance, completion = model.by_distance(), plan_completion(graphs.complete(len(data.classes)))
+    rows, classes, folds, parts = draw_samples(
+        data.y_train, CALIBRATION_SAMPLES, settings.folds, settings.seed, whitened=False
+    )
+    held_out = HeldOut.of_edges(
+        out_of_fold_edge_logits(by_distance, settings.scheme, data.X_train[rows], folds, parts),
+        classes,
+        completion,
+        calibration="distance",
+        shortlist=shortlist_size("auto", len(data.classes)),
+    )
+    scale = np.float32(calibrate_scale(held_out, SCALED_FOR, n_jobs=-1).scale)
+    return np.asarray(scale * by_distance.logits(settings.scheme.shares, data.X_test))
 
 
 def _as_tensor(edge_logits: NDArray[np.float32], n: int) -> NDArray[np.float32]:
@@ -146,20 +219,32 @@ def _as_tensor(edge_logits: NDArray[np.float32], n: int) -> NDArray[np.float32]:
     return tensor
 
 
-def _nearest_mean_confusion(data: FeatureSet) -> NDArray[np.int64]:
-    means = class_means(data.X_train, data.y_train, len(data.classes))
-    return confusion_counts(-cdist(data.X_train, means), data.y_train)
+def _among(
+    edge_logits: NDArray[np.float32], kept: NDArray[np.int64], samples: NDArray[np.int64], n: int
+) -> NDArray[np.float32]:
+    """The logits of the pairs among some classes, in this order, from those of all pairs (E, R)."""
+    row = np.zeros((n, n), np.int64)
+    row[np.triu_indices(n, 1)] = np.arange(len(edge_logits))
+    first, second = np.triu_indices(len(kept), 1)
+    i, j = kept[first], kept[second]
+    sign = np.where(i < j, 1, -1).astype(np.float32)
+    logits: NDArray[np.float32] = sign[:, None] * edge_logits[np.ix_((row + row.T)[i, j], samples)]
+    return logits
 
 
 def cached_tensor(
-    data: FeatureSet, settings: MachineSettings, path: Path, progress: Advance | None = None
+    data: FeatureSet,
+    settings: MachineSettings,
+    path: Path,
+    progress: Advance | None = None,
+    source: str = "",
 ) -> TrainedTensor:
     """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
-    file = tensor_file(path, data, settings)
+    file = tensor_file(path, data, settings, source)
     try:
         return file.read()
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
-        trained = train_tensor(data, settings, progress)
+        trained = train_tensor(data, settings, progress, source)
         file.write(trained)
         return trained
 
@@ -183,19 +268,19 @@ class TensorFile(NamedTuple):
             if str(archive["recipe"]) != self.recipe:
                 raise ValueError(f"{self.path} is of other data or settings.")
             stored: dict[str, Any] = {name: archive[name] for name in _STORED}
-        stored["classes"] = tuple(stored["classes"].tolist())
+        stored |= {name: tuple(stored[name].tolist()) for name in ("classes", "files")}
         stored["logits"] = _as_tensor(stored["logits"], len(stored["classes"]))
-        stored["synthetic"] = bool(stored["synthetic"])
+        stored |= {name: bool(stored[name]) for name in ("synthetic", "stand_in")}
         return TrainedTensor(**stored)
 
 
-_STORED = [name for name in TrainedTensor._fields if name != "n_jobs"]
+_STORED = [name for name in TrainedTensor._fields if name not in ("n_jobs", "pictures")]
 
 
-def tensor_file(path: Path, data: FeatureSet, settings: MachineSettings) -> TensorFile:
+def tensor_file(path: Path, data: FeatureSet, settings: MachineSettings, source: str = "") -> TensorFile:
     """The file of the tensor of these data and settings."""
-    recipe = json.dumps([version("pairloom"), data.fingerprints, settings.__dict__], sort_keys=True)
-    return TensorFile(path, recipe)
+    recipe = [version("pairloom"), data.fingerprints, settings.__dict__, pictures_digest(source)]
+    return TensorFile(path, json.dumps(recipe, sort_keys=True))
 
 
 def source_named(name: str) -> str:

@@ -40,7 +40,11 @@ __all__ = [
     "load_features",
     "load_samples",
     "open_features",
+    "rows_for_test",
 ]
+
+#: Share of every class of a pool to use as test samples.
+TEST_FRACTION = 0.25
 
 _SPLIT = ("X_train", "y_train", "X_test")
 _POOL = ("X", "y")
@@ -120,7 +124,7 @@ def load_features(
     source: str,
     *,
     test: str | None = None,
-    test_fraction: float = 0.25,
+    test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     columns: TableColumns | None = None,
 ) -> FeatureSet:
@@ -140,7 +144,7 @@ def open_features(
     source: str,
     *,
     test: str | None = None,
-    test_fraction: float = 0.25,
+    test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     columns: TableColumns | None = None,
 ) -> OpenFeatures:
@@ -259,6 +263,21 @@ def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arra
         )
     X, y = _rows(arrays["X"]), _labels(arrays["y"], "y", source)
     _check_length(y, len(X), "y", source)
+    testing = rows_for_test(y, source, fraction, seed)
+    rest = {name: values for name, values in arrays.items() if name not in _POOL}
+    return {
+        **rest,
+        "X_train": SelectedRows(X, np.flatnonzero(~testing)),
+        "y_train": y[~testing],
+        "X_test": SelectedRows(X, np.flatnonzero(testing)),
+        "y_test": y[testing],
+    }
+
+
+def rows_for_test(
+    y: NDArray[Any], source: str, fraction: float = TEST_FRACTION, seed: int = 0
+) -> NDArray[np.bool_]:
+    """(n,) which rows of a pool with labels y are test samples: the same share of every class."""
     testing = np.zeros(len(y), dtype=bool)
     for index, label in enumerate(np.unique(y)):
         rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
@@ -269,14 +288,7 @@ def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arra
                 f" of {source} has {len(rows)} samples."
             )
         testing[rows[:held_out]] = True
-    rest = {name: values for name, values in arrays.items() if name not in _POOL}
-    return {
-        **rest,
-        "X_train": SelectedRows(X, np.flatnonzero(~testing)),
-        "y_train": y[~testing],
-        "X_test": SelectedRows(X, np.flatnonzero(testing)),
-        "y_test": y[testing],
-    }
+    return testing
 
 
 def _test_part(arrays: Arrays, source: str) -> Arrays:

@@ -91,7 +91,7 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
         raise ValueError(
             f"{path}: data.label must name the column with the classes, got none. The columns are {names}."
         )
-    found = read_table(path, columns, features)
+    found = read_table(path, columns, features, settings=parameter.startswith("data."))
     labels = {} if found.y is None else {"y": found.y}
     return {"X": found.X, **labels, "feature_names": np.array(found.names)}
 

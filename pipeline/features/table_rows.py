@@ -53,7 +53,7 @@ class TableRows(NamedTuple):
 
 
 def read_table(
-    path: Path, columns: TableColumns, features: Sequence[str] | None = None, *, owner: str = "data."
+    path: Path, columns: TableColumns, features: Sequence[str] | None = None, *, settings: bool = True
 ) -> TableRows:
     """Read the features and labels of a table.
 
@@ -64,20 +64,17 @@ def read_table(
     features : sequence of str, optional
         Names of the features, in their order; by default all columns but the label and those left out. The label is
         then read only if the table has it.
-    owner : str
-        What errors put before the names of the settings.
+    settings : bool
+        Whether errors name the settings of a configuration that would help.
     """
     table = open_table(path)
-    label, names = columns.label, _features_of(table, columns, features, owner)
+    label, names = columns.label, _features_of(table, columns, features)
     if features is not None and label not in table.names:
         label = None
-    reader = _Reader(table, names, label, columns.missing, owner)
-    return reader.read()
+    return _Reader(table, names, label, columns.missing, settings).read()
 
 
-def _features_of(
-    table: Table, columns: TableColumns, features: Sequence[str] | None, owner: str
-) -> tuple[str, ...]:
+def _features_of(table: Table, columns: TableColumns, features: Sequence[str] | None) -> tuple[str, ...]:
     if features is not None:
         if absent := [name for name in features if name not in table.names]:
             raise ValueError(
@@ -88,7 +85,7 @@ def _features_of(
     for key, name in (*asked, *(("leave_out", name) for name in columns.leave_out)):
         if name not in table.names:
             raise ValueError(
-                f"{table.path}: {owner}{key} must name a column, got {name!r}.{did_you_mean(name, table.names)}"
+                f"{table.path}: data.{key} must name a column, got {name!r}.{did_you_mean(name, table.names)}"
                 f" The columns are {listed(table.names, 12)}."
             )
     unused = {*columns.leave_out, columns.label}
@@ -102,10 +99,10 @@ class _Reader:
     """Reads a table block by block and checks what it reads."""
 
     def __init__(
-        self, table: Table, names: tuple[str, ...], label: str | None, missing: Missing, owner: str
+        self, table: Table, names: tuple[str, ...], label: str | None, missing: Missing, settings: bool
     ) -> None:
         self._table, self._names, self._label = table, names, label
-        self._missing, self._owner = missing, owner
+        self._missing, self._settings = missing, settings
         self._row, self._left_out = 0, 0
         self._first_missing: tuple[int, str] | None = None
 
@@ -139,10 +136,10 @@ class _Reader:
             if strange.any():
                 first = int(np.flatnonzero(strange)[0])
                 got = str(block[name].values[first])[:60]
+                or_leave_out = f", or leave it out: data.leave_out = [{name!r}]" if self._settings else ""
                 raise ValueError(
                     f"{self._table.path}: column {name!r} must be numbers, got {got!r} in"
-                    f" {self._table.line_of(self._row + first)}. Replace its words by numbers, or leave it out:"
-                    f" {self._owner}leave_out = [{name!r}]."
+                    f" {self._table.line_of(self._row + first)}. Replace its words by numbers{or_leave_out}."
                 )
             self._note_missing(np.isnan(X[:, place]), name)
         return X, np.asarray(~np.isnan(X).any(axis=1))
@@ -163,10 +160,15 @@ class _Reader:
             raise ValueError(f"{self._table.path}: must have rows, got none below the names of the columns.")
         if self._first_missing is not None and self._missing == "refuse":
             row, name = self._first_missing
+            advice = "Fill them in, or remove these rows."
+            if self._settings:
+                advice = (
+                    "Fill them in, leave the column out (data.leave_out), or leave the rows out:"
+                    ' data.missing = "leave_out_rows".'
+                )
             raise ValueError(
                 f"{self._table.path}: every cell must have a value, got {self._left_out} of {self._row} rows with"
-                f" missing ones, first {self._table.line_of(row)}, column {name!r}. Fill them in, leave the column out,"
-                f' or leave the rows out: {self._owner}missing = "leave_out_rows".'
+                f" missing ones, first {self._table.line_of(row)}, column {name!r}. {advice}"
             )
         if not n_rows:
             raise ValueError(

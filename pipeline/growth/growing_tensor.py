@@ -80,9 +80,12 @@ class GrowingTensor:
 
 
 class GrowthStep(NamedTuple):
-    """The pair that was added, the number of pairs after it, and, if requested, probabilities and their log loss."""
+    """The pair that was added, the number of pairs after it, and, if requested, probabilities and their log loss.
 
-    pair: tuple[int, int]
+    The first step is the start itself: no pair was added.
+    """
+
+    pair: tuple[int, int] | None
     pairs: int
     probabilities: NDArray[np.floating] | None
     log_loss: float | None
@@ -100,7 +103,9 @@ def grow_model(
     y: NDArray[np.integer] | None = None,
     budget: GrowthBudget | None = None,
 ) -> Iterator[GrowthStep]:
-    """Grow a model from a start graph, the cheapest pair first, and yield after each step [S Algorithm 1].
+    """Grow a model from a start graph, the cheapest pair first, and yield the start and every step [S Algorithm 1].
+
+    The algorithm yields the model before it adds a pair, so the first model is the start, for example the star.
 
     Shapes: see `pairloom.pipeline`.
 
@@ -116,11 +121,11 @@ def grow_model(
     matrix : array-like of shape (N, N), default=None
         Confusion matrix or d' for those two costs, as in `graphs.grow`.
     seed : int, default=0
-        Seed of the cost "uniform".
+        Seed of the order of pairs of equal cost, as in `graphs.grow`.
     method : str, default=None
         Coupling method of the probabilities. With None, steps have no probabilities.
     every : int, default=1
-        Number of steps between probabilities. The last step that a budget of pairs allows always has them.
+        Number of pairs between probabilities. The start and the last step that a budget of pairs allows have them.
     y : (R,) int array, default=None
         True classes of the samples. If given, steps with probabilities have a log loss.
     budget : GrowthBudget, default=None
@@ -151,8 +156,8 @@ def grow_model(
     >>> from pairloom import graphs
     >>> u = np.array([[1.0], [0.0], [2.0], [0.5]])
     >>> steps = grow_model(graphs.star(4), lambda i, j: u[i] - u[j], method="normal")
-    >>> [step.probabilities.argmax() for step in steps]
-    [np.int64(2), np.int64(2), np.int64(2)]
+    >>> [(step.pairs, int(step.probabilities.argmax())) for step in steps]
+    [(3, 2), (4, 2), (5, 2), (6, 2)]
     """
     budget = budget or GrowthBudget()
     if budget.plateau != NEVER and (method is None or y is None):
@@ -177,13 +182,18 @@ def _steps(
     n, began = len(start), time.monotonic()
     losses: list[float] = []
     most = budget.most_pairs(n)
-    for pairs, (i, j) in enumerate(order, start=len(edges) + 1):
-        if budget.spent(n, pairs - 1, time.monotonic() - began, losses) is not None:
-            return
-        model.add(i, j, logits_of(i, j))
+
+    def step(pair: tuple[int, int] | None, pairs: int) -> GrowthStep:
         due = (pairs - len(edges)) % every == 0 or pairs == most
         p = model.probabilities(method) if due and method is not None else None
         loss = mean_log_loss(p, y) if p is not None and y is not None else None
         if loss is not None:
             losses.append(loss)
-        yield GrowthStep((i, j), pairs, p, loss)
+        return GrowthStep(pair, pairs, p, loss)
+
+    yield step(None, len(edges))
+    for pairs, (i, j) in enumerate(order, start=len(edges) + 1):
+        if budget.spent(n, pairs - 1, time.monotonic() - began, losses) is not None:
+            return
+        model.add(i, j, logits_of(i, j))
+        yield step((i, j), pairs)

@@ -52,13 +52,16 @@ class Normalisation(NamedTuple):
         return self._in_units(means - self.centre, np.dtype(np.float64))
 
     def fold_back(
-        self, weights: NDArray[np.float32], bias: NDArray[np.float64]
+        self, weights: NDArray[np.float32], bias: NDArray[np.floating]
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """The affine map of features as they came that equals weights (E, D), bias (E,) on normalised ones."""
-        raw = np.ldexp(weights, -self.exponent)
-        if self.deviation is not None:
-            raw = (raw / self.deviation).astype(np.float32)
+        raw = self.raw_weights(weights).astype(np.float32)
         return raw, bias - raw.astype(np.float64) @ self.centre
+
+    def raw_weights(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Weights (..., D) per unit of features as they came, of those per unit of normalised ones."""
+        raw = np.ldexp(weights, -self.exponent)
+        return np.asarray(raw if self.deviation is None else raw / self.deviation)
 
     def inner_C(self, C: float) -> float:
         """The C of machines on normalised features that is this C on features as they came, or standardised."""

@@ -117,7 +117,7 @@ class LinearEvidence:
             self.names,
             values=weights * self._row,
             intercept=float(of_machines @ self.machines.bias) + constant,
-            coefficients=np.ldexp(weights, -self.normalisation.exponent),
+            coefficients=self.normalisation.raw_weights(weights).astype(np.float64),
             inputs=self.sample.astype(np.float64),
             baseline=self.normalisation.centre,
         )

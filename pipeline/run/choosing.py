@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,6 @@ __all__ = [
     "class_weights_of",
     "judge_candidates",
     "read_candidates",
-    "read_trials",
     "sample_weights",
     "train_on",
 ]
@@ -42,7 +41,7 @@ __all__ = [
 def judge_candidates(run: Run, number: int) -> list[Path]:
     """Train a trial on the probe, and write the out-of-fold coupled log loss of its candidates."""
     assert run.probe is not None
-    settings, before = run.settings, read_trials(run.directory, range(number))
+    settings, before = run.settings, _read_trials(run.directory, number)
     judged = judge_trial(
         _probe_set(run, run.probe),
         run.probe.graph,
@@ -115,12 +114,11 @@ def chosen_candidate(run: Run) -> Candidate:
 
 def read_candidates(run: Run) -> list[JudgedCandidate]:
     """All scored candidates; an empty list if there was no choice."""
-    return read_trials(run.directory, range(n_trials(run.settings.candidates)))
+    return _read_trials(run.directory, n_trials(run.settings.candidates))
 
 
-def read_trials(directory: Path, numbers: Iterable[int]) -> list[JudgedCandidate]:
-    """The scored candidates of some trials."""
-    return [one for number in numbers for one in _read_trial(directory, number)]
+def _read_trials(directory: Path, count: int) -> list[JudgedCandidate]:
+    return [one for number in range(count) for one in _read_trial(directory, number)]
 
 
 def _read_trial(directory: Path, number: int) -> list[JudgedCandidate]:

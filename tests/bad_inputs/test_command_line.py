@@ -421,7 +421,7 @@ def test_data_that_cannot_be_used_are_refused(source, message, pairloom, here):
 
 
 COMMANDS = [
-    ("init gone.csv --label kind", 2, "data.features: no such file or folder: gone.csv"),
+    ("init gone.csv --label kind", 2, "DATA must be a file or folder, or an embedded set .* got 'gone.csv'"),
     (
         "init no_label.csv",
         2,
@@ -433,7 +433,7 @@ COMMANDS = [
         2,
         "no_label.csv: .*got none: b: .*kind: text, 2 different|a class must have",
     ),
-    ("init empty.npz", 2, "data.features: empty.npz is damaged"),
+    ("init empty.npz --out new.toml", 2, "data.features: empty.npz is damaged"),
     ("init y_one_class.npz", 2, "y_train must have two classes or more, got 0"),
     ("init X_nan.npz", 2, "X_train must be finite, got NaN or infinity in"),
     ("init data.npz --label y", 2, "--label is for tables .* got it for data.npz"),

@@ -225,7 +225,7 @@ def test_predict_refuses_what_it_cannot_do(option, value, complaint, small_run, 
     np.savez(tmp_path / "new.npz", X=np.zeros((2, 6)))
     options = {"--features": tmp_path / "new.npz", "--out": tmp_path / "p.npz"} | {option: value}
     done = pairloom("predict", small_run, *(part for pair in options.items() for part in pair))
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert complaint in done.stderr
 
 

@@ -136,3 +136,15 @@ def test_a_growing_run_has_a_most_that_is_left_and_no_share(clock):
 def test_without_a_plan_nothing_is_known(clock):
     run = RunProgress(clock)
     assert (run.remaining, run.share, run.pairs_per_second) == (None, None, None)
+
+
+def test_the_start_of_the_workers_is_no_sign_of_a_slow_run(clock):
+    run = planned(clock)
+    run.begin("features", 0, 1)
+    run.say("starting the workers")
+    clock.now += 50.0
+    run.say(None)
+    clock.now += 5.0  # they import what they need
+    run.advance(0)
+    assert run.stages["features"].seconds == pytest.approx(5.0)
+    assert run.remaining == pytest.approx(14.0)

@@ -36,8 +36,8 @@ def assert_completes(start, order):
 
 
 def assert_cheapest_first(order, cost):
-    keyed = [(cost(i, j), i, j) for i, j in order]
-    assert keyed == sorted(keyed)
+    costs = [cost(i, j) for i, j in order]
+    assert costs == sorted(costs)
 
 
 @given(growths())
@@ -74,6 +74,38 @@ def test_uniform_is_a_permutation_that_the_seed_fixes(growth, seed):
 
 def test_uniform_changes_with_the_seed():
     assert list(graphs.grow(graphs.star(10), seed=0)) != list(graphs.grow(graphs.star(10), seed=1))
+
+
+def costs_with_ties():
+    """Six missing pairs of a star of five: one costs less, five cost the same."""
+    confusion = np.zeros((5, 5))
+    confusion[2, 3] = 1
+    return [
+        ("confusion", confusion),
+        ("dprime", 1 - np.eye(5) - confusion - confusion.T),
+        (lambda i, j: (i, j) != (2, 3), None),
+    ]
+
+
+@pytest.mark.parametrize(("cost", "matrix"), costs_with_ties())
+def test_ties_are_broken_at_random_by_the_seed(cost, matrix):
+    def order(seed):
+        return tuple(graphs.grow(graphs.star(5), cost, matrix=matrix, seed=seed))
+
+    drawn = [order(seed) for seed in range(600)]
+    assert {first for first, *_ in drawn} == {(2, 3)}
+    # Each of the five others comes second 1/5 of 600 times, standard deviation 10.
+    seconds = [second for _, second, *_ in drawn]
+    assert len(set(seconds)) == 5
+    assert all(80 < seconds.count(pair) < 160 for pair in set(seconds))
+    assert [order(seed) for seed in range(600)] == drawn
+
+
+def test_equal_costs_are_the_uniform_cost():
+    start = graphs.star(9)
+    for cost in (lambda i, j: 1.0, "dprime", "confusion"):
+        matrix = None if callable(cost) else np.zeros((9, 9))
+        assert list(graphs.grow(start, cost, matrix=matrix, seed=4)) == list(graphs.grow(start, seed=4))
 
 
 def test_uniform_gives_every_order_its_share():

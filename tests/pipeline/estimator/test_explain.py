@@ -20,6 +20,7 @@ VARIANTS = {
     "thresholds": {"thresholds": True, "calibration": "platt"},
     "edges": {"coupled_calibration": "edges"},
     "learned": {"learn": "coupled"},
+    "standardised": {"standardise": True},
 }
 
 

@@ -31,9 +31,17 @@ def test_learning_raises_the_likelihood_of_its_own_samples(name):
 
 @pytest.mark.long
 def test_what_the_paper_found_is_found_here(digits):
-    rows = curved.measure(digits, 3, seed=1)
-    assert [(row.code, row.weights) for row in rows][:2] == [
+    outcomes = curved.measure(digits, 4, seed=1)
+    assert [(row.code, row.weights) for row in curved.rows(outcomes)][:2] == [
         ("one_vs_one", "machines"),
         ("one_vs_one", "coupled"),
     ]
-    assert all(finding.holds for finding in curved.findings(rows)), curved.findings(rows)
+    assert all(finding.holds for finding in curved.findings(outcomes)), curved.findings(outcomes)
+
+
+def test_draws_that_disagree_decide_nothing():
+    (same,) = curved.rows(np.ones((3, 4, 3)))[:1]
+    assert (same.accuracy, same.accuracy_error, same.bend) == (1, 0, 1)
+    either_way = np.random.default_rng(0).normal(size=(10, 4, 3))
+    _, _, likelihood, accuracy, _ = curved.findings(either_way)
+    assert (likelihood.verdict, accuracy.verdict) == ("undecided", "undecided")

@@ -132,7 +132,7 @@ def test_the_command_reads_the_tables_that_are_there(tables, tmp_path):
     assert record["table"][1][-4:] == ["10.47", "10.33", "10.45", "10.19"]
     assert len(record["findings"]) == 4
     assert pairloom("results", "--out", out, "--page", page).exit_code == 0
-    assert "**tables** (2 repetitions, seed 0" in page.read_text()
+    assert "**tables**: `pairloom experiment encodings --repetitions 2 --seed 0`. It took" in page.read_text()
     assert "![encodings on tables](results/encodings.svg)" in page.read_text()
 
 
@@ -157,17 +157,21 @@ def test_without_tables_the_experiment_is_skipped_with_a_reason(tmp_path, monkey
 
 
 def test_near_and_worst_are_judged_by_the_means():
-    def rows(away):
+    def rows(away, splits=10):
         return [
-            encodings.TableError(table, training, 0, code, 1.0, 1.0, (error + away) / 100)
+            encodings.TableError(
+                table, training, split, code, 1.0, 1.0, (error + away + 0.1 * (split % 2)) / 100
+            )
             for table, sizes in encodings.PUBLISHED.items()
             for (training, _), errors in zip(encodings.SIZES, sizes, strict=True)
+            for split in range(splits)
             for code, error in zip(encodings.CODES, errors, strict=True)
         ]
 
-    assert all(finding.holds for finding in encodings.findings(rows(0.9)))
+    assert all(finding.holds for finding in encodings.findings(rows(0.8)))
     near, worst, *_ = encodings.findings(rows(1.1))
-    assert not near.holds
-    assert "0 of 7 tables, the mean of one split beside those of 20: dna 1.10" in near.here
+    assert near.verdict == "differs"
+    assert "0% (0% to 0%); of 7 tables, the means of 10 splits beside those of 20: dna 1.15" in near.here
     assert worst.holds
-    assert "one_vs_one 40.83%" in worst.here
+    assert "one_vs_one 40.88%" in worst.here
+    assert {finding.verdict for finding in encodings.findings(rows(0.8, 1))} == {"undecided"}

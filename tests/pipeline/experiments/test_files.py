@@ -46,7 +46,17 @@ def test_results_gathers_the_records(out, tmp_path):
     done = pairloom("experiment", "results", "--out", out, "--page", page)
     assert done.exit_code == 0, done.output
     text = page.read_text()
-    assert text.index("## Where the outcome differs") < text.index("## triplets") < text.index("## quintets")
+    titles = (
+        "Verdicts",
+        "Where the outcome differs",
+        "Undecided at 95%",
+        "How to read them",
+        "triplets",
+        "quintets",
+    )
+    places = [text.index(f"## {title}") for title in titles]
+    assert places == sorted(places)
+    assert "`pairloom experiment triplets --data digits --repetitions 2 --seed 0`" in text
     assert "4 folds, fit_on = 'fold'" in text
     assert str(out) not in text
     for name in ("quintets", "triplets"):
@@ -63,9 +73,9 @@ def test_results_do_not_name_a_set_where_the_data_are_simulated(tmp_path):
     text = page.read_text()
     assert "![mixtures on simulated data](results/mixtures.svg)" in text
     assert (tmp_path / "results" / "mixtures.svg").exists()
-    assert "**simulated data** (2 repetitions, seed 0" in text
+    assert "**simulated data**: `pairloom experiment mixtures --repetitions 2 --seed 0`. It took" in text
     assert "\n[HT] Figures 1 and 2" in text
-    assert "digits" not in text.split("## Where the outcome differs")[1]
+    assert "digits" not in text.split("## Circumstances")[1]
 
 
 def test_results_needs_an_experiment(tmp_path):
@@ -99,3 +109,36 @@ def test_a_strange_set_is_an_error_that_names_the_known_ones(out):
     assert done.exit_code == 1
     known = "digits, imagenet50-synthetic, imagenet50-synthetic-paper, imagenet1000-synthetic"
     assert f"--data must be {known}, a file, or a set" in done.stderr
+
+
+def test_resuming_skips_what_was_measured_with_the_same_settings(tmp_path):
+    def quintets(**settings):
+        return perform(EXPERIMENTS["quintets"], "digits", tmp_path, **{"repetitions": 2, **settings})
+
+    record = tmp_path / "digits" / "quintets.json"
+    assert record in quintets(resume=True)
+    written = record.stat().st_mtime_ns
+    assert quintets(resume=True) == []
+    assert record.stat().st_mtime_ns == written
+    assert quintets(resume=True, seed=1)
+    assert quintets(resume=True, repetitions=3)
+    record.write_text("{")
+    assert quintets(resume=True)
+    assert quintets()
+
+
+def test_all_says_how_long_each_took(tmp_path, monkeypatch):
+    for name in set(EXPERIMENTS) - {"triplets", "quintets"}:
+        monkeypatch.delitem(EXPERIMENTS, name)
+    done = pairloom("experiment", "all", "--data", "digits", "--out", tmp_path, "--repetitions", 2)
+    assert [line.split(" s  ")[1] for line in done.stdout.splitlines()[-3:]] == [
+        "triplets, digits",
+        "quintets, digits",
+        "all",
+    ]
+
+
+def test_the_full_setting_is_the_papers_on_as_many_classes_as_it_has():
+    growth = EXPERIMENTS["growth"]
+    assert growth.usual_repetitions(50, full=True) == growth.full > growth.usual_repetitions(50)
+    assert growth.usual_repetitions(150, full=True) == growth.usual_repetitions(150) == growth.of_many_classes

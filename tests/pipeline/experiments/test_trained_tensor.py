@@ -47,6 +47,27 @@ def test_a_mask_is_the_estimator_over_that_graph(digits_features, digits, family
     np.testing.assert_allclose(digits.probabilities(GRAPHS[family], [coupling])[coupling], p, atol=2e-3)
 
 
+def test_by_distance_the_model_is_the_estimator_with_its_scale(digits_features, digits):
+    svc = PairwiseSVC(
+        "complete", calibration="distance", fit_on="fold", C="scale", whiten="none", random_state=0
+    )
+    svc.fit(digits_features.X_train, digits_features.y_train)
+    p = digits.calibrated("distance").probabilities(graphs.complete(10), ["stratified"])["stratified"]
+    np.testing.assert_allclose(p, svc.predict_proba(digits_features.X_test), atol=2e-3)
+
+
+def test_both_calibrations_are_of_the_same_machines(digits):
+    by_distance = digits.calibrated("distance")
+    assert digits.calibrated("platt") is digits
+    np.testing.assert_array_equal(by_distance.logits, -by_distance.logits.transpose(1, 0, 2))
+    # A fold's sigmoid has a shift, so signs may differ near zero, and only there.
+    differ = np.sign(by_distance.logits) != np.sign(digits.logits)
+    assert differ.mean() < 0.05
+    assert np.abs(digits.logits[differ]).max() < np.abs(digits.logits).max() / 2
+    with pytest.raises(ValueError, match="calibration must be one of platt, distance, got 'none'"):
+        digits.calibrated("none")
+
+
 def test_a_trees_couplings_are_one_model(digits):
     p = digits.probabilities(graphs.spanning_tree(digits.dprime))
     for coupling in COUPLINGS:
@@ -67,6 +88,11 @@ def test_of_classes_keeps_the_pairs_and_the_samples_of_these_classes(digits):
     np.testing.assert_array_equal(part.logits[0, 2], digits.logits[7, 5, samples])
     assert part.dprime[1, 2] == digits.dprime[2, 5]
     assert part.confusion[2, 0] == digits.confusion[5, 7]
+    np.testing.assert_array_equal(part.network, digits.network[np.ix_(samples, chosen)])
+    np.testing.assert_array_equal(
+        part.calibrated("distance").logits,
+        digits.calibrated("distance").logits[np.ix_(chosen, chosen, samples)],
+    )
 
 
 def test_distances_are_symmetric_and_positive(digits):

@@ -95,6 +95,14 @@ def test_the_columns_of_new_rows_are_found_by_name(tmp_path):
     shuffled.to_csv(tmp_path / "new.csv", index=False)
     X = load_samples(str(tmp_path / "new.csv"), 2, ["length", "count"])
     np.testing.assert_array_equal(X, table[["length", "count"]].to_numpy(np.float64))
+    table.assign(length="long").to_csv(tmp_path / "words.csv", index=False)
+    with pytest.raises(ValueError, match=r"got 'long' in line 2\. Replace its words by numbers\.$"):
+        load_samples(str(tmp_path / "words.csv"), 2, ["length", "count"])
+    table.assign(length=np.nan).to_csv(tmp_path / "gaps.csv", index=False)
+    with pytest.raises(
+        ValueError, match=r"60 of 60 rows with missing ones.* Fill them in, or remove these rows\.$"
+    ):
+        load_samples(str(tmp_path / "gaps.csv"), 2, ["length", "count"])
     with pytest.raises(
         ValueError, match=r"must have the columns of the training data, got none named 'width'"
     ):

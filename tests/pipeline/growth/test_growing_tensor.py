@@ -41,7 +41,8 @@ def test_warm_starts_reach_the_same_probabilities(method):
     start = graphs.star(8)
     grown = start.copy()
     for step in grow_model(start, lambda i, j: L[i, j], method=method, every=5):
-        grown.add_edge(*step.pair)
+        if step.pair is not None:
+            grown.add_edge(*step.pair)
         if step.probabilities is not None:
             np.testing.assert_allclose(
                 step.probabilities, couple(complete_logits(L, grown), method), atol=2e-5
@@ -91,10 +92,24 @@ def test_steps_say_what_was_added_and_stop_at_the_budget():
             budget=GrowthBudget(pairs=9),
         )
     )
-    assert [step.pair for step in steps] == [(1, 2), (1, 3), (1, 4), (2, 3)]
-    assert [step.pairs for step in steps] == [6, 7, 8, 9]
-    assert [step.probabilities is None for step in steps] == [True, True, False, False]
+    first, *added = steps
+    assert (first.pair, first.pairs) == (None, 5)
+    # (1, 4) and (2, 3) cost the same: the seed decides.
+    assert [step.pair for step in added[:2]] == [(1, 2), (1, 3)]
+    assert {step.pair for step in added[2:]} == {(1, 4), (2, 3)}
+    assert [step.pairs for step in added] == [6, 7, 8, 9]
+    assert [step.probabilities is None for step in steps] == [False, True, True, False, False]
     assert {step.log_loss for step in steps} == {None}
+
+
+def test_the_first_step_is_the_star():
+    """[S Algorithm 1] yields the model before it adds a pair."""
+    L = noisy_tensor(6, 20, 3)
+    for method in ("normal", "wlw2", "stratified"):
+        first, *_, last = grow_model(graphs.star(6, 2), lambda i, j: L[i, j], method=method)
+        expected = couple(complete_logits(L, graphs.star(6, 2)), method)
+        np.testing.assert_allclose(first.probabilities, expected, atol=1e-5)
+        assert (first.pair, first.pairs, last.pairs) == (None, 5, 15)
 
 
 def test_growth_ends_at_a_plateau_of_the_log_loss():

@@ -1,0 +1,166 @@
+"""Table 6 and Figures 7 to 10 of [S]: samples on which couplings disagree, and how many classes they might be of."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pairloom import graphs
+from pairloom.pipeline.experiments import boundaries, disagreements
+from pairloom.pipeline.experiments.disagreement_figure import NAMED, draw_samples
+from pairloom.pipeline.experiments.disagreements import Disagreement, Disagreements
+from pairloom.pipeline.experiments.trained_tensor import CALIBRATIONS, COUPLINGS
+
+
+@pytest.fixture(scope="module")
+def measured(digits):
+    return disagreements.measure(digits)
+
+
+def test_disagreements_are_samples_that_only_one_coupling_gets_right(digits, measured):
+    rows = disagreements.rows(measured)
+    for calibration in CALIBRATIONS:
+        p = digits.calibrated(calibration).probabilities(graphs.complete(10))
+        right = {coupling: p[coupling].argmax(axis=1) == digits.labels for coupling in COUPLINGS}
+        for count in disagreements.summary(rows):
+            assert getattr(count, calibration) == np.sum(~right[count.wrong] & right[count.right])
+    assert {row.calibration for row in rows} == set(CALIBRATIONS)
+    for row in rows:
+        assert row.wrong_log_odds <= 0 <= row.right_log_odds
+        assert row.true_class == digits.classes[digits.labels[row.sample]]
+        truth, other = int(row.true_class), int(row.taken_for)
+        assert row.machine_log_odds == digits.calibrated(row.calibration).logits[truth, other, row.sample]
+
+
+def test_the_published_counts_stand_beside_ours(measured):
+    assert [(count.wrong, count.right, count.paper) for count in disagreements.summary(measured.found)] == [
+        ("wlw2", "stratified", 5),
+        ("wlw2", "normal", 20),
+        ("stratified", "wlw2", 0),
+        ("stratified", "normal", 17),
+        ("normal", "wlw2", 18),
+        ("normal", "stratified", 20),
+    ]
+
+
+def test_the_seed_draws_four_of_each_kind_for_the_figure(digits):
+    def shown(seed):
+        return {
+            (row.calibration, row.wrong, row.right, row.sample)
+            for row in disagreements.measure(digits, seed=seed).found
+            if row.in_figure
+        }
+
+    first = shown(0)
+    assert shown(0) == first
+    assert shown(1) != first
+    for count in disagreements.summary(disagreements.measure(digits).found):
+        own = [kind for kind in first if kind[:3] == ("platt", count.wrong, count.right)]
+        assert len(own) == min(count.platt, 4)
+
+
+def disagreement(sample, wrong, right, machine, by_wrong=-0.1, by_right=0.1):
+    return Disagreement("platt", sample, wrong, right, "a", "b", machine, by_wrong, by_right, False)
+
+
+def verdicts(*rows, n_samples=500):
+    near, negligible, follow, odds = disagreements.findings(Disagreements(rows, n_samples))
+    return {
+        "seldom": near.holds,
+        "negligible": negligible.holds,
+        "follow": follow.holds,
+        "near": odds.holds,
+    }
+
+
+def kinds(number, wrong, right, machine, first=0, **odds):
+    return [disagreement(first + r, wrong, right, machine, **odds) for r in range(number)]
+
+
+def test_couplings_follow_the_machine_if_it_is_right_where_they_are():
+    follow = [
+        row
+        for at, coupling in enumerate(("wlw2", "stratified"))
+        for row in (
+            *kinds(15, "normal", coupling, 1.0, 60 * at),
+            *kinds(15, coupling, "normal", -1.0, 60 * at + 30),
+        )
+    ]
+    found = verdicts(*follow)
+    assert (found["follow"], found["seldom"], found["negligible"]) == (True, True, None)
+    against = [row._replace(machine_log_odds=-row.machine_log_odds) for row in follow]
+    assert verdicts(*against)["follow"] is False
+
+
+def test_a_handful_of_samples_decides_nothing():
+    found = verdicts(*kinds(2, "normal", "wlw2", 1.0), *kinds(2, "wlw2", "stratified", 0.1, 10))
+    assert (found["follow"], found["near"]) == (None, None)
+    assert verdicts()["near"] is None
+
+
+def test_odds_are_near_one_by_machine_and_by_both_couplings():
+    assert verdicts(*kinds(20, "wlw2", "stratified", 0.3))["near"]
+    assert verdicts(*kinds(20, "wlw2", "stratified", 1.0))["near"] is False
+    assert verdicts(*kinds(20, "wlw2", "stratified", 0.3, by_right=1.5))["near"] is False
+
+
+def test_a_coupling_that_wins_often_makes_a_difference():
+    assert verdicts(*kinds(3, "wlw2", "normal", 1.0), n_samples=5000)["negligible"]
+    assert verdicts(*kinds(30, "wlw2", "normal", 1.0))["negligible"] is False
+
+
+def test_the_figure_shows_pictures_where_they_are_known(digits, measured, tmp_path):
+    for r in range(len(digits.labels)):
+        Image.new("RGB", (8, 8), (200, 10, 10)).save(tmp_path / f"{r}.png")
+    files = tuple(f"{r}.png" for r in range(len(digits.labels)))
+    rows = [row for row in measured.found if row.in_figure and row.calibration == "platt"]
+    assert rows
+    (tmp_path / f"{rows[0].sample}.png").write_bytes(b"no picture")
+    broken = sum(row.sample == rows[0].sample for row in rows)
+    pictured = digits._replace(files=files, pictures=tmp_path)
+    for trained, number in ((digits, 0), (pictured, len(rows) - broken)):
+        figure = disagreements.draw(trained, disagreements.rows(measured), "digits")
+        images = [axes for axes in figure.axes if axes.images]
+        assert len(images) == number
+    (odds, *_) = (axes for axes in figure.axes if axes.get_xscale() == "log")
+    assert [label.get_text() for label in odds.get_yticklabels()] == ["machine", *COUPLINGS]
+
+
+def test_the_figure_names_the_classes_above_five_percent(digits, measured):
+    row = next(row for row in measured.found if row.calibration == "platt")._replace(in_figure=True)
+    wrong, right = row.wrong, row.right
+    figure = draw_samples(digits, {(wrong, right): [row]}, "one sample")
+    (bars,) = (axes for axes in figure.axes if len(axes.patches) == 8)
+    p = digits.probabilities(graphs.complete(10), [wrong, right])
+    likely = {digits.classes[c] for c in range(10) if max(p[m][row.sample, c] for m in p) > NAMED}
+    assert {text.get_text() for text in bars.texts} <= likely
+    assert {row.true_class, row.taken_for} <= {text.get_text() for text in bars.texts}
+
+
+def test_likely_classes_are_those_above_a_tenth():
+    p = np.array([[0.9, 0.05, 0.05], [0.5, 0.4, 0.1], [0.4, 0.35, 0.25]])
+    np.testing.assert_array_equal(boundaries.likely_classes(p), [1, 2, 3])
+
+
+def test_erroneous_samples_are_wrong_by_stratified_and_right_by_normal(digits, measured):
+    likely = boundaries.measure(digits)
+    counts = boundaries.rows(likely)
+    assert sum(row.samples for row in counts) == len(digits.labels)
+    (kind,) = (
+        c for c in disagreements.summary(measured.found) if (c.wrong, c.right) == ("stratified", "normal")
+    )
+    assert sum(row.erroneous for row in counts) == kind.platt
+    assert [row.classes_above for row in counts] == list(range(len(counts)))
+
+
+def test_erroneous_samples_have_more_likely_classes():
+    number = np.array([1] * 80 + [3] * 20)
+    erroneous = np.arange(100) >= 90
+    assert boundaries.findings(boundaries.LikelyClasses(number, erroneous))[0].holds
+    assert boundaries.findings(boundaries.LikelyClasses(number[::-1], erroneous))[0].holds is False
+    assert boundaries.findings(boundaries.LikelyClasses(number, np.zeros(100, bool)))[0].holds is None
+
+
+def test_counts_stand_on_an_axis_of_square_roots(digits):
+    figure = boundaries.draw(digits, boundaries.rows(boundaries.measure(digits)), "digits")
+    scale = figure.axes[0].yaxis.get_transform()
+    np.testing.assert_allclose(scale.transform(np.array([0.0, 4.0, 100.0])), [0, 2, 10])

@@ -1,0 +1,141 @@
+"""Machines that are trained again: which are chosen, what changes, and what does not."""
+
+import numpy as np
+import pytest
+
+from pairloom import graphs
+from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.experiments import elementwise
+from pairloom.pipeline.experiments.elementwise import ALONE, FAULTLESS, OWN_ONLY, RETRAINED, Draw
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
+
+EDGES = plan_completion(graphs.complete(10)).edges
+
+
+@pytest.fixture(scope="module")
+def dealt(digits_features):
+    return elementwise.dealt_set(digits_features, 0)
+
+
+@pytest.fixture(scope="module")
+def now(dealt):
+    return dealt.linear(EDGES)
+
+
+@pytest.fixture(scope="module")
+def repetition(digits):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elementwise, "KERNELS", ((10.0, 1.0),))
+        return elementwise.repeated(digits, Draw("digits", 0))
+
+
+def test_the_model_before_is_that_of_the_trained_tensor(digits, now, repetition):
+    i, j = EDGES.T
+    np.testing.assert_array_equal(now.test, digits.logits[i, j])
+    for coupling, error in digits.errors(graphs.complete(10)).items():
+        assert repetition.before[RETRAINED, coupling, 10].mean() == pytest.approx(error)
+
+
+def test_held_out_logits_are_of_machines_that_have_not_seen_the_sample(dealt, now):
+    """A machine of a pair that is told the wrong labels of one fold learns nothing from the others."""
+    rng = np.random.default_rng(0)
+    noise = dealt.data._replace(y_train=rng.permutation(dealt.data.y_train))
+    scored = elementwise.dealt_set(noise, 0).linear(EDGES[:5])
+    assert (elementwise.pair_losses(scored.held_out, EDGES[:5], noise.y_train) > 0.68).all()
+    assert (elementwise.pair_losses(now.held_out, EDGES, dealt.data.y_train) < 0.3).all()
+
+
+def test_the_radial_kernel_scores_its_own_classes_only(dealt):
+    edges = np.array([[1, 8], [3, 9]])
+    scored = dealt.radial(edges, 10.0, 1.0)
+    for edge, held_out in zip(edges, scored.held_out, strict=True):
+        np.testing.assert_array_equal(~np.isnan(held_out), np.isin(dealt.data.y_train, edge))
+    assert scored.test.shape == (2, len(dealt.data.y_test))
+    assert np.isfinite(scored.test).all()
+    assert (
+        elementwise.wrong_alone(scored.test, edges, dealt.data.y_test)[dealt.data.y_test == 3] < 0.5
+    ).mean() > 0.8
+
+
+def test_the_machine_with_the_least_held_out_loss_is_chosen(dealt, now, monkeypatch):
+    worst = np.array([3, 20, 41])
+    monkeypatch.setattr(elementwise, "KERNELS", ())
+    test, kinds = elementwise.trained_again(dealt, EDGES[worst], now.of(worst))
+    candidates = [now.of(worst), *(dealt.linear(EDGES[worst], cost) for cost in elementwise.COSTS)]
+    losses = np.array(
+        [elementwise.pair_losses(c.held_out, EDGES[worst], dealt.data.y_train) for c in candidates]
+    )
+    for e, best in enumerate(losses.argmin(axis=0)):
+        np.testing.assert_array_equal(test[e], candidates[best].test[e])
+        assert kinds[e] == (elementwise.OTHER_C if best else elementwise.KEPT)
+
+
+def test_test_samples_have_no_part_in_the_choice(dealt, now):
+    blind = dealt._replace(data=dealt.data._replace(y_test=np.zeros_like(dealt.data.y_test)))
+    worst = np.array([3, 20])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elementwise, "KERNELS", ((10.0, 1.0),))
+        seen, unseen = (elementwise.trained_again(of, EDGES[worst], now.of(worst)) for of in (dealt, blind))
+    np.testing.assert_array_equal(seen[0], unseen[0])
+    assert seen[1] == unseen[1]
+
+
+def test_the_pairs_that_are_confused_most_come_first():
+    completion = plan_completion(graphs.complete(3))
+    y = np.array([0, 0, 0, 1, 1, 2])
+    u = np.array([[9.0, 0, 0], [0, 9, 0], [0, 9, 0], [0, 9, 0], [9, 0, 0], [0, 9, 0]]).T
+    i, j = completion.edges.T
+    logits = (u[i] - u[j]).astype(np.float32)
+    logits[:, 5] = np.nan  # a sample that is never held out does not count
+    worst = elementwise.confused_most(logits, completion, y, 2)
+    assert completion.edges[worst].tolist() == [[0, 1], [0, 2]]
+
+
+def test_machines_without_fault_are_right_about_their_own_classes_and_as_sure_as_before(dealt, now):
+    y = dealt.data.y_test
+    faultless = elementwise.without_fault(now.test, EDGES, y)
+    assert np.nansum(elementwise.wrong_alone(faultless, EDGES, y)) == 0
+    np.testing.assert_array_equal(np.abs(faultless), np.abs(now.test))
+    others = (y != EDGES[:, :1]) & (y != EDGES[:, 1:])
+    np.testing.assert_array_equal(faultless[others], now.test[others])
+
+
+def test_a_machine_alone_is_wrong_where_its_sign_is():
+    edges, y = np.array([[0, 1], [0, 2]]), np.array([0, 1, 2, 3])
+    logits = np.array([[-1.0, 1, 5, 5], [2, 5, -3, 5]], np.float32)
+    np.testing.assert_array_equal(elementwise.wrong_alone(logits, edges, y), [0.5, 1, 0, np.nan])
+
+
+def test_nothing_else_changes(now, repetition):
+    assert repetition.unchanged
+    changed = now.test.copy()
+    changed[7, 100] = np.nextafter(changed[7, 100], 1)
+    some = np.array([2, 5])
+    assert elementwise.digest_of_others(changed, some) != elementwise.digest_of_others(now.test, some)
+
+
+def test_findings_tell_couplings_that_follow_from_one_that_does_not(repetition):
+    assert len(repetition.chosen) == 10
+    outcomes = elementwise.Outcomes(
+        {key: wrong[None] for key, wrong in repetition.before.items()},
+        {key: wrong[None] for key, wrong in repetition.after.items()},
+        elementwise.Counter(repetition.chosen),
+        repetition.unchanged,
+    )
+    gain = {(row.machines, row.coupling): row.gain for row in elementwise.summary(elementwise.rows(outcomes))}
+    for coupling in COUPLINGS:
+        wrong = (
+            repetition.before[FAULTLESS, coupling, 10].mean()
+            - repetition.after[FAULTLESS, coupling, 10].mean()
+        )
+        assert gain[FAULTLESS, coupling] == pytest.approx(wrong, abs=1e-6)
+    assert gain[FAULTLESS, ALONE] > 0
+    alone, convert, more, _, control, unchanged = elementwise.findings(outcomes)
+    # Of samples of its own two classes a machine knows the same in either case.
+    assert gain[OWN_ONLY, ALONE] == gain[RETRAINED, ALONE]
+    assert unchanged.holds
+    assert control.comparisons[0].estimate == pytest.approx(
+        gain[FAULTLESS, "wlw2"] - gain[FAULTLESS, "normal"]
+    )
+    assert alone.comparisons[0].estimate == pytest.approx(gain[RETRAINED, ALONE])
+    assert {c.what for c in (*convert.comparisons, *more.comparisons)} == {"wlw2", "stratified"}

@@ -1,0 +1,68 @@
+"""What a store of pictures knows beyond the features: the files of the samples and the network's answers."""
+
+import numpy as np
+import pytest
+import zarr
+from made_pictures import COLOURS, Silent, make_folder, make_network, make_split
+
+from pairloom.pipeline.experiments.stored_network import picture_files, pictures_digest, stored_answers
+from pairloom.pipeline.experiments.trained_tensor import cached_tensor, load_set, paper_settings
+from pairloom.pipeline.images.extraction import ExtractionOptions, extract_features
+from pairloom.pipeline.images.network_column import class_probabilities
+from pairloom.pipeline.report.evaluation import confusion_counts
+
+
+@pytest.fixture
+def store_of(tmp_path):
+    """A maker of stores of a folder of pictures."""
+
+    def make(images, **options):
+        network = make_network(tmp_path / "net.onnx")
+        out = tmp_path / f"{images.name}.zarr"
+        chosen = ExtractionOptions(preprocessing={"mean": [0.5], "std": [0.25]}, threads=2, **options)
+        extract_features(images, network, out, chosen, Silent())
+        return str(out)
+
+    return make
+
+
+def test_the_networks_own_answers_take_the_place_of_the_layer(store_of, tmp_path):
+    store = store_of(make_split(tmp_path / "pictures", 8), outputs="folders")
+    group = zarr.open_group(store, mode="r")
+    answers = stored_answers(store)
+    np.testing.assert_array_equal(answers.probabilities, class_probabilities(store, "test", slice(None)))
+    seen = class_probabilities(store, "train", slice(None))
+    np.testing.assert_array_equal(answers.confusion, confusion_counts(seen, group["y_train"][:]))
+    assert not answers.stand_in
+    data = load_set(store)
+    path, settings = tmp_path / "tensor.npz", paper_settings(data.X_train)
+    for _ in range(2):  # trained, then read
+        trained = cached_tensor(data, settings, path, source=store)
+        assert not trained.stand_in
+        np.testing.assert_array_equal(trained.network, answers.probabilities)
+        assert trained.files[3] == "val/green/001.png"
+        assert trained.of_classes([2, 0]).files == (*trained.files[:2], *trained.files[4:])
+    assert cached_tensor(data, settings, path).stand_in, "without the store, a layer is trained"
+
+
+def test_of_a_pool_the_files_are_those_of_the_test_samples(store_of, tmp_path):
+    store = store_of(make_folder(tmp_path / "pool", 8), outputs="folders")
+    data, files = load_set(store), picture_files(store)
+    assert [list(COLOURS)[c] for c in data.y_test] == [file.split("/")[0] for file in files]
+    group = zarr.open_group(store, mode="r")
+    rows = [group["files"][:].tolist().index(file) for file in files]
+    np.testing.assert_array_equal(group["X"][:][rows], data.X_test)
+    np.testing.assert_array_equal(
+        stored_answers(store).probabilities, class_probabilities(store, "pool", slice(None))[rows]
+    )
+
+
+def test_a_store_that_does_not_know_its_outputs_has_files_and_no_answers(store_of, tmp_path):
+    store = store_of(make_split(tmp_path / "pictures"))
+    assert len(picture_files(store)) == 6
+    assert stored_answers(store) is None
+
+
+@pytest.mark.parametrize("source", ["", "digits", "nowhere.npz"])
+def test_other_sources_know_nothing(source):
+    assert (picture_files(source), pictures_digest(source), stored_answers(source)) == ((), "", None)
