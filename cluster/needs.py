@@ -16,6 +16,8 @@ from pairloom.graphs import ModelCode
 from pairloom.pipeline.machines.gram_blocks import KEPT_BYTES, gram_type
 from pairloom.pipeline.machines.kernel_model import VECTORS_AT_ONCE
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
+from pairloom.pipeline.report.critical_machine import EXPLAINING_BYTES
+from pairloom.pipeline.report.judged_samples import NUMBERS_AT_ONCE
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
 from pairloom.pipeline.run.run_directory import chunk_count, run_groups
@@ -29,8 +31,8 @@ __all__ = ["disk_bytes", "file_count", "probe_pairs", "task_bytes", "worker_byte
 #: Python, numpy, scikit-learn, dask, zarr and compiled kernels, before the first task.
 _PROCESS_BYTES = 450 * 2**20
 _FLOAT = 4
-#: run.json, model.json, log.txt, what the driver says of itself, and the report.
-_OWN_FILES = 20
+#: run.json, model.json, forecast.json, log.txt, what the driver says of itself, and the six files of the report.
+_OWN_FILES = 11
 #: Nodes and edges of networkx are dictionaries.
 _BYTES_PER_NX_EDGE = 800
 
@@ -218,11 +220,13 @@ def _predicted_bytes(plan: Plan) -> int:
 
 
 def _report_bytes(plan: Plan) -> int:
-    """All probabilities, the confusion matrix, the figures."""
-    N, R = len(plan.shape.classes), plan.shape.samples
-    figures = 200 * 2**20
-    graph = _BYTES_PER_NX_EDGE * plan.most_pairs
-    return _FLOAT * R * N * (len(plan.shape.couplings) + 1) + 8 * 4 * N**2 + figures + graph
+    """A part of the probabilities, the outcomes of all samples, matrices of the classes, edges, and the page."""
+    shape, N, R = plan.shape, len(plan.shape.classes), plan.shape.samples
+    probabilities = 3 * max(NUMBERS_AT_ONCE * _FLOAT, _FLOAT * shape.samples_per_slab * N)
+    outcomes = 8 * R * (4 * len(shape.couplings) + 6)
+    explained = 2 * min(EXPLAINING_BYTES, plan.most_pairs * _FLOAT * shape.features) + _read_bytes(plan)
+    page = 40 * 2**20
+    return probabilities + outcomes + explained + 8 * 10 * N**2 + 8 * 16 * plan.most_pairs + page
 
 
 def disk_bytes(plan: Plan) -> dict[str, int]:

@@ -1,22 +1,24 @@
-"""The log of a run, read: when its units were begun."""
+"""The log of a run, read: when its units were begun, and what tasks warned of."""
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import json
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 from pairloom.cluster.ledger import Entry
 
-__all__ = ["begin_times", "elapsed_seconds"]
+__all__ = ["begin_times", "driver_starts", "elapsed_seconds", "first_time", "written_warnings"]
 
 
 def begin_times(directory: Path) -> dict[tuple[str, int], float]:
     """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
-    text = (directory / "log.txt").read_text(encoding="utf-8", errors="replace")
     found = {}
-    for words in (line.split() for line in text.splitlines()):
+    for words in (line.split() for line in _log_lines(directory)):
         if len(words) == 5 and words[2] == "begin":
             # A line may be torn where the file system does not append atomically; times can do without it.
             with contextlib.suppress(ValueError):
@@ -27,15 +29,67 @@ def begin_times(directory: Path) -> dict[tuple[str, int], float]:
 def elapsed_seconds(directory: Path, entries: Iterable[Entry]) -> dict[str, float]:
     """Seconds from the first begin to the last end of each stage.
 
-    Empty for a run of several drivers: the time between them would count.
+    A stage that several drivers worked on is left out: the time between them would count.
     """
-    if len(list((directory / "drivers").glob("*.json"))) > 1:
-        return {}
-    begun, times = begin_times(directory), dict[str, list[tuple[float, float]]]()
+    begun, starts = begin_times(directory), driver_starts(directory)
+    times, drivers = dict[str, list[tuple[float, float]]](), dict[str, set[int]]()
     for entry in entries:
         if (start := begun.get((entry.stage, entry.unit))) is not None:
             times.setdefault(entry.stage, []).append((start, start + entry.seconds))
+            drivers.setdefault(entry.stage, set()).add(bisect.bisect_right(starts, start))
     return {
         stage: max(end for _, end in spans) - min(start for start, _ in spans)
         for stage, spans in times.items()
+        if len(drivers[stage]) == 1
     }
+
+
+def driver_starts(directory: Path) -> list[float]:
+    """When each driver of a run began, ascending, in seconds since 1970."""
+    starts = []
+    for path in (directory / "drivers").glob("*.json"):
+        # A record may be damaged; times can do without it.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            starts.append(datetime.fromisoformat(json.loads(path.read_bytes())["since"]).timestamp())
+    return sorted(starts)
+
+
+def written_warnings(directory: Path) -> Counter[str]:
+    """The warnings of tasks in the log of a run, and how often they were given.
+
+    A message may have several lines; all but the first have no time in front.
+    """
+    found: Counter[str] = Counter()
+    message: list[str] = []
+    for line in [*_log_lines(directory), _END]:
+        words = line.split(" ", 3)
+        if not _is_time(words[0]):
+            message += [line] if message else []
+            continue
+        if message:
+            found["\n".join(message)] += 1
+        message = [words[3]] if len(words) == 4 and words[2] == "warning" else []
+    return found
+
+
+def first_time(directory: Path) -> str:
+    """When the first line of the log of a run was written, ISO 8601; empty if it does not tell."""
+    return next((line.split(" ")[0] for line in _log_lines(directory) if _is_time(line.split(" ")[0])), "")
+
+
+#: Ends the last message of a log.
+_END = "1970-01-01T00:00:00+00:00"
+
+
+def _is_time(word: str) -> bool:
+    try:
+        return datetime.fromisoformat(word).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _log_lines(directory: Path) -> list[str]:
+    try:
+        return (directory / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

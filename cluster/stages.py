@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pairloom.cluster.forecast_file import read_forecast
 from pairloom.cluster.growing_run import judged_waves
 from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.run_log import elapsed_seconds
+from pairloom.cluster.run_record import run_record, run_times
 from pairloom.graphs import ModelCode, code_as_text, edge_array
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.model.choice import n_trials
-from pairloom.pipeline.report.report import RunTimes, write_report
+from pairloom.pipeline.report.report import write_report
 from pairloom.pipeline.run.calibrating import calibrate_coupling, judge_model
 from pairloom.pipeline.run.choosing import judge_candidates
 from pairloom.pipeline.run.coupling import couple_samples
@@ -316,19 +315,12 @@ def _report_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
 
 def _report(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     ledger = Ledger(directory)
-    entries = [
-        entry for name in STAGE_NAMES if name != "report" for entry in ledger.claimed(name, plan.keys[name])
-    ]
-    times = RunTimes(
-        work={
-            name: sum(entry.seconds for entry in entries if entry.stage == name)
-            for name in STAGE_NAMES
-            if name != "report"
-        },
-        elapsed=elapsed_seconds(directory, entries),
-        planned=read_forecast(directory),
+    stages = STAGE_NAMES[:-1]
+    entries = [entry for name in stages for entry in ledger.claimed(name, plan.keys[name])]
+    times = run_times(directory, stages, entries)
+    return write_report(
+        plan.run(directory), run_record(directory, plan), times, judged_waves(directory, plan)
     )
-    return write_report(directory, plan.shape, times, judged_waves(directory, plan))
 
 
 def _present(data: OpenFeatures | None) -> OpenFeatures:

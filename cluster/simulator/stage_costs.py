@@ -184,11 +184,11 @@ STAGE_COSTS: dict[str, StageCost] = {
     ),
     "report": StageCost(
         "one",
-        # Figures take as long as the numbers of some ten million probabilities.
+        # The page takes as long as the numbers of some ten million probabilities.
         work=lambda s: 1e7 + s.samples * s.classes * s.couplings,
         reads=lambda s: 4.0 * s.samples * s.classes * s.couplings,
         operations=lambda s: float(s.tiles + s.slabs + s.draw_slabs),
-        memory=lambda s: 4.0 * s.samples * s.classes * (s.couplings + 1),
+        memory=lambda s: 8.0 * s.samples * (4 * s.couplings + 6) + 80.0 * s.classes**2,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The report of a run: evaluation of its probabilities, figures, and the page that shows both.
+"""The report of a run: evaluation of its probabilities, and the page that shows it, a file for each thing shown.
 
 Reads what the stages stored and changes none of it.
 """

@@ -1,88 +1,95 @@
-"""The report of a run: a table, figures, and a page with both."""
+"""The report of a run: its scores as files, and a page that shows them."""
 
 from __future__ import annotations
 
-import csv
-import html
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from pairloom import graphs
 from pairloom.pipeline.growth.wave import Wave
-from pairloom.pipeline.report import figures
-from pairloom.pipeline.report.evaluation import confusion_counts, reliability, scores, worst_pairs
-from pairloom.pipeline.run.run_directory import RunShape, open_group
+from pairloom.pipeline.report.class_maps import maps_section
+from pairloom.pipeline.report.class_order import ClassOrder, order_classes
+from pairloom.pipeline.report.class_table import ClassRow, class_rows, classes_csv, classes_section
+from pairloom.pipeline.report.code_figure import code_section
+from pairloom.pipeline.report.confident_errors import (
+    ConfidentError,
+    confident_errors,
+    errors_csv,
+    errors_section,
+)
+from pairloom.pipeline.report.confused_pairs import ConfusedPair, confused_pairs, pairs_csv, pairs_section
+from pairloom.pipeline.report.csv_file import csv_text
+from pairloom.pipeline.report.evaluation import Scores, scores_of
+from pairloom.pipeline.report.growth_chart import growth_section
+from pairloom.pipeline.report.judged_samples import JudgedSamples, judge_samples
+from pairloom.pipeline.report.methods_table import methods_section
+from pairloom.pipeline.report.model_graph_figure import graph_section
+from pairloom.pipeline.report.page import KeyFigure, page
+from pairloom.pipeline.report.reliability_diagram import reliability_section
+from pairloom.pipeline.report.run_facts import configuration_section, model_section, warnings_section
+from pairloom.pipeline.report.run_record import RunRecord, RunTimes
+from pairloom.pipeline.report.section import Section
+from pairloom.pipeline.report.stage_times import run_seconds, short_seconds, times_section
+from pairloom.pipeline.report.trained_pairs import TrainedPairs, read_dprime, read_trained_pairs
+from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.storage.atomic_file import write_atomically
-from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.storage.names import plain_line
 
-__all__ = ["RunTimes", "judgement", "table_rows", "write_report"]
+__all__ = ["judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
 
 
-class RunTimes(NamedTuple):
-    """Seconds by stage: of work, summed over workers; that passed; and the least and most that were planned.
-
-    What passed is empty for a run of several drivers, what was planned is None for a run without a forecast.
-    """
-
-    work: Mapping[str, float]
-    elapsed: Mapping[str, float]
-    planned: Mapping[str, tuple[float, float]] | None = None
-
-
-def write_report(directory: Path, shape: RunShape, times: RunTimes, waves: Sequence[Wave] = ()) -> list[Path]:
-    """Write ``report/`` from the stored probabilities and return its files.
+def write_report(run: Run, record: RunRecord, times: RunTimes, waves: Sequence[Wave] = ()) -> list[Path]:
+    """Write ``report/`` from the stored results and return its files.
 
     Parameters
     ----------
+    run
+        The run, all of whose other stages are finished.
+    record
+        Its configuration, versions and warnings.
     times
         Times of the stages.
     waves
         The scored waves of a growing run.
     """
-    probabilities = _probabilities(directory, shape)
-    labels = (
-        read_whole(open_group(directory, "features.zarr")["label"])
-        if shape.labelled and shape.samples
-        else None
-    )
-    metrics = _metrics(shape, probabilities, labels, times)
+    judged = judge_samples(run)
+    pairs = read_trained_pairs(run, record.graph) if run.shape.code is None else None
+    confused = [] if judged is None else confused_pairs(judged, pairs)
+    errors = [] if judged is None else confident_errors(run, judged, pairs)
+    metrics = _metrics(run, judged, confused, times)
     if waves:
         metrics["growth"] = [judgement(wave) for wave in waves]
-    folder = directory / "report"
+    texts = {"metrics.json": json.dumps(metrics, indent=1) + "\n", "methods.csv": _methods_csv(metrics)}
+    if judged is not None:
+        texts["classes.csv"] = classes_csv(_class_rows(run, judged, pairs))
+        texts["pairs.csv"] = pairs_csv(confused, run.shape.classes)
+        texts["errors.csv"] = errors_csv(errors, run.shape.classes)
+    sections = list(_sections(run, record, times, waves, judged, pairs, confused, errors))
+    texts["index.html"] = page(
+        record.name,
+        _lines(run, record),
+        _key_figures(run, metrics, times),
+        _notices(run, record),
+        sections,
+        {"names": [plain_line(name) for name in run.shape.classes]},
+    )
+    folder = run.directory / "report"
     folder.mkdir(exist_ok=True)
-    drawn = _figures(shape, probabilities, labels, waves)
-    pictures = [file for name, figure in drawn for file in figures.save_figure(figure, folder / name)]
-    texts = {
-        "metrics.json": json.dumps(metrics, indent=1) + "\n",
-        "methods.csv": _csv(metrics),
-        "index.html": _page(metrics, [file.name for file in pictures if file.suffix == ".svg"]),
-    }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-    return [*pictures, *(folder / name for name in texts)]
-
-
-def _probabilities(directory: Path, shape: RunShape) -> dict[str, NDArray[np.float32]]:
-    group = open_group(directory, "probabilities.zarr")
-    return {method: read_whole(group[method]) for method in shape.couplings}
+    return [folder / name for name in texts]
 
 
 def _metrics(
-    shape: RunShape,
-    probabilities: Mapping[str, NDArray[np.float32]],
-    labels: NDArray[np.int32] | None,
-    times: RunTimes,
+    run: Run, judged: JudgedSamples | None, confused: Sequence[ConfusedPair], times: RunTimes
 ) -> dict[str, Any]:
-    N, E = len(shape.classes), shape.n_edges
+    shape, N, E = run.shape, len(run.shape.classes), run.shape.n_edges
     metrics: dict[str, Any] = {
         "synthetic": shape.synthetic,
         "classes": N,
@@ -93,13 +100,14 @@ def _metrics(
     }
     if times.planned is not None:
         metrics["planned_seconds"] = times.planned
-    if labels is None:
+    if judged is None:
         return metrics
-    first = probabilities[shape.couplings[0]]
-    worst = worst_pairs(confusion_counts(first, labels), _WORST_PAIRS)
     return metrics | {
-        "methods": {method: scores(p, labels)._asdict() for method, p in probabilities.items()},
-        "worst_pairs": [[shape.classes[i], shape.classes[j], count] for i, j, count in worst],
+        "methods": {method: scores_of(found)._asdict() for method, found in judged.by_method.items()},
+        "worst_pairs": [
+            [shape.classes[pair.i], shape.classes[pair.j], pair.i_as_j + pair.j_as_i]
+            for pair in confused[:_WORST_PAIRS]
+        ],
     }
 
 
@@ -108,33 +116,106 @@ def judgement(wave: Wave) -> dict[str, float]:
     return {"pairs": wave.pairs, "log_loss": wave.log_loss, "accuracy": wave.accuracy}
 
 
-def _figures(
-    shape: RunShape,
-    probabilities: Mapping[str, NDArray[np.float32]],
-    labels: NDArray[np.int32] | None,
+def _sections(
+    run: Run,
+    record: RunRecord,
+    times: RunTimes,
     waves: Sequence[Wave],
-) -> Iterator[tuple[str, Figure]]:
-    note = " (synthetic features)" if shape.synthetic else ""
-    N, E = len(shape.classes), shape.n_edges
-    if shape.code is None:
-        graph = graphs.model_graph(N, shape.edges.tolist(), "run")
-        title = f"{N} classes, {E} trained pairs{note}"
-        yield "graph", figures.graph_figure(graph, shape.classes, title)
-    else:
-        title = f"{N} classes, {E} machines on sets of them{note}"
-        yield "code", figures.code_figure(shape.code, shape.classes, title)
+    judged: JudgedSamples | None,
+    pairs: TrainedPairs | None,
+    confused: Sequence[ConfusedPair],
+    errors: Sequence[ConfidentError],
+) -> Iterator[Section]:
+    """The content of the page: results, then errors, then the model, then how the run went."""
+    names, order = run.shape.classes, _order(run, judged, pairs)
+    family = str(record.graph.get("family", "unknown"))
+    if judged is not None:
+        yield methods_section(judged.by_method)
+        yield reliability_section(judged.by_method)
     if waves:
-        yield "growth", figures.growth_figure(waves, f"Growth in {len(waves) - 1} waves{note}")
-    if labels is None:
-        return
-    scored = {method: scores(p, labels) for method, p in probabilities.items()}
-    yield "accuracy", figures.accuracy_figure(scored, f"Coupling methods{note}")
-    curves = {method: reliability(p, labels) for method, p in probabilities.items()}
-    yield "reliability", figures.reliability_figure(curves, f"Reliability{note}")
-    confusion = confusion_counts(probabilities[shape.couplings[0]], labels)
-    pairs = worst_pairs(confusion, _WORST_PAIRS)
-    title = f"Errors of {shape.couplings[0]}{note}"
-    yield "confusion", figures.confusion_figure(confusion, shape.classes, pairs, title)
+        yield growth_section(waves, len(names))
+    if judged is not None:
+        yield errors_section(errors, run, pairs, int((~judged.model.right).sum()))
+    if judged is not None or pairs is not None:
+        yield maps_section(names, order, judged, confused, pairs)
+    if judged is not None:
+        yield pairs_section(confused, names, pairs is not None)
+        unit = "columns" if pairs is None else "pairs"
+        yield classes_section(_class_rows(run, judged, pairs), unit)
+    if pairs is not None:
+        yield graph_section(names, order, pairs, family)
+    if run.shape.code is not None:
+        yield code_section(run.shape.code, read_dprime(run), order, family)
+    yield model_section(run, record)
+    yield times_section(times)
+    yield configuration_section(record)
+    yield warnings_section(record.warnings)
+
+
+def _order(run: Run, judged: JudgedSamples | None, pairs: TrainedPairs | None) -> ClassOrder:
+    """Near classes side by side: by the probabilities of test samples or, without labels, by d'."""
+    if judged is not None:
+        return order_classes(judged.likeness)
+    likeness = np.zeros((len(run.shape.classes),) * 2)
+    if pairs is not None:
+        likeness[pairs.edges[:, 0], pairs.edges[:, 1]] = np.exp(-pairs.dprime)
+    return order_classes(likeness)
+
+
+def _class_rows(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ClassRow]:
+    shape = run.shape
+    if pairs is not None:
+        return class_rows(shape.classes, shape.rows, judged, pairs.degrees, pairs.hubs)
+    assert shape.code is not None
+    return class_rows(shape.classes, shape.rows, judged, (shape.code != 0).sum(axis=1), np.empty(0, np.int64))
+
+
+def _lines(run: Run, record: RunRecord) -> list[str]:
+    shape = run.shape
+    source = str(record.configuration["data"]["features"])
+    machines = f"{shape.n_edges:,} " + ("pairs" if shape.code is None else "columns")
+    begun = datetime.fromisoformat(record.begun) if record.begun else None
+    date = "" if begun is None else f"{begun.day} {begun:%B %Y, %H:%M} UTC"
+    told = [
+        date,
+        source,
+        f"{len(shape.classes):,} classes",
+        machines,
+        f"pairloom {record.versions['pairloom']}",
+    ]
+    return [" · ".join(part for part in told if part)]
+
+
+def _key_figures(run: Run, metrics: Mapping[str, Any], times: RunTimes) -> list[KeyFigure]:
+    figures = []
+    if scored := metrics.get("methods"):
+        of_model = Scores(**scored[run.shape.couplings[0]])
+        figures += [
+            KeyFigure(f"{of_model.accuracy:.1%}", "accuracy", f"of {run.shape.samples:,} test samples"),
+            KeyFigure(f"{of_model.log_loss:.3f}", "log loss", f"{run.shape.couplings[0]} coupling"),
+            KeyFigure(f"{of_model.expected_calibration_error:.3f}", "calibration error", "expected, 15 bins"),
+        ]
+    if "pairs" in metrics:
+        share = f"{metrics['share_of_pairs']:.0%} of all"
+        figures.append(KeyFigure(f"{metrics['pairs']:,}", "pairs trained", share))
+    else:
+        figures.append(KeyFigure(f"{metrics['columns']:,}", "columns trained", "sets of classes"))
+    work = short_seconds(sum(times.work.values()))
+    if times.spans:
+        figures.append(KeyFigure(short_seconds(run_seconds(times.spans)), "time", f"{work} of work"))
+    return figures
+
+
+def _notices(run: Run, record: RunRecord) -> list[str]:
+    notices = ["The features are synthetic."] if run.shape.synthetic else []
+    if run.shape.samples and not run.shape.labelled:
+        notices.append("The test samples have no labels, so there are no scores.")
+    if not run.shape.samples:
+        notices.append("There are no test samples.")
+    if record.warnings:
+        count = len(record.warnings)
+        notices.append(f"{count} warning{'s' if count > 1 else ''}: see the end of the page.")
+    return notices
 
 
 def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
@@ -156,39 +237,6 @@ def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def _csv(metrics: Mapping[str, Any]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table_rows(metrics))
-    return text.getvalue()
-
-
-def _page(metrics: Mapping[str, Any], pictures: list[str]) -> str:
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table_rows(metrics)
-    )
-    images = "\n".join(f'<p><img src="{name}" alt="{Path(name).stem}"></p>' for name in pictures)
-    warning = "<p><strong>The features are synthetic.</strong></p>" if metrics["synthetic"] else ""
-    machines = f"{metrics['columns']} columns" if "columns" in metrics else f"{metrics['pairs']} pairs"
-    facts = f"{metrics['classes']} classes, {machines}, {metrics['samples']} samples"
-    return (
-        '<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>pairloom report</title>\n'
-        "<style>body{font:15px sans-serif;margin:2em}td{padding:0 1em 0 0}img{max-width:100%}</style>\n"
-        f"<h1>{facts}</h1>\n{warning}\n<table>\n{rows}\n</table>\n{images}\n{_times_table(metrics)}</html>\n"
-    )
-
-
-def _times_table(metrics: Mapping[str, Any]) -> str:
-    """The times of the stages, planned beside actual where there was a forecast."""
-    planned, elapsed = metrics.get("planned_seconds", {}), metrics["elapsed_seconds"]
-    rows = [["stage", "planned", "took", "work of all workers"]]
-    for stage, work in metrics["seconds_of_work"].items():
-        if work:
-            low, high = planned.get(stage, (None, None))
-            expected = "" if low is None else f"{low:.1f} to {high:.1f} s"
-            took = f"{elapsed[stage]:.1f} s" if stage in elapsed else ""
-            rows.append([stage, expected, took, f"{work:.1f} s"])
-    cells = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<h2>Time</h2>\n<table>\n{cells}\n</table>\n"
+def _methods_csv(metrics: Mapping[str, Any]) -> str:
+    heading, *rows = table_rows(metrics)
+    return csv_text(heading, rows)

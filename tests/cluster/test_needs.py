@@ -71,7 +71,10 @@ def test_a_forecast_stands_beside_the_times_in_the_report(small_config, tmp_path
     assert took.keys() <= planned.keys()
     low, high = planned["machines"]
     page = (tmp_path / "run" / "report" / "index.html").read_text()
-    assert f"<td>machines</td><td>{low:.1f} to {high:.1f} s</td><td>{took['machines']:.1f} s</td>" in page
+    assert (
+        f'<td>machines</td><td class="number">{low:.1f} to {high:.1f} s</td>'
+        f'<td class="number">{took["machines"]:.1f} s</td>'
+    ) in page
     assert "planned: " in done.stdout
 
 

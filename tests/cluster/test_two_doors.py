@@ -170,7 +170,7 @@ def test_machines_on_sets_of_classes_are_those_of_the_estimator(
         np.testing.assert_allclose(read.predict_proba(data.X_test), expected, atol=1e-5)
     metrics = json.loads((directory / "report" / "metrics.json").read_text())
     assert metrics["columns"] == plan.shape.n_edges
-    assert (directory / "report" / "code.svg").exists()
+    assert '<section id="code">' in (directory / "report" / "index.html").read_text()
 
 
 @pytest.mark.parametrize("stage", ["candidates", "machines", "held_out", "calibration", "probabilities"])
