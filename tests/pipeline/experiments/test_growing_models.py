@@ -23,7 +23,7 @@ def accuracies(rows):
 
 @pytest.fixture(scope="module")
 def grown_digits(digits):
-    return growth_curves.measure(digits, 4)
+    return growth_curves.measure(digits, 12)
 
 
 def test_a_curve_has_a_point_for_the_star_and_for_every_pair(grown_digits):
@@ -76,7 +76,13 @@ def test_what_the_paper_found_on_growth(grown_digits):
     findings = growth_curves.findings(grown_digits)
     assert {finding.source for finding in findings} == {"[S]"}
     faster = next(finding for finding in findings if "faster" in finding.claim)
-    assert faster.holds
+    # normal is ahead too, but by less than its interval allows to say of so few repetitions
+    assert {found.what: found.holds for found in faster.comparisons} == {
+        "wlw2": True,
+        "stratified": True,
+        "normal": None,
+    }
+    assert all(found.estimate > 0 for found in faster.comparisons)
     late = next(finding for finding in findings if "falls late" in finding.claim)
     assert [comparison.what for comparison in late.comparisons] == ["wlw2", "stratified"]
 
