@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pairloom.cluster.forecast_file import read_forecast
+from pairloom.cluster.growing_run import end_of_growth
 from pairloom.cluster.ledger import Entry
 from pairloom.cluster.run_log import begin_times, driver_starts, elapsed_seconds, first_time, written_warnings
 from pairloom.pipeline.report.run_record import RunRecord, RunTimes, WorkSpan, WrittenWarning
@@ -32,6 +33,7 @@ def run_record(directory: Path, plan: Plan) -> RunRecord:
         fingerprints=plan.fingerprints,
         graph=plan.graph,
         warnings=[WrittenWarning(*found) for found in written_warnings(directory).most_common()],
+        growth_ended=end_of_growth(directory, plan),
     )
 
 

@@ -15,8 +15,8 @@ __all__ = ["growth_section"]
 _WIDTH, _HEIGHT = 400, 250
 
 
-def growth_section(waves: Sequence[Wave], n_classes: int) -> Section:
-    """Two charts, and the numbers of all waves."""
+def growth_section(waves: Sequence[Wave], n_classes: int, ended: str | None = None) -> Section:
+    """Two charts, the numbers of all waves, and why there are no more."""
     last, of_all = waves[-1], n_classes * (n_classes - 1) // 2
     pairs = [wave.pairs for wave in waves]
     rows: list[list[Cell]] = [
@@ -28,8 +28,9 @@ def growth_section(waves: Sequence[Wave], n_classes: int) -> Section:
         Column("log loss", True),
         Column("accuracy", True),
     ]
+    why = f" It grows no further: {escaped(ended)}." if ended else ""
     body = (
-        f"<p>The model grew from {pairs[0]:,} to {last.pairs:,} of {of_all:,} pairs in {len(waves) - 1} waves."
+        f"<p>The model grew from {pairs[0]:,} to {last.pairs:,} of {of_all:,} pairs in {len(waves) - 1} waves.{why}"
         " Scores are those of held-out training samples, after every wave.</p>"
         + element(
             "div",

@@ -133,7 +133,7 @@ def _sections(
         yield methods_section(judged.by_method)
         yield reliability_section(judged.by_method)
     if waves:
-        yield growth_section(waves, len(names))
+        yield growth_section(waves, len(names), record.growth_ended)
     if judged is not None:
         yield errors_section(errors, run, pairs, int((~judged.model.right).sum()))
     if judged is not None or pairs is not None:

@@ -58,6 +58,8 @@ class RunRecord(NamedTuple):
         Label of the model graph: its family and parameters.
     warnings
         Of all tasks, most frequent first.
+    growth_ended
+        Why a run that grew grows no further, such as "the budget of 60 seconds is spent".
     """
 
     name: str
@@ -68,3 +70,4 @@ class RunRecord(NamedTuple):
     fingerprints: Mapping[str, str]
     graph: Mapping[str, Any]
     warnings: Sequence[WrittenWarning]
+    growth_ended: str | None = None
