@@ -14,9 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from pairloom.pipeline.experiments.finding import OURS as OURS
-from pairloom.pipeline.experiments.finding import PAPER as PAPER
-from pairloom.pipeline.experiments.finding import Finding as Finding
+from pairloom.pipeline.experiments.finding import Finding
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.report.figures import save_figure
 from pairloom.pipeline.storage.atomic_file import write_atomically

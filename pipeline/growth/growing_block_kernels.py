@@ -25,7 +25,7 @@ LANES = 16
 #: Sums and residuals are kept by adding changes to them. After so many pairs they are formed anew.
 REFRESH = 64
 #: A class is relaxed if its probability would move by more than this share of the lead, and more than the tolerance.
-#: Of 75,000 predictions on tinyimagenet50, none is another one with an eighth than with none.
+#: Of 75,328 predictions on tinyimagenet50 (64 samples, one curve), none is another one with an eighth than with zero.
 SHARE, TOLERANCE = np.float32(1 / 16), np.float32(1e-6)
 #: Passes over the classes after which a block is left as it is.
 MOST_PASSES = 1000
