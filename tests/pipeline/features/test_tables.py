@@ -188,7 +188,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(table_files.importlib.util, "find_spec", lambda name: None)
     (tmp_path / "t.parquet").write_bytes(b"")
-    with pytest.raises(ValueError, match=r'pip install "pairloom\[parquet\]"'):
+    with pytest.raises(ValueError, match=r'pip install -e "\.\[parquet\]"'):
         read_table(tmp_path / "t.parquet", TableColumns("kind"))
 
 

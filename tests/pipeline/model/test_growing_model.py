@@ -61,8 +61,8 @@ def test_a_function_of_labels_orders_the_pairs(digits):
     X, y = digits
     names = np.array([f"digit {c}" for c in range(10)])
     model = PairwiseSVC(graph="star", whiten="none").fit(X, names[y])
-    first = next(model.grow(X, names[y], wave=3, cost=lambda a, b: -int(a[-1]) - int(b[-1])))
-    assert first.proposed == [(8, 9), (7, 9), (6, 9)]
+    first = next(model.grow(X, names[y], wave=3, cost=lambda a, b: -int(a[-1]) * int(b[-1])))
+    assert first.proposed == [(8, 9), (7, 9), (7, 8)]
 
 
 def test_it_grows_after_classes_have_come_and_gone(digits):
