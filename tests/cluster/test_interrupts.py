@@ -87,7 +87,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 def test_ctrl_c_leaves_its_own_sentence_and_nothing_else(moment, config, tmp_path):
     run = Interrupted(config, tmp_path / "run", moment)
@@ -97,7 +97,7 @@ def test_ctrl_c_leaves_its_own_sentence_and_nothing_else(moment, config, tmp_pat
     assert last_at_work(tmp_path / "run").outcome.startswith("KeyboardInterrupt")
 
 
-@pytest.mark.long
+@pytest.mark.faults
 def test_ctrl_c_before_the_run_has_begun_writes_nothing(config, tmp_path):
     run = Interrupted(config, tmp_path / "run", at_the_start)
     assert run.code == 130, run.lines
@@ -105,7 +105,7 @@ def test_ctrl_c_before_the_run_has_begun_writes_nothing(config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.long
+@pytest.mark.faults
 def test_sigterm_ends_a_run_like_ctrl_c(config, tmp_path):
     run = Interrupted(config, tmp_path / "run", in_stage("machines", 5), signal.SIGTERM)
     assert run.code == 143, run.lines
@@ -113,7 +113,7 @@ def test_sigterm_ends_a_run_like_ctrl_c(config, tmp_path):
     wait_until(lambda: not run.left_behind, "the workers to end", 5)
 
 
-@pytest.mark.long
+@pytest.mark.faults
 def test_a_run_that_was_interrupted_while_its_workers_started_can_be_resumed(small_config, tmp_path):
     directory = tmp_path / "run"
     assert Interrupted(small_config, directory, while_workers_start).code == 130

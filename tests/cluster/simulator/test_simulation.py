@@ -177,7 +177,7 @@ def test_an_unfinished_run_has_no_times(client, tmp_path, small_config):
         costs_of_run(tmp_path / "run")
 
 
-@pytest.mark.long  # and so alone: other work lengthens the pauses more than the units
+@pytest.mark.faults  # which run alone: other work lengthens the pauses more than the units
 def test_a_real_run_took_as_long_as_its_forecast(client, tmp_path, small_config):
     # Two threads in this process. On a busy machine the pauses between units are long beside units of milliseconds:
     # they may double the time. A forecast that forgot half of the units, or the second thread, would still fail.
