@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -78,9 +79,18 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
     """Turn Ctrl-C and SIGTERM into a clean stop, which is reported with a hint how to go on."""
 
     def terminate(number: int, frame: object) -> None:
+        _hush_callbacks()
         raise Terminated
 
+    def interrupt(number: int, frame: object) -> None:
+        _hush_callbacks()
+        raise KeyboardInterrupt
+
     before = signal.signal(signal.SIGTERM, terminate)
+    # Ctrl-C may be ignored, as in the background of a shell.
+    by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if by_default:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     except KeyboardInterrupt as error:
@@ -88,6 +98,13 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
+        if by_default:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _hush_callbacks() -> None:
+    """Have tornado log no errors any more: a call of Dask's that a signal interrupts at its start leaves it one."""
+    logging.getLogger("tornado.application").setLevel(logging.CRITICAL + 1)
 
 
 @contextlib.contextmanager

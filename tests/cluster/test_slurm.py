@@ -161,7 +161,9 @@ def test_a_run_on_slurm_has_the_bytes_of_a_run_here(begin, directory, undisturbe
 def test_a_job_that_is_cancelled_loses_only_its_tasks_and_is_asked_for_again(
     processes, begin, directory, undisturbed
 ):
-    driver = begin(*slurm(jobs=1, cores=processes, processes=processes))
+    # The memory of a job is shared by its processes, of which each takes 400 MB before it has done anything.
+    settings = slurm(jobs=1, cores=processes, processes=processes, memory=f"{processes}GiB")
+    driver = begin(*settings)
     wait_until(lambda: trained(directory), "the first tile")
     (first,) = worker_jobs()
     command("scancel", first)
