@@ -219,24 +219,9 @@ def verdicts(rows: Sequence[Row]) -> Iterator[Ratio]:
             )
     for row in rows:
         if row.mode == "strong":
-            yield Ratio(
-                f"strong: other stages on {row.workers} workers (of them, of all)",
-                row.seconds * row.other_stages,
-                row.seconds,
-                "s",
-                row.other_stages,
-                "<=",
-                OVERHEAD,
-            )
-            yield Ratio(
-                f"strong: share of overhead on {row.workers} workers (overhead, run)",
-                row.seconds * row.overhead,
-                row.seconds,
-                "s",
-                row.overhead,
-                "<=",
-                OVERHEAD,
-            )
+            for what, share in (("other stages", row.other_stages), ("overhead", row.overhead)):
+                name = f"strong: {what} on {row.workers} workers (of them, of all)"
+                yield Ratio(name, row.seconds * share, row.seconds, "s", share, "<=", OVERHEAD)
 
 
 def _add_stages(record: Record, rows: Sequence[Row]) -> None:

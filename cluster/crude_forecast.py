@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["crude_seconds", "workers_of"]
 
-# Seconds per unit, and per unit of the work of `stage_costs`: those of the two runs in docs/scaling/costs.json.
+# Seconds per unit, and per unit of the work of `stage_costs`, to one or two digits, of runs on a busy computer.
 _SECONDS: dict[str, tuple[float, float]] = {
     "features": (0.005, 2.5e-8),
     "samples": (0.003, 1e-8),
