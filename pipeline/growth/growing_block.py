@@ -7,12 +7,14 @@ through the whole growth before the next one begins, in the cache of a core.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.growth.growing_block_kernels import LANES, gather_block, grow_block
@@ -127,11 +129,19 @@ def grow_blocks(
         return right.sum(axis=2), np.stack(means, axis=1) if means else np.empty(shape, np.float32), unsettled
 
     parts = in_threads(grow, range(len(blocks.labels)), thread_count(n_jobs, "grow_blocks"))
-    counts, means, unsettled = zip(*parts, strict=True)
+    counts, means, each_unsettled = zip(*parts, strict=True)
+    unsettled = sum(each_unsettled)
+    if unsettled:
+        warnings.warn(
+            f"grow_blocks: {unsettled} of {2 * len(looks) * len(parts)} couplings of {LANES} samples had not settled"
+            " within the limit of their iterations; predictions at a close call may be others.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     n_samples = len(blocks.samples)
     of_samples = np.empty((len(COUPLED), len(stages), n_samples), np.float32)
     of_samples[:, :, blocks.samples] = np.concatenate(means, axis=2)[:, :, :n_samples]
-    return GrowthOutcome(np.sum(counts, axis=0) / n_samples, of_samples, sum(unsettled))
+    return GrowthOutcome(np.sum(counts, axis=0) / n_samples, of_samples, unsettled)
 
 
 def _diameter_two(start: nx.Graph) -> Completion:
