@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias, overload
+from typing import Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.graphs.labels import did_you_mean
 from pairloom.pipeline.coupling import bradley_terry, normal, stratified, vote, wlw2
+from pairloom.pipeline.coupling.arguments import not_negative, real_logits, real_numbers, solver_named
+from pairloom.pipeline.coupling.diagnostics import Diagnostics, warn_unconverged
 from pairloom.pipeline.coupling.normal import normalise
 from pairloom.pipeline.coupling.tensor_kernels import BLOCK, row_sums
 from pairloom.pipeline.pieces import in_threads, thread_count
@@ -36,24 +34,6 @@ METHODS: dict[str, Solver] = {
 WEIGHTED = ("normal", "bradley_terry")
 #: Largest |L_ij + L_ji| / (1 + |L_ij|): the rounding of float32 logits that were computed separately.
 ANTISYMMETRY = 1e-4
-
-
-class Diagnostics(NamedTuple):
-    """Convergence of an iterative coupling, per sample. Shapes: see `pairloom.pipeline`.
-
-    Attributes
-    ----------
-    iterations : (R,) int64 array
-        Sweeps or Newton steps; 0 where a sample was solved directly, 1 where the method does not iterate.
-    residual : (R,) float64 array
-        Estimated distance of the probabilities from the limit.
-    converged : (R,) bool array
-        Whether `residual` is at most `tol`.
-    """
-
-    iterations: NDArray[np.int64]
-    residual: NDArray[np.float64]
-    converged: NDArray[np.bool_]
 
 
 @overload
@@ -165,7 +145,7 @@ def couple(
     """
     solve = method_named(method)
     L = check_tensor(logits)
-    tol = check_tolerance(tol)
+    tol = not_negative("couple", "tol", tol)
     n_threads = thread_count(n_jobs, "couple")
     pair_weights = check_weights(weights, method, len(L))
     n_classes, _, n_samples = L.shape
@@ -186,31 +166,20 @@ def couple(
     if method != "vote":
         normalise(p)
     diagnostics = Diagnostics(iterations, residual, residual <= tol)
-    _warn_unconverged(diagnostics, method)
+    warn_unconverged("couple", method, diagnostics, stacklevel=2)
     return (p, diagnostics) if return_diagnostics else p
 
 
 def method_named(method: str) -> Solver:
-    """Solver of a coupling method. An unknown name raises an error that suggests the nearest one."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(
-            f"couple: method must be one of {', '.join(METHODS)}, got {method!r}.{did_you_mean(str(method), METHODS)}"
-        )
-    return METHODS[method]
+    """Solver of a coupling method."""
+    return solver_named("couple", method, METHODS)
 
 
 def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
     """Logits as a contiguous (N, N, R) float array. Its entries are checked later, where they are read."""
-    try:
-        L = np.asarray(logits)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{owner}: logits must be (N, N, R) numbers: {error}") from error
-    if L.ndim != 3 or L.shape[0] != L.shape[1] or len(L) < 2:
+    L = real_logits(owner, logits, ("N", "N", "R"))
+    if L.shape[0] != L.shape[1] or len(L) < 2:
         raise ValueError(f"{owner}: logits must be (N, N, R) with N at least 2 classes, got shape {L.shape}.")
-    if L.dtype not in (np.float32, np.float64):
-        if not (np.issubdtype(L.dtype, np.number) and np.isrealobj(L)):
-            raise TypeError(f"{owner}: logits must be real numbers, got dtype {L.dtype}.")
-        L = L.astype(np.float64)
     return np.ascontiguousarray(L)
 
 
@@ -235,7 +204,7 @@ def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Wei
             f"couple: weights must be None unless method is {' or '.join(WEIGHTED)},"
             f" got weights for method {method!r}."
         )
-    w = _real_numbers(weights, "weights")
+    w = real_numbers("couple", "weights", weights)
     if w.shape != (n_classes, n_classes):
         raise ValueError(f"couple: weights must have shape {(n_classes, n_classes)}, got {w.shape}.")
     np.fill_diagonal(w, 0)
@@ -247,22 +216,6 @@ def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Wei
             f" got weights[{i}, {j}] = {w[i, j]} and weights[{j}, {i}] = {w[j, i]}."
         )
     return w
-
-
-def _real_numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Values as a new float64 array, or an error that names the parameter."""
-    try:
-        given = np.asarray(values)
-        return given.astype(np.float64, casting="same_kind" if given.dtype.kind == "c" else "unsafe")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"couple: {name} must be real numbers, got {values!r}.") from error
-
-
-def check_tolerance(tol: float) -> float:
-    """Tolerance as a float."""
-    if isinstance(tol, bool) or not (isinstance(tol, numbers.Real) and 0 <= tol < np.inf):
-        raise ValueError(f"couple: tol must be a number of at least 0, got {tol!r}.")
-    return float(tol)
 
 
 def _stretches(n_samples: int, pieces: int) -> list[tuple[int, int]]:
@@ -304,7 +257,7 @@ def _checked_potentials(L: Logits, n_threads: int) -> Logits:
 
 def _log_odds(start: ArrayLike, p: NDArray[np.floating]) -> Logits:
     """Potentials of the initial probabilities, which are raised to 1e-6 so that no class is excluded."""
-    initial = _real_numbers(start, "start").astype(p.dtype)
+    initial = real_numbers("couple", "start", start).astype(p.dtype)
     if initial.shape != p.shape:
         raise ValueError(
             f"couple: start must be {p.shape} probabilities, got an array of shape {initial.shape}."
@@ -330,14 +283,3 @@ def _first_offence(L: Logits) -> str:
                     f" L[{i}, {j}, {r}] = {L[i, j, r]} and L[{j}, {i}, {r}] = {L[j, i, r]}."
                 )
     raise AssertionError("the kernel counted an offence that cannot be found")
-
-
-def _warn_unconverged(diagnostics: Diagnostics, method: str) -> None:
-    left = int((~diagnostics.converged).sum())
-    if left:
-        warnings.warn(
-            f"couple: method {method!r} did not converge for {left} of {len(diagnostics.converged)} samples"
-            f" (largest residual {diagnostics.residual.max():.1e} after {diagnostics.iterations.max()} iterations).",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

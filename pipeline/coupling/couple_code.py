@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from collections.abc import Callable
 from typing import Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.graphs import check_code, closed_classes
-from pairloom.graphs.labels import did_you_mean, listed
+from pairloom.graphs.labels import listed
 from pairloom.pipeline.coupling import code_bradley_terry, code_closed_form, code_linear, code_zadrozny
-from pairloom.pipeline.coupling.couple import Diagnostics
+from pairloom.pipeline.coupling.arguments import not_negative, real_logits, real_numbers, solver_named
+from pairloom.pipeline.coupling.diagnostics import Diagnostics, warn_unconverged
 from pairloom.pipeline.coupling.normal import normalise, softmax
 from pairloom.pipeline.coupling.stored_code import StoredCode
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
@@ -164,10 +162,10 @@ def couple_code(
     >>> couple_code(np.log(r / (1 - r)), one_vs_rest(3)).round(3)
     array([[0.7, 0.2, 0.1]])
     """
-    _method_named(method)
+    solver_named("couple_code", method, CODE_METHODS)
     stored = StoredCode.of(check_code(code, owner="couple_code"))
     L = check_machine_logits(logits, stored.matrix.shape[1], "couple_code")
-    tol = _not_negative("tol", tol)
+    tol = not_negative("couple_code", "tol", tol)
     n_q = check_machine_weights(weights, method, L.shape)
     mu = resolved_barrier(barrier, method, stored.matrix)
     p, diagnostics = solve_code(L, stored, method, n_q, mu, tol, n_jobs)
@@ -184,7 +182,8 @@ def solve_code(
     n_jobs: int | None = None,
 ) -> tuple[Logits, Diagnostics]:
     """Couple checked logits (m, R) with checked weights (m, 1) or (m, R) and the barrier mu."""
-    solve, n_threads = _method_named(method), thread_count(n_jobs, "couple_code")
+    solve = solver_named("couple_code", method, CODE_METHODS)
+    n_threads = thread_count(n_jobs, "couple_code")
     p = np.empty((L.shape[1], len(stored.matrix)), L.dtype)
     iterations = np.zeros(L.shape[1], np.int64)
     residual = np.zeros(L.shape[1])
@@ -199,24 +198,17 @@ def solve_code(
         in_threads(work, pieces(L.shape[1], SLAB), n_threads)
     normalise(p)
     diagnostics = Diagnostics(iterations, residual, residual <= tol)
-    _warn_unconverged(diagnostics, method)
+    warn_unconverged("couple_code", method, diagnostics, stacklevel=3)
     return p, diagnostics
 
 
 def check_machine_logits(logits: ArrayLike, n_machines: int, owner: str) -> Logits:
     """Logits as a contiguous, finite (m, R) float array."""
-    try:
-        L = np.asarray(logits)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{owner}: logits must be (m, R) numbers: {error}") from error
-    if L.ndim != 2 or len(L) != n_machines:
+    L = real_logits(owner, logits, ("m", "R"))
+    if len(L) != n_machines:
         raise ValueError(
             f"{owner}: logits must be (m, R) with m = {n_machines}, the columns of code, got shape {L.shape}."
         )
-    if L.dtype not in (np.float32, np.float64):
-        if not (np.issubdtype(L.dtype, np.number) and np.isrealobj(L)):
-            raise TypeError(f"{owner}: logits must be real numbers, got dtype {L.dtype}.")
-        L = L.astype(np.float64)
     if not np.isfinite(L).all():
         q, r = np.argwhere(~np.isfinite(L))[0]
         raise ValueError(f"{owner}: logits must be finite, got logits[{q}, {r}] = {L[q, r]}.")
@@ -241,11 +233,7 @@ def positive_per_machine(
     owner: str, name: str, values: ArrayLike, shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Positive numbers per machine, (m,), or per machine and sample, (m, R), as (m, 1) or (m, R)."""
-    try:
-        given = np.asarray(values)
-        n_q = given.astype(np.float64, casting="same_kind" if given.dtype.kind == "c" else "unsafe")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{owner}: {name} must be real numbers, got {values!r}.") from error
+    n_q = real_numbers(owner, name, values)
     if n_q.shape not in (shape[:1], shape):
         raise ValueError(f"{owner}: {name} must have shape {shape[:1]} or {shape}, got {n_q.shape}.")
     if (wrong := ~(np.isfinite(n_q) & (n_q > 0))).any():
@@ -258,21 +246,6 @@ def positive_per_machine(
     return np.ascontiguousarray(n_q.reshape(shape[0], -1))
 
 
-def _method_named(method: str) -> CodeSolver:
-    if not isinstance(method, str) or method not in CODE_METHODS:
-        raise ValueError(
-            f"couple_code: method must be one of {', '.join(CODE_METHODS)}, got {method!r}."
-            f"{did_you_mean(str(method), CODE_METHODS)}"
-        )
-    return CODE_METHODS[method]
-
-
-def _not_negative(name: str, value: float) -> float:
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0 <= value < np.inf):
-        raise ValueError(f"couple_code: {name} must be a number of at least 0, got {value!r}.")
-    return float(value)
-
-
 def resolved_barrier(barrier: float | None, method: str, matrix: NDArray[np.int8]) -> float:
     """The strength of the barrier, which a code that is not connected needs [HLW Assumption 1]."""
     if method != "bradley_terry":
@@ -282,7 +255,7 @@ def resolved_barrier(barrier: float | None, method: str, matrix: NDArray[np.int8
                 f" for method {method!r}."
             )
         return 0.0
-    mu = None if barrier is None else _not_negative("barrier", barrier)
+    mu = None if barrier is None else not_negative("couple_code", "barrier", barrier)
     if mu:
         return mu
     closed = closed_classes(matrix)
@@ -300,15 +273,4 @@ def _check_one_vs_rest(method: str, matrix: NDArray[np.int8]) -> None:
         raise ValueError(
             "couple_code: code must be one class against the rest, for each class, if method is closed_form; got"
             f" another code, of shape {matrix.shape}. Use method='bradley_terry'."
-        )
-
-
-def _warn_unconverged(diagnostics: Diagnostics, method: str) -> None:
-    left = int((~diagnostics.converged).sum())
-    if left:
-        warnings.warn(
-            f"couple_code: method {method!r} did not converge for {left} of {len(diagnostics.converged)} samples"
-            f" (largest residual {diagnostics.residual.max():.1e} after {diagnostics.iterations.max()} iterations).",
-            ConvergenceWarning,
-            stacklevel=4,
         )
