@@ -1,0 +1,57 @@
+"""Checks of arguments that `couple` and `couple_code` have in common. `owner` is the function that an error names."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pairloom.graphs.labels import did_you_mean
+
+__all__ = ["not_negative", "real_logits", "real_numbers", "solver_named"]
+
+Solver = TypeVar("Solver")
+
+
+def solver_named(owner: str, method: str, methods: Mapping[str, Solver]) -> Solver:
+    """Solver of a coupling method. An unknown name raises an error that suggests the nearest one."""
+    if not isinstance(method, str) or method not in methods:
+        raise ValueError(
+            f"{owner}: method must be one of {', '.join(methods)}, got {method!r}.{did_you_mean(str(method), methods)}"
+        )
+    return methods[method]
+
+
+def real_logits(owner: str, logits: ArrayLike, axes: tuple[str, ...]) -> NDArray[np.floating]:
+    """Logits as a float32 or float64 array with as many axes as are named."""
+    shape = f"({', '.join(axes)})"
+    try:
+        L = np.asarray(logits)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{owner}: logits must be {shape} numbers: {error}") from error
+    if L.ndim != len(axes):
+        raise ValueError(f"{owner}: logits must be {shape} numbers, got shape {L.shape}.")
+    if L.dtype in (np.float32, np.float64):
+        return L
+    if not (np.issubdtype(L.dtype, np.number) and np.isrealobj(L)):
+        raise TypeError(f"{owner}: logits must be real numbers, got dtype {L.dtype}.")
+    return L.astype(np.float64)
+
+
+def real_numbers(owner: str, name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Values as a new float64 array, or an error that names the parameter."""
+    try:
+        given = np.asarray(values)
+        return given.astype(np.float64, casting="same_kind" if given.dtype.kind == "c" else "unsafe")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{owner}: {name} must be real numbers, got {values!r}.") from error
+
+
+def not_negative(owner: str, name: str, value: float) -> float:
+    """A number of at least zero, as a float."""
+    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0 <= value < np.inf):
+        raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r}.")
+    return float(value)
