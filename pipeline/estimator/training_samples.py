@@ -50,6 +50,8 @@ def training_samples(
         with named_errors("PairwiseSVC: sample_weight must be a non-negative number for each row of X"):
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weighted, kept = "sample_weight", np.flatnonzero(weight)
+        if not len(kept):  # scikit-learn says so itself from 1.9 on
+            raise ValueError("PairwiseSVC: sample_weight must be positive for at least one row of X, got zeros only.")
         if len(kept) < len(weight) and precomputed:
             raise ValueError(
                 "PairwiseSVC: sample_weight must be positive for kernel='precomputed', got"

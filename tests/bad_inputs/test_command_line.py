@@ -454,7 +454,7 @@ COMMANDS = [
     ),
     ("bogus", 2, "No such command 'bogus'"),
     ("run", 2, "Missing argument 'CONFIG'"),
-    ("run config.toml --bogus", 2, "No such option '--bogus'"),
+    ("run config.toml --bogus", 2, "No such option:? '?--bogus"),
     ("run config.toml --workers 0", 2, "Invalid value for '--workers': 0"),
     ("run config.toml --directory a_file", 3, "--directory must be a folder, got a_file, which is a file"),
     ("run config.toml --directory a_file/x", 3, "--directory must be .* a_file/x, where a_file is a file"),
