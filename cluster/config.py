@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
+from dask.utils import format_bytes, parse_bytes
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from pairloom.cluster.local_path import looks_like_url
+from pairloom.cluster.worker_memory import least_worker_bytes
 from pairloom.graphs import CODE_FAMILIES, family_parameters
 from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
@@ -372,6 +374,17 @@ class ClusterConfig(_Section):
             raise ValueError(
                 f"cluster.{self.kind}.processes must be at most cluster.{self.kind}.cores ({jobs.cores}), "
                 f"got {jobs.processes}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _memory_for_every_process(self) -> Self:
+        jobs, least = self.job_queue, least_worker_bytes()
+        if jobs is not None and parse_bytes(jobs.memory) < jobs.processes * least:
+            raise ValueError(
+                f"cluster.{self.kind}.memory must be at least {format_bytes(jobs.processes * least)}, "
+                f"{format_bytes(least)} for each process, or Dask pauses them before their first task, "
+                f"got {jobs.memory}"
             )
         return self
 

@@ -30,6 +30,7 @@ import pairloom
 from pairloom.cluster.config import ClusterConfig, ConfigError, JobQueueConfig
 from pairloom.cluster.job_queue import JobsFailed, job_cluster, kept_up
 from pairloom.cluster.units import VersionMismatch
+from pairloom.cluster.worker_memory import WorkersTooSmall, check_worker_memory
 from pairloom.pipeline.features.source_files import shown
 
 __all__ = [
@@ -96,6 +97,8 @@ def connected(
         waits for them here.
     VersionMismatch
         If the versions of driver, scheduler and workers do not go together.
+    WorkersTooSmall
+        If no worker has the memory to begin a task.
     """
     with _quiet_client(), contextlib.ExitStack() as stack:
         if config.kind == "scheduler":
@@ -131,7 +134,7 @@ def _quiet_client() -> Iterator[None]:
 
 
 def check_workers(client: Client, timeout: float, note: Callable[[str], None] = lambda line: None) -> None:
-    """Wait for a worker, and compare its versions and those of all others with the versions here.
+    """Wait for a worker; check the memory of all that are there, and compare their versions with those here.
 
     Tasks compare the version of pairloom again, for workers that join later or could not answer.
 
@@ -141,16 +144,20 @@ def check_workers(client: Client, timeout: float, note: Callable[[str], None] = 
         If there is no worker within ``timeout`` seconds.
     VersionMismatch
         If the scheduler or a worker has another version of Python or Dask, or a worker another one of pairloom.
+    WorkersTooSmall
+        If no worker has the memory to begin a task.
     """
     try:
         _wait_for_worker(client, timeout, note)
+        for worker in check_worker_memory(_memory_limits(client)):
+            note(f"{worker} has too little memory to begin a task, and does nothing.")
         versions, answers = _within(VERSION_SECONDS, lambda: _versions_of(client))
         check_dask_versions(versions)
     except TimeoutError:
         note("Some workers do not answer. Their versions are compared when they do their first task.")
         return
     except (OSError, RuntimeError, CancelledError) as error:
-        if isinstance(error, VersionMismatch | Unreachable):
+        if isinstance(error, VersionMismatch | WorkersTooSmall | Unreachable):
             raise
         raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
     for worker, answer in answers.items():
@@ -159,6 +166,12 @@ def check_workers(client: Client, timeout: float, note: Callable[[str], None] = 
                 f"Workers must have the driver's version of pairloom, {pairloom.__version__}, "
                 f"got {answer!r} on {worker}. Install the same version on both."
             )
+
+
+def _memory_limits(client: Client) -> dict[str, int]:
+    """Memory in bytes of all workers; 0 is no limit."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {address: worker["memory_limit"] or 0 for address, worker in workers.items()}
 
 
 def _versions_of(client: Client) -> tuple[Any, Any]:

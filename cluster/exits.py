@@ -19,6 +19,7 @@ from pairloom.cluster.ownership import NotARun
 from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
+from pairloom.cluster.worker_memory import WorkersTooSmall
 from pairloom.pipeline.images.picture_store import StoreRefused
 from pairloom.pipeline.run.run_model import UnknownCoupling
 
@@ -39,6 +40,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,
+    WorkersTooSmall: REFUSED,
     StoreRefused: REFUSED,
     Unreachable: RESUMABLE,
     ClusterLost: RESUMABLE,

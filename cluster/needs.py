@@ -12,6 +12,7 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from pairloom.cluster.stages import stage_named
+from pairloom.cluster.worker_memory import PROCESS_BYTES
 from pairloom.graphs import ModelCode
 from pairloom.pipeline.machines.gram_blocks import KEPT_BYTES, gram_type
 from pairloom.pipeline.machines.kernel_model import VECTORS_AT_ONCE
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["disk_bytes", "file_count", "probe_pairs", "task_bytes", "worker_bytes"]
 
-#: Python, numpy, scikit-learn, dask, zarr and compiled kernels, before the first task.
-_PROCESS_BYTES = 450 * 2**20
 _FLOAT = 4
 #: run.json, model.json, forecast.json, log.txt, what the driver says of itself, and the six files of the report.
 _OWN_FILES = 11
@@ -42,7 +41,7 @@ def worker_bytes(plan: Plan) -> int:
 
     A tenth is added for what the allocator does not give back.
     """
-    return int(1.1 * (_PROCESS_BYTES + CACHE_BYTES + max(task_bytes(plan).values())))
+    return int(1.1 * (PROCESS_BYTES + CACHE_BYTES + max(task_bytes(plan).values())))
 
 
 def task_bytes(plan: Plan) -> dict[str, int]:

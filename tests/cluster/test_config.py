@@ -210,3 +210,12 @@ def test_a_configuration_survives_json():
     config = load_config("imagenet50")
     assert Config.model_validate(config.model_dump(mode="json")) == config
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+
+
+def test_a_job_has_memory_for_all_its_processes():
+    jobs = ["cluster.kind=slurm", "cluster.slurm.cores=2", "cluster.slurm.processes=2"]
+    with pytest.raises(
+        ConfigError, match=r"cluster\.slurm\.memory must be at least 1\.10 GiB, 562\.50 MiB .* got 1GiB"
+    ):
+        load_config("digits", [*jobs, "cluster.slurm.memory=1GiB"])
+    assert load_config("digits", [*jobs, "cluster.slurm.memory=2GiB"]).cluster.slurm is not None

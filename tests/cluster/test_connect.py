@@ -8,13 +8,16 @@ import subprocess
 from datetime import timedelta
 from pathlib import Path
 
+import dask
 import pytest
 from dask_processes import DaskProcesses
+from distributed import LocalCluster
 
 from pairloom.cluster.config import JOB_QUEUES, ClusterConfig, ConfigError, JobQueueConfig
 from pairloom.cluster.connect import Insecure, Unreachable, check_address, check_dask_versions, connected
 from pairloom.cluster.job_queue import job_arguments, worker_lifetime
 from pairloom.cluster.units import VersionMismatch
+from pairloom.cluster.worker_memory import WorkersTooSmall, check_worker_memory
 
 
 def refused(config):
@@ -185,6 +188,21 @@ def test_other_versions_of_python_and_dask_are_refused_wherever_they_are(other, 
     workers = {"tcp://ok:1": versions(), "tcp://w:1": versions(**other)}
     with pytest.raises(VersionMismatch, match=rf"{complaint}.* on tcp://w:1"):
         check_dask_versions({"client": versions(), "scheduler": versions(), "workers": workers})
+
+
+def test_workers_that_are_full_before_their_first_task_are_refused():
+    """Dask would pause them for ever."""
+    with (
+        LocalCluster(n_workers=1, memory_limit="300MiB", dashboard_address="127.0.0.1:0") as cluster,
+        pytest.raises(WorkersTooSmall, match=r"at least 562\.50 MiB of memory each, .* got at most 300\.00 MiB"),
+    ):
+        refused(ClusterConfig(kind="scheduler", scheduler=cluster.scheduler_address))
+
+
+def test_a_worker_that_is_too_small_does_not_stop_the_others():
+    assert check_worker_memory({"a": 2**29, "b": 2**30, "c": 0}) == ["a"]
+    with dask.config.set({"distributed.worker.memory.pause": False}):
+        assert check_worker_memory({"a": 2**20}) == []
 
 
 @pytest.fixture
