@@ -4,8 +4,9 @@
 states the problem that it solves.
 """
 
-from pairloom.pipeline.coupling.couple import METHODS, Diagnostics, couple
+from pairloom.pipeline.coupling.couple import METHODS, couple
 from pairloom.pipeline.coupling.couple_code import CODE_METHODS, couple_code
+from pairloom.pipeline.coupling.diagnostics import Diagnostics
 from pairloom.pipeline.coupling.standard_errors import standard_errors
 
 __all__ = ["CODE_METHODS", "METHODS", "Diagnostics", "couple", "couple_code", "standard_errors"]

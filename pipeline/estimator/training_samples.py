@@ -51,7 +51,9 @@ def training_samples(
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weighted, kept = "sample_weight", np.flatnonzero(weight)
         if not len(kept):  # scikit-learn says so itself from 1.9 on
-            raise ValueError("PairwiseSVC: sample_weight must be positive for at least one row of X, got zeros only.")
+            raise ValueError(
+                "PairwiseSVC: sample_weight must be positive for at least one row of X, got zeros only."
+            )
         if len(kept) < len(weight) and precomputed:
             raise ValueError(
                 "PairwiseSVC: sample_weight must be positive for kernel='precomputed', got"

@@ -194,7 +194,9 @@ def test_workers_that_are_full_before_their_first_task_are_refused():
     """Dask would pause them for ever."""
     with (
         LocalCluster(n_workers=1, memory_limit="300MiB", dashboard_address="127.0.0.1:0") as cluster,
-        pytest.raises(WorkersTooSmall, match=r"at least 562\.50 MiB of memory each, .* got at most 300\.00 MiB"),
+        pytest.raises(
+            WorkersTooSmall, match=r"at least 562\.50 MiB of memory each, .* got at most 300\.00 MiB"
+        ),
     ):
         refused(ClusterConfig(kind="scheduler", scheduler=cluster.scheduler_address))
 
