@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 from sklearn.svm import SVC, LinearSVC
@@ -18,6 +19,8 @@ from pairloom.benchmarks.tempered import FOLDS, Tempered
 THREADS = 2
 #: Above this many classes all pairs are too many: 300 classes have 44,850.
 MOST_COMPLETE = 300
+#: Classifiers for tables of few columns are compared up to so many classes.
+MOST_OF_A_TABLE = 30
 
 
 def pairwise_default(variance: float) -> PairwiseSVC:
@@ -26,6 +29,14 @@ def pairwise_default(variance: float) -> PairwiseSVC:
 
 def pairwise_complete(variance: float) -> PairwiseSVC:
     return PairwiseSVC("complete", random_state=0, n_jobs=THREADS)
+
+
+def pairwise_learned(variance: float) -> PairwiseSVC:
+    return PairwiseSVC(learn="coupled", random_state=0, n_jobs=THREADS)
+
+
+def pairwise_radial(variance: float) -> PairwiseSVC:
+    return PairwiseSVC("complete", kernel="rbf", random_state=0, n_jobs=THREADS)
 
 
 def logistic(variance: float, C: float = 10) -> LogisticRegression:
@@ -61,6 +72,14 @@ def svc_calibrated(variance: float) -> CalibratedClassifierCV:
     return CalibratedClassifierCV(SVC(kernel="linear", C=10 / variance), ensemble=False, cv=FOLDS)
 
 
+def forest(variance: float) -> RandomForestClassifier:
+    return RandomForestClassifier(300, random_state=0, n_jobs=THREADS)
+
+
+def boosting(variance: float) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(random_state=0)
+
+
 class Peer(NamedTuple):
     """How to make a classifier, which data it can be given, and whether it has threads of its own, not of BLAS."""
 
@@ -83,6 +102,8 @@ OURS, LOGISTIC = "PairwiseSVC", "LogisticRegression"
 PEERS = {
     OURS: Peer(pairwise_default, own_threads=True),
     "PairwiseSVC(complete)": Peer(pairwise_complete, most_classes=MOST_COMPLETE, own_threads=True),
+    "PairwiseSVC(learned)": Peer(pairwise_learned, most_classes=MOST_OF_A_TABLE, own_threads=True),
+    "PairwiseSVC(rbf)": Peer(pairwise_radial, most_classes=MOST_OF_A_TABLE, own_threads=True),
     LOGISTIC: Peer(logistic),
     "LogisticRegression(tuned)": Peer(logistic_tuned),
     "LinearSVC(temperature)": Peer(linear_svc_temperature, fewest_rows=FOLDS),
@@ -91,4 +112,6 @@ PEERS = {
     "NearestCentroid": Peer(nearest_centroid),
     "SVC(probability)": Peer(svc_probability),
     "SVC(calibrated)": Peer(svc_calibrated, fewest_rows=FOLDS),
+    "RandomForest": Peer(forest, most_classes=MOST_OF_A_TABLE, own_threads=True),
+    "HistGradientBoosting": Peer(boosting, most_classes=MOST_OF_A_TABLE),
 }

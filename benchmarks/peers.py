@@ -1,4 +1,4 @@
-"""PairwiseSVC among scikit-learn's linear classifiers: one table per data set with quality, time and memory.
+"""PairwiseSVC among classifiers of scikit-learn: one table per data set with quality, time and memory.
 
 Every peer runs in a process of its own, one after the other, which is stopped at the limit (`fit_process.py`).
 

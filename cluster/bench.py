@@ -109,7 +109,7 @@ def peers_command(
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Quality, time and memory beside scikit-learn's linear classifiers."""
+    """Quality, time and memory beside classifiers of scikit-learn."""
     with _recorded("peers", json_file) as record:
         chosen = ["digits"] if small else _among(sets, SETS, "--sets")
         compared = ["PairwiseSVC", "LogisticRegression"] if small else _among(names, PEERS, "--peers")
