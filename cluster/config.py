@@ -478,11 +478,6 @@ class Config(_Section):
                 f'model.shortlist must be "auto" or "none" with graph.family = "{self.graph.family}", whose machines '
                 f"are coupled with all classes, got {self.model.shortlist}"
             )
-        if self.model.kernel != "linear":
-            raise ValueError(
-                f'model.kernel must be "linear" with graph.family = "{self.graph.family}", got '
-                f'"{self.model.kernel}": in a run, machines with a kernel are on pairs'
-            )
         if self.run.tensor == "stored":
             raise ValueError(
                 f'run.tensor must be "auto" or "virtual" with graph.family = "{self.graph.family}", which has no '

@@ -78,7 +78,8 @@ def _candidates_bytes(plan: Plan) -> int:
     machines = pairs * shape.machines_per_edge * (_numbers_per_machine(plan) + len(shape.machine_parameters))
     coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
     needed = _FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
-    return needed + _gram_bytes(plan, min(2 * plan.probe.most_rows, shape.kernel_rows))
+    of_machine = (2 if shape.code is None else len(classes)) * plan.probe.most_rows
+    return needed + _gram_bytes(plan, min(of_machine, shape.kernel_rows))
 
 
 def probe_pairs(plan: Plan) -> int:

@@ -45,7 +45,7 @@ from pairloom.pipeline.model.stored_form import label_of, plain
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.planning import ModelPlan, plan_model
 from pairloom.pipeline.run.run import Run, StoreKeys
-from pairloom.pipeline.run.run_directory import RunShape, rows_per_file
+from pairloom.pipeline.run.run_directory import RunShape, members_of_machines, rows_per_file
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 
@@ -459,7 +459,7 @@ def _shape(
         tensor_stored=stored,
         synthetic=data.synthetic,
         code=code,
-        kernel_rows=int(rows[edges].sum(axis=1).max()) if curved else 0,
+        kernel_rows=max(int(rows[own].sum()) for own in members_of_machines(edges, code)) if curved else 0,
         standardised=model.standardise,
         feature_names=data.feature_names,
     )

@@ -142,7 +142,7 @@ def _kernel_edge_logits(
     run: Run, X: NDArray[np.floating], folds: NDArray[np.int32], parts: NDArray[np.int32]
 ) -> NDArray[np.float32]:
     """The same by machines with a kernel. Such a run does not grow, so its tiles are whole."""
-    scheme, n_edges = run.settings.machines().scheme, len(run.shape.edges)
+    scheme, n_edges = run.settings.machines().scheme, run.shape.n_edges
     logits = np.empty((len(folds), n_edges), np.float32)
     for tile in pieces(n_edges, run.shape.edges_per_tile):
         of_tile = out_of_fold_edge_logits(read_kernel_model(run, [tile]), scheme, X, folds, parts)

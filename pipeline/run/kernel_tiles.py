@@ -1,7 +1,7 @@
 """Machines with a kernel in a run: tiles of dual coefficients on disk, and support vectors in the feature store.
 
-The coefficients of an edge are stored on all rows of its two classes, first those of class i and then those of class j,
-and zeros up to the edge with the most rows. Most of them are zero, and compressed.
+The coefficients of an edge are stored on all rows of its classes, class after class, and zeros up to the edge with the
+most rows. Most of them are zero, and compressed. An edge is a pair of classes, or a column of a code.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pairloom.pipeline.machines.gram_blocks import GramBlocks
 from pairloom.pipeline.machines.kernel_machines import (
     KernelMachines,
     machines_followed_by,
+    train_kernel_columns,
     train_kernel_edges,
 )
 from pairloom.pipeline.machines.kernel_model import KernelModel
@@ -33,9 +34,9 @@ __all__ = ["read_kernel_model", "stored_kernel_machines", "train_kernel_tile"]
 def train_kernel_tile(run: Run, tile: slice) -> list[Path]:
     """Train the machines of a tile of edges, and write them."""
     assert run.settings.kernel is not None
-    chosen, edges = chosen_candidate(run), run.shape.edges[tile]
+    chosen, shape = chosen_candidate(run), run.shape
     settings = run.settings.machines(chosen.C, chosen.calibration)
-    rows = read_class_rows(run, np.unique(edges))
+    rows = read_class_rows(run, shape.classes_of(tile))
     weights = sample_weights(run, rows)
     classes = {
         c: dealt_class(
@@ -44,7 +45,10 @@ def train_kernel_tile(run: Run, tile: slice) -> list[Path]:
         for c, own in rows.items()
     }
     grams = GramBlocks.of_rows(run.settings.kernel, rows, settings.tol)
-    machines = train_kernel_edges(grams, edges, classes, settings)
+    if shape.code is None:
+        machines = train_kernel_edges(grams, shape.edges[tile], classes, settings)
+    else:
+        machines = train_kernel_columns(grams, shape.code[:, tile], classes, settings)
     return _write(run, tile, machines)
 
 
@@ -58,31 +62,30 @@ def _write(run: Run, tile: slice, machines: KernelMachines) -> list[Path]:
 
 
 def _dense(run: Run, tile: slice, machines: KernelMachines) -> NDArray[np.float64]:
-    """(E, M, n) coefficients of the edges of a tile, on the rows of both classes."""
+    """(E, M, n) coefficients of the edges of a tile, on the rows of their classes."""
     beta = np.zeros((*machines.intercept.shape, run.shape.kernel_rows))
-    for e, rows in enumerate(_rows_of_edges(run.starts, run.rows, run.shape.edges[tile])):
+    for e, rows in enumerate(_rows_of_edges(run.rows, run.shape.members_of(tile))):
         own = slice(*machines.start[e : e + 2])
-        beta[e][:, np.searchsorted(rows, machines.row[own])] = machines.beta[own].T
+        ascending = np.argsort(rows)
+        place = ascending[np.searchsorted(rows, machines.row[own], sorter=ascending)]
+        beta[e][:, place] = machines.beta[own].T
     return beta
 
 
-def _rows_of_edges(
-    starts: NDArray[np.int64], sizes: NDArray[np.int64], edges: NDArray[np.int64]
-) -> list[NDArray[np.int64]]:
-    """The training rows of each edge, ascending, as they are counted in the feature store."""
-    return [
-        np.concatenate([np.arange(starts[c], starts[c] + sizes[c]) for c in edge]) for edge in edges.tolist()
-    ]
+def _rows_of_edges(sizes: NDArray[np.int64], members: Sequence[NDArray[np.intp]]) -> list[NDArray[np.int64]]:
+    """The training rows of each edge, class after class, as they are counted in the feature store."""
+    starts = np.cumsum(sizes) - sizes
+    return [np.concatenate([np.arange(starts[c], starts[c] + sizes[c]) for c in own]) for own in members]
 
 
 def stored_kernel_machines(
     beta: NDArray[np.float64],
     parameters: NDArray[np.float64],
-    edges: NDArray[np.int64],
+    members: Sequence[NDArray[np.intp]],
     sizes: NDArray[np.int64],
 ) -> KernelMachines:
-    """The machines of edges (E, 2) whose stored arrays these are; ``sizes`` are the rows of each class."""
-    rows = _rows_of_edges(np.cumsum(sizes) - sizes, sizes, edges)
+    """The machines whose stored arrays these are: the classes of each, and the number of rows of every class."""
+    rows = _rows_of_edges(sizes, members)
     used = [np.flatnonzero(of_edge.any(axis=0)) for of_edge in beta]
     plain = unpacked(np.empty((*beta.shape[:2], 0), np.float32), parameters[..., :-1])
     return KernelMachines(
@@ -103,7 +106,7 @@ def read_kernel_model(run: Run, tiles: Sequence[slice]) -> KernelModel:
             stored_kernel_machines(
                 read_whole(group["beta"], tile),
                 read_whole(group["parameters"], tile),
-                run.shape.edges[tile],
+                run.shape.members_of(tile),
                 run.rows,
             )
             for tile in tiles

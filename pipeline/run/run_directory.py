@@ -118,7 +118,7 @@ class RunShape(NamedTuple):
     tensor_stored : whether the completed tensor is stored
     synthetic : whether the features are generated rather than measured
     code : (N, E) code of machines on sets of classes, else None
-    kernel_rows : the most training rows of an edge, if its machines have a kernel, else 0
+    kernel_rows : the most training rows of a machine, if machines have a kernel, else 0
     standardised : whether columns are divided by their standard deviation
     feature_names : names of the features, if they have any
     """
@@ -169,6 +169,10 @@ class RunShape(NamedTuple):
             return np.unique(self.edges[tile])
         return np.flatnonzero(self.code[:, tile].any(axis=1))
 
+    def members_of(self, tile: slice) -> list[NDArray[np.intp]]:
+        """The classes that each machine of a tile is trained on, those of its positive side first."""
+        return members_of_machines(self.edges[tile], None if self.code is None else self.code[:, tile])
+
     def described(self, tile: slice) -> list[Any]:
         """The pairs of a tile, or the words of a part of the code: values that JSON has."""
         part: list[Any] = (
@@ -185,6 +189,15 @@ class RunShape(NamedTuple):
     def whitenings(self) -> tuple[Shrinkage, ...]:
         """The shrinkages that whiten. Each has a matrix."""
         return tuple(t for t in self.shrinkages if is_whitened(t))
+
+
+def members_of_machines(
+    edges: NDArray[np.int64], code: NDArray[np.int8] | None = None
+) -> list[NDArray[np.intp]]:
+    """The classes of each of the pairs (E, 2), or of the machines of a code (N, m), those of its positive side first."""
+    if code is None:
+        return list(edges)
+    return [np.concatenate([np.flatnonzero(side == sign) for sign in (1, -1)]) for side in code.T]
 
 
 def rows_per_file(n_features: int) -> int:

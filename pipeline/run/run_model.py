@@ -24,7 +24,7 @@ from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.kernel_tiles import stored_kernel_machines
 from pairloom.pipeline.run.machine_store import unpacked
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import rows_per_file
+from pairloom.pipeline.run.run_directory import members_of_machines, rows_per_file
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 from pairloom.pipeline.storage.zarr_layout import read_whole
@@ -176,14 +176,14 @@ def _kernel_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Machines with a kernel in the order of the sorted edges, their support vectors, and the centre of these."""
     names, sizes = ("machines.zarr/beta", "machines.zarr/parameters"), np.array(content["rows"])
-    edges = np.array(content["edges"], dtype=np.int64)
+    members = _members(content)
     edges_per_tile = zarr.open_array(directory / names[0], mode="r").chunks[0]
     machines = machines_followed_by(
         [
             stored_kernel_machines(
-                _array(directory, names[0], tile), _array(directory, names[1], tile), edges[tile], sizes
+                _array(directory, names[0], tile), _array(directory, names[1], tile), members[tile], sizes
             )
-            for tile in pieces(len(edges), edges_per_tile)
+            for tile in pieces(len(members), edges_per_tile)
         ]
     )
     kernel = KernelFunction(**content["model"]["kernel"])
@@ -195,6 +195,12 @@ def _kernel_arrays(
         "centre": normalisation.centre,
         **scaled,
     }
+
+
+def _members(content: Mapping[str, Any]) -> list[NDArray[np.intp]]:
+    """The classes of each machine, in the order of the tiles."""
+    edges, code = np.array(content["edges"], dtype=np.int64).reshape(-1, 2), content.get("code")
+    return members_of_machines(edges, None if code is None else graphs.code_from_text(code))
 
 
 def _stored_rows(directory: Path, rows: NDArray[np.int64]) -> NDArray[np.floating]:

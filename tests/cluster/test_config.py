@@ -110,13 +110,6 @@ def test_distances_are_for_kernels_that_are_inner_products(kernel):
     assert load_config("digits", [*kernel, "model.calibration=auto"]).model.calibration == "auto"
 
 
-def test_machines_with_a_kernel_are_on_pairs_in_a_run():
-    with pytest.raises(
-        ConfigError, match=r'model\.kernel must be "linear" with graph\.family = "dense", got "rbf"'
-    ):
-        load_config("digits", ["model.kernel=rbf", "graph.family=dense"])
-
-
 def test_machines_with_a_kernel_do_not_grow():
     with pytest.raises(ConfigError, match=r'model\.kernel must be "linear" with \[growth\], got \'rbf\''):
         load_config("digits", ["model.kernel=rbf", "growth.pairs=40"])

@@ -258,16 +258,23 @@ KERNELS = {
 @pytest.mark.parametrize("level", ["scale", "edges"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, near_file, client, tmp_path):
+    overrides = [f"run.tensor={tensor}", f"model.coupled_calibration={level}", "graph.family=hub_neighbours"]
+    assert_same_kernel_model(kernel, overrides, "stratified", near_file, client, tmp_path)
+
+
+@pytest.mark.parametrize("level", ["scale", "edges"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("family", ["dense", "sparse", "one_vs_rest"])
+def test_so_are_machines_with_a_kernel_on_sets_of_classes(family, kernel, level, near_file, client, tmp_path):
+    overrides = [f"graph.family={family}", f"model.coupled_calibration={level}"]
+    assert_same_kernel_model(kernel, overrides, "bradley_terry", near_file, client, tmp_path)
+
+
+def assert_same_kernel_model(kernel, overrides, coupling, near_file, client, tmp_path):
+    """The same machines, support vectors, choices and probabilities as those of the estimator."""
     directory = tmp_path / "run"
-    overrides = [
-        "graph.family=hub_neighbours",
-        "run.also_couple=[]",
-        f"run.tensor={tensor}",
-        f"model.kernel={kernel}",
-        f"model.coupled_calibration={level}",
-        *KERNELS[kernel],
-    ]
-    plan = run_here(near_file, directory, client, *overrides)
+    own = ["run.also_couple=[]", f"model.kernel={kernel}", *KERNELS[kernel]]
+    plan = run_here(near_file, directory, client, *overrides, *own)
     data = load_data(plan.config).load()
     model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
     assert read.model_.trained.kernel == model.model_.trained.kernel == plan.kernel
@@ -277,7 +284,7 @@ def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, nea
     for name in ("C_", "whiten_", "calibration_"):
         assert getattr(model, name) == getattr(read, name)
     expected = model.predict_proba(data.X_test)
-    np.testing.assert_allclose(probabilities_of(directory, "stratified"), expected, atol=1e-6)
+    np.testing.assert_allclose(probabilities_of(directory, coupling), expected, atol=1e-6)
     np.testing.assert_allclose(read.predict_proba(data.X_test), expected, atol=1e-6)
     read.save(tmp_path / "model")
     saved = PairwiseSVC.load(tmp_path / "model")
