@@ -47,6 +47,7 @@ class ImageFolder(NamedTuple):
     ----------
     root : Path
     classes : tuple of ClassFolder
+        With the folders of the training pictures; those of the test pictures may have other names.
     parts : mapping of str to tuple of Picture
         The pictures of `TRAIN` and `TEST`, or of `POOL`; by class, then by path.
     ignored : tuple of str
@@ -97,10 +98,11 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
     places = _places_of_parts(root)
     first, *others = places
     classes = _classes_in(root / places[first], wanted)
-    for part in others:
-        _check_classes_of(root / places[part], classes, wanted)
+    found = {first: classes} | {
+        part: _same_classes_in(root / places[part], classes, wanted) for part in others
+    }
     ignored: list[str] = []
-    parts = {part: tuple(_pictures(root, place, classes, ignored)) for part, place in places.items()}
+    parts = {part: tuple(_pictures(root, place, found[part], ignored)) for part, place in places.items()}
     _check_every_class_has_pictures(root, classes, parts[first])
     return ImageFolder(root, classes, parts, tuple(ignored))
 
@@ -145,19 +147,23 @@ def _folders_of(
     return tuple(ClassFolder(str(name), names[-1]) for names, name in zip(wanted, found, strict=True))
 
 
-def _check_classes_of(
-    folder: Path, classes: Sequence[ClassFolder], wanted: Sequence[tuple[str, ...]] | None
-) -> None:
-    """Raise unless the folder of the test pictures has the classes of the training pictures."""
+def _same_classes_in(
+    folder: Path, classes: tuple[ClassFolder, ...], wanted: Sequence[tuple[str, ...]] | None
+) -> tuple[ClassFolder, ...]:
+    """The classes of the training pictures, with their folders among the test pictures.
+
+    A wanted class may have its id as the name of its folder in one part, and its name in the other.
+    """
     there = _folders_in(folder)
     if not there:
         raise ValueError(f"{folder} must hold one folder per class, as the training pictures do, got none.")
     if wanted is not None:
-        _folders_of(wanted, there, folder)
-    elif strange := sorted(set(there) - {row.folder for row in classes}):
+        return _folders_of(wanted, there, folder)
+    if strange := sorted(set(there) - {row.folder for row in classes}):
         raise ValueError(
             f"{folder} must have the classes of the training pictures, got also {listed(strange)}."
         )
+    return classes
 
 
 def _pictures(

@@ -48,6 +48,15 @@ def test_test_pictures_have_classes_of_the_training_pictures(tmp_path):
         list_images(tmp_path)
 
 
+def test_a_class_may_have_its_id_in_train_and_its_name_in_val(tmp_path):
+    make_folder(tmp_path / "train", 4, {"n1": (200, 0, 0), "n2": (0, 200, 0)})
+    make_folder(tmp_path / "val", 3, {"red": (200, 0, 0), "n2": (0, 200, 0)})
+    listed = list_images(tmp_path, [("n1", "red"), ("n2", "green")])
+    assert names(listed) == ["red", "green"]
+    assert [picture.label for picture in listed.parts[TEST]] == [0, 0, 0, 1, 1, 1]
+    assert files(listed, TEST)[::3] == ["val/red/000.png", "val/n2/000.png"]
+
+
 def test_folders_below_a_class_belong_to_it_and_other_files_do_not(tmp_path):
     make_folder(tmp_path, 1)
     (tmp_path / "red" / "images" / "more").mkdir(parents=True)
