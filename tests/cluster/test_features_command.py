@@ -116,6 +116,17 @@ def test_every_class_has_its_test_rows_where_val_has_other_folder_names_than_tra
     assert zarr.open_group(out, mode="r")["y_test"][:].tolist() == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("out", [".", "..", "/"])
+def test_a_store_needs_a_name_of_its_own(out, pictures, network, tmp_path, monkeypatch):
+    (tmp_path / "above" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "above" / "here")
+    before = files_of(tmp_path)
+    found = pairloom("features", pictures, "--model", network, "--out", out, *PREPROCESSING)
+    assert found.exit_code == REFUSED
+    assert f"Error: --out must end with the name of the store, got {out}. " in found.stderr
+    assert files_of(tmp_path) == before
+
+
 def test_without_the_extra_it_says_how_to_install_it(pictures, network, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     found = pairloom("features", pictures, "--model", network, "--out", tmp_path / "a.zarr", *PREPROCESSING)
