@@ -116,6 +116,30 @@ def test_every_class_has_its_test_rows_where_val_has_other_folder_names_than_tra
     assert zarr.open_group(out, mode="r")["y_test"][:].tolist() == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b" \n\n", id="blank"),
+        pytest.param(b"red warm\n", id="one class"),
+        pytest.param(b"red warm\nred hot\nblue cold\n", id="one folder twice"),
+        pytest.param(b"red warm\nblue warm\n", id="one name twice"),
+        pytest.param(b"red ros\xe9\nblue\n", id="not UTF-8"),
+        pytest.param(None, id="no file"),
+    ],
+)
+def test_a_wrong_list_of_classes_is_a_wrong_option_and_nothing_is_written(
+    content, pictures, network, tmp_path
+):
+    if content is not None:
+        (tmp_path / "c.txt").write_bytes(content)
+    before = files_of(tmp_path)
+    arguments = ("features", pictures, "--model", network, "--out", tmp_path / "a.zarr", *PREPROCESSING)
+    found = pairloom(*arguments, "--classes", tmp_path / "c.txt")
+    assert found.exit_code == 2, found.output
+    assert "Error: --classes must " in found.stderr
+    assert files_of(tmp_path) == before
+
+
 @pytest.mark.parametrize("out", [".", "..", "/"])
 def test_a_store_needs_a_name_of_its_own(out, pictures, network, tmp_path, monkeypatch):
     (tmp_path / "above" / "here").mkdir(parents=True)

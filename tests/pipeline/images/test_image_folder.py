@@ -8,7 +8,7 @@ import pytest
 from made_pictures import make_folder, make_split, picture
 
 from pairloom.pipeline.features.imagenet50 import CLASSES
-from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, list_images, wanted_classes
+from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, WrongClasses, list_images, wanted_classes
 
 
 def names(images):
@@ -96,6 +96,28 @@ def test_a_folder_of_fewer_than_two_classes_is_refused(n_classes, tmp_path):
         list_images(tmp_path)
 
 
+@pytest.mark.parametrize(("wanted", "got"), [([], "none"), ([("red", "warm")], "'warm'")])
+def test_fewer_than_two_wanted_classes_are_refused(wanted, got, tmp_path):
+    with pytest.raises(WrongClasses, match=f"--classes must name two classes or more, got {got}"):
+        list_images(make_folder(tmp_path, 1), wanted)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param([("red", "warm"), ("red", "hot"), ("blue", "cold")], id="one folder twice"),
+        pytest.param(
+            [("n1", "red"), ("red", "hot"), ("blue",)], id="the name of one is the folder of another"
+        ),
+    ],
+)
+def test_two_wanted_classes_do_not_share_a_folder(wanted, tmp_path):
+    with pytest.raises(
+        WrongClasses, match=r"every class a folder of its own, got 'red' of .* for more than one"
+    ):
+        list_images(make_folder(tmp_path, 1), wanted)
+
+
 def test_the_fifty_of_table_2_are_found_by_id_or_name_in_its_order(tmp_path):
     colours = {(row.name if i % 7 == 0 else row.wordnet_id): (i, i, i) for i, row in enumerate(CLASSES)}
     make_folder(tmp_path, 1, {**colours, "n00000001": (1, 2, 3)})
@@ -123,6 +145,14 @@ def test_classes_come_from_a_file_with_names(tmp_path):
         wanted_classes("imagenet5")
     (tmp_path / "classes.txt").write_text("red warm\nblue warm\n")
     with pytest.raises(ValueError, match="'warm' more than once"):
+        wanted_classes(str(tmp_path / "classes.txt"))
+
+
+def test_a_list_of_classes_that_is_not_utf8_is_named(tmp_path):
+    (tmp_path / "classes.txt").write_bytes("red rosé\nblue\n".encode("latin-1"))
+    with pytest.raises(
+        WrongClasses, match=r"--classes must be .* UTF-8, got .*classes\.txt, whose byte 7 is not"
+    ):
         wanted_classes(str(tmp_path / "classes.txt"))
 
 
