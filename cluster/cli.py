@@ -423,7 +423,7 @@ def experiment(
         began, times_taken = time.perf_counter(), {}
         with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
             for chosen in wanted:
-                present = sets_for(chosen, sets)
+                present = sets_for(chosen, sets, full)
                 if not present:
                     tables = ", ".join(chosen.tables)
                     print_error(

@@ -194,7 +194,8 @@ def spanning_tree(distances: ArrayLike) -> nx.Graph:
     EdgeView([(0, 1), (1, 2)])
     """
     d = check_distances(distances, owner="spanning_tree")
-    i, j = np.triu_indices(len(d), 1)
+    # SciPy before 1.15 takes indices of 32 bits only.
+    i, j = np.asarray(np.triu_indices(len(d), 1), np.int32)
     # The tree depends only on the order of the distances. Ranks keep the order, break ties, and are never zero,
     # which SciPy would treat as a missing pair.
     rank = np.empty(len(i))

@@ -83,6 +83,11 @@ def gradient_of_code_log_probability(
         )
     matrix = check_code(code, owner="gradient_of_code_log_probability")
     L = check_machine_logits(logits, matrix.shape[1], "gradient_of_code_log_probability").astype(np.float64)
+    if y.shape != L.shape[1:] or not ((y >= 0) & (y < len(matrix))).all():
+        raise ValueError(
+            f"gradient_of_code_log_probability: y must hold {L.shape[1]} classes, from 0 to {len(matrix) - 1},"
+            f" got {y!r}."
+        )
     p = couple_code(L, matrix, method, weights, barrier, tol=TOLERANCE).astype(np.float64)
     n_q = np.broadcast_to(check_machine_weights(weights, method, L.shape), L.shape).T
     mu = resolved_barrier(barrier, method, matrix)

@@ -67,12 +67,20 @@ VARIANCE = 10.0
 GRID, REACH = 121, 4.0
 
 
+class Draws(NamedTuple):
+    """(draws, codes and stages, 3) the outcomes of all draws of the samples, and their seed."""
+
+    seed: int
+    outcomes: Floats
+
+
 class Boundaries(NamedTuple):
     """A code before and after learning: mean accuracy and log loss on test samples, and the bend of its boundaries.
 
     The bend is the distance of the boundary from a straight line, the largest of the three pairs of classes.
     """
 
+    seed: int
     code: str
     weights: str
     accuracy: float
@@ -190,28 +198,29 @@ def replicate(trained: TrainedTensor, draw: tuple[int, int]) -> Floats:
     return np.array(outcomes)
 
 
-def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn) -> Floats:
-    """(draws, codes and stages, 3) the outcomes of all draws of the samples."""
-    return np.array(each(replicate, trained, [(seed, number) for number in range(repetitions)]))
+def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn) -> Draws:
+    """The outcomes of all draws of the samples."""
+    outcomes = each(replicate, trained, [(seed, number) for number in range(repetitions)])
+    return Draws(seed, np.array(outcomes))
 
 
-def rows(outcomes: Floats) -> list[Boundaries]:
+def rows(draws: Draws) -> list[Boundaries]:
     """Means over the draws, for each code before and after learning."""
-    means, errors = mean_and_standard_error(outcomes)
+    means, errors = mean_and_standard_error(draws.outcomes)
     return [
-        Boundaries(*model, *np.column_stack([means[k], errors[k]]).ravel().tolist())
+        Boundaries(draws.seed, *model, *np.column_stack([means[k], errors[k]]).ravel().tolist())
         for k, model in enumerate(MODELS)
     ]
 
 
-def findings(outcomes: Floats) -> list[Finding]:
+def findings(draws: Draws) -> list[Finding]:
     """Straight before and curved after, where that is possible; better after.
 
     Every draw has training and test samples of its own, so draws are what is resampled.
     """
     of = resampled_means(
         {
-            (*model, measure): outcomes[:, k, m : m + 1]
+            (*model, measure): draws.outcomes[:, k, m : m + 1]
             for k, model in enumerate(MODELS)
             for m, measure in enumerate(MEASURES)
         }
@@ -279,12 +288,13 @@ def findings(outcomes: Floats) -> list[Finding]:
 def draw(trained: TrainedTensor, rows: Sequence[Boundaries], title: str) -> Figure:
     """The regions of the classes before and after, one line per code, with the training samples of the first draw."""
     figure = Figure(figsize=(8.5, 8), layout="constrained")
-    figure.suptitle("curved: learning through the coupling")
+    figure.suptitle(title)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
-    X, y = samples(TRAINING, np.random.default_rng([0, 0, 0]))
+    first = (rows[0].seed, 0)
+    X, y = samples(TRAINING, np.random.default_rng([*first, 0]))
     colours = ("#a40000", "#3465a4", "#4e9a06")
     along = np.linspace(-REACH, REACH, GRID)
-    for at, ((name, stage), weights) in zip(axes.ravel(), models((0, 0)).items(), strict=True):
+    for at, ((name, stage), weights) in zip(axes.ravel(), models(first).items(), strict=True):
         regions = predicted_on_grid(name, weights)
         at.contourf(along, along, regions, levels=(-0.5, 0.5, 1.5, 2.5), colors=colours, alpha=0.25)
         for c, colour in enumerate(colours):
@@ -305,4 +315,5 @@ EXPERIMENT = Experiment(
     full=100,
     data=("digits",),
     simulated=True,
+    machines=f"logistic, weights with a normal prior of variance {VARIANCE:g}, {TRAINING} training samples",
 )

@@ -85,6 +85,10 @@ class Experiment(Generic[Row]):
         The same on 100 classes or more, of which the paper has no set and where one repetition takes minutes.
     data : tuple of str
         The sets to run on by default, if they are present.
+    full_data : tuple of str
+        Further sets of the full setting.
+    machines : str
+        The settings of the machines, of an experiment that reads nothing from the set.
     simulated : bool
         Whether the experiment draws its own data, so that nothing is read from the set.
     retrains : bool
@@ -108,6 +112,8 @@ class Experiment(Generic[Row]):
     of_many_classes: int | None = None
     full_of_many_classes: int | None = None
     data: tuple[str, ...] = SETS
+    full_data: tuple[str, ...] = ()
+    machines: str = ""
     simulated: bool = False
     retrains: bool = False
     tables: tuple[str, ...] = ()

@@ -222,4 +222,5 @@ EXPERIMENT = Experiment(
     full=20,
     data=("digits",),
     simulated=True,
+    machines="LDA and J nearest neighbours of pairs, thresholds by least training errors",
 )

@@ -261,4 +261,5 @@ EXPERIMENT = Experiment(
     of_many_classes=1,
     full_of_many_classes=2,
     data=LARGE_SETS_TOO,
+    full_data=("imagenet50-synthetic-paper",),
 )

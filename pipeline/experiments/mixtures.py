@@ -273,4 +273,5 @@ EXPERIMENT = Experiment(
     full=100,
     data=("digits",),
     simulated=True,
+    machines="LDA of pairs, without calibration",
 )

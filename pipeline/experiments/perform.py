@@ -25,6 +25,7 @@ from pairloom.pipeline.experiments.experiment import (
     write_files,
 )
 from pairloom.pipeline.experiments.finding import Finding
+from pairloom.pipeline.experiments.stored_network import pictures_digest
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
     TrainedTensor,
@@ -51,14 +52,15 @@ class Elsewhere(Protocol):
     ) -> Iterable[Result]: ...
 
 
-def sets_for(experiment: Experiment[Any], named: Sequence[str] = ()) -> list[str]:
-    """The named sets; without names, the experiment's sets that are present.
+def sets_for(experiment: Experiment[Any], named: Sequence[str] = (), full: bool = False) -> list[str]:
+    """The named sets; without names, the experiment's sets that are present, at the full setting with the large ones.
 
     None if the experiment reads tables and none of them is here.
     """
     if experiment.tables and not any(is_present(table) for table in experiment.tables):
         return []
-    return list(named) or [name for name in experiment.data if is_present(name)]
+    usual = (*experiment.data, *(experiment.full_data if full else ()))
+    return list(named) or [name for name in usual if is_present(name)]
 
 
 def perform(
@@ -104,12 +106,13 @@ def perform(
     settings = paper_settings(features.X_train)
     folder = out / Path(data).stem
     times = repetitions or experiment.usual_repetitions(len(features.classes), full)
-    recipe = _recipe(experiment, features, settings, times, seed)
+    source = _source(data)
+    made_of = [features.fingerprints, pictures_digest(source), str(pictures and pictures.absolute())]
+    recipe = digest_of([experiment.name, times, seed, settings.__dict__, made_of, code_digest()])
     if resume and _recipe_in(folder / f"{experiment.name}.json") == recipe:
         messages.print(f"{experiment.name}, {folder.name}: measured already", highlight=False)
         return []
     path = (folder / "tensor.npz").absolute()
-    source = _source(data)
     trained = _trained(features, settings, path, source, messages)._replace(pictures=pictures)
     steps_taken: list[int] = []
 
@@ -133,6 +136,9 @@ def perform(
         rows, findings = experiment.rows(measurement), experiment.findings(measurement)
     facts = {
         "data": folder.name,
+        # What --data and --pictures were given, without folders that are nobody else's.
+        "source": Path(data).name,
+        "pictures": pictures and pictures.name,
         # There may be fewer than requested: three of ten classes, for example, can be drawn in only 120 ways.
         "repetitions": steps_taken[0] if experiment.is_repeated else 1,
         "seed": seed,
@@ -146,15 +152,8 @@ def perform(
     return files
 
 
-def _recipe(
-    experiment: Experiment[Any], features: FeatureSet, settings: MachineSettings, repetitions: int, seed: int
-) -> str:
-    """A digest of all that the files of an experiment depend on, the code included."""
-    own = [experiment.name, repetitions, seed]
-    return digest_of([own, features.fingerprints, settings.__dict__, code_digest()])
-
-
 def _recipe_in(path: Path) -> str | None:
+    """A digest of all that the files of an experiment depend on, the code included."""
     try:
         recipe = json.loads(path.read_text()).get("recipe")
     except (OSError, ValueError):

@@ -261,18 +261,16 @@ def _beside_the_paper(records: Sequence[Record], published: Sequence[Sequence[st
 
 def _command(record: Record) -> str:
     """The command that measures this again."""
-    data = "" if _has_own_data(record) else f" --data {record['data']}"
-    drawn = (
-        f" --repetitions {record['repetitions']} --seed {record['seed']}" if record["repetitions"] > 1 else ""
-    )
-    return f"pairloom experiment {record['experiment']}{data}{drawn}"
+    data = "" if _has_own_data(record) else f" --data {record.get('source', record['data'])}"
+    repeated = f" --repetitions {record['repetitions']}" if record["repetitions"] > 1 else ""
+    shown = f" --pictures {record['pictures']}" if record.get("pictures") else ""
+    return f"pairloom experiment {record['experiment']}{data}{repeated} --seed {record['seed']}{shown}"
 
 
 def _settings(record: Record) -> str:
-    """The settings of the machines. An experiment with data of its own has its own machines, or none."""
-    if _has_own_data(record):
-        return ""
-    return " (machines: " + ", ".join(f"{name} = {value}" for name, value in record["settings"].items()) + ")"
+    """The settings of the machines. An experiment with data of its own has its own machines."""
+    named = ", ".join(f"{name} = {value}" for name, value in record["settings"].items())
+    return f" (machines: {EXPERIMENTS[record['experiment']].machines if _has_own_data(record) else named})"
 
 
 def _took(record: Record) -> str:

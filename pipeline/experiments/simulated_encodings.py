@@ -226,4 +226,5 @@ EXPERIMENT = Experiment(
     full=500,
     data=("digits",),
     simulated=True,
+    machines=f"none; true probabilities of the sides times 1 + {NOISE:g} times normal noise",
 )

@@ -286,12 +286,16 @@ def tensor_file(path: Path, data: FeatureSet, settings: MachineSettings, source:
 def source_named(name: str) -> str:
     """What `load_features` takes for a name: an embedded set, a path, or a set in the folder of PAIRLOOM_DATA.
 
-    There `tinyimagenet50` finds ``tinyimagenet50-efficientnet.npz``: a set's name, then the features it is seen by.
+    There `tinyimagenet50` finds ``tinyimagenet50-efficientnet.npz`` or ``.zarr``: a set's name, then the features it is
+    seen by.
     """
     if name in EMBEDDED or Path(name).exists():
         return name
     folder = os.environ.get(DATA_FOLDER)
-    found = sorted(Path(folder).glob(f"{name}[-.]*npz")) if folder else []
+    kinds = ("npz", "zarr")
+    found = (
+        [file for kind in kinds for file in sorted(Path(folder).glob(f"{name}[-.]*{kind}"))] if folder else []
+    )
     if not found:
         where = f"in {DATA_FOLDER}" if folder else f"({DATA_FOLDER} is not set)"
         raise FileNotFoundError(

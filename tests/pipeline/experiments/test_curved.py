@@ -40,8 +40,20 @@ def test_what_the_paper_found_is_found_here(digits):
 
 
 def test_draws_that_disagree_decide_nothing():
-    (same,) = curved.rows(np.ones((3, 4, 3)))[:1]
+    (same,) = curved.rows(curved.Draws(0, np.ones((3, 4, 3))))[:1]
     assert (same.accuracy, same.accuracy_error, same.bend) == (1, 0, 1)
     either_way = np.random.default_rng(0).normal(size=(10, 4, 3))
-    _, _, likelihood, accuracy, _ = curved.findings(either_way)
+    _, _, likelihood, accuracy, _ = curved.findings(curved.Draws(0, either_way))
     assert (likelihood.verdict, accuracy.verdict) == ("undecided", "undecided")
+
+
+def test_the_figure_is_of_the_seed_that_was_measured(digits):
+    def centre(seed):
+        """Where the samples of the first panel lie on average."""
+        rows = [row._replace(seed=seed) for row in curved.rows(curved.Draws(seed, np.ones((3, 4, 3))))]
+        (panel, *_) = curved.draw(digits, rows, "curved: simulated").axes
+        return np.concatenate([dots.get_offsets() for dots in panel.collections[-3:]]).mean(axis=0)
+
+    drawn = curved.samples(curved.TRAINING, np.random.default_rng([5, 0, 0]))[0][:, :2]
+    np.testing.assert_allclose(centre(5), drawn.mean(axis=0), atol=1e-9)
+    assert np.abs(centre(5) - centre(0)).max() > 1e-3

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pairloom import graphs
+from pairloom import PairwiseSVC, graphs
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.experiments import elementwise
 from pairloom.pipeline.experiments.elementwise import ALONE, FAULTLESS, OWN_ONLY, RETRAINED, Draw
@@ -106,12 +106,31 @@ def test_a_machine_alone_is_wrong_where_its_sign_is():
     np.testing.assert_array_equal(elementwise.wrong_alone(logits, edges, y), [0.5, 1, 0, np.nan])
 
 
-def test_nothing_else_changes(now, repetition):
-    assert repetition.unchanged
-    changed = now.test.copy()
-    changed[7, 100] = np.nextafter(changed[7, 100], 1)
-    some = np.array([2, 5])
-    assert elementwise.digest_of_others(changed, some) != elementwise.digest_of_others(now.test, some)
+def test_the_estimator_trains_the_same_pairs_again_and_changes_no_byte_of_others(dealt, now):
+    X, y, settings, worst = dealt.data.X_train, dealt.data.y_train, dealt.settings, np.array([3, 20, 41])
+    model = PairwiseSVC(
+        "complete",
+        C=settings.C,
+        whiten="none",
+        calibration="platt",
+        coupled_calibration="none",
+        folds=settings.folds,
+        fit_on=settings.fit_on,
+        random_state=0,
+    ).fit(X, y)
+
+    def logits():
+        return model.model_.trained.logits(
+            settings.scheme.shares, model.model_.normalisation(dealt.data.X_test)
+        )
+
+    before, logits_before = [array.copy() for array in model.machines_], logits()
+    np.testing.assert_allclose(logits_before, now.test, atol=1e-3)
+    model.retrain_pairs(EDGES[worst].tolist(), X, y, C=0.01 * settings.C)
+    for old, new in zip(before, model.machines_, strict=True):
+        assert np.delete(old, worst, axis=0).tobytes() == np.delete(new, worst, axis=0).tobytes()
+    np.testing.assert_allclose(logits()[worst], dealt.linear(EDGES[worst], 0.01).test, atol=1e-3)
+    assert np.abs(logits()[worst] - logits_before[worst]).max() > 0.1
 
 
 def test_findings_tell_couplings_that_follow_from_one_that_does_not(repetition):
@@ -120,7 +139,6 @@ def test_findings_tell_couplings_that_follow_from_one_that_does_not(repetition):
         {key: wrong[None] for key, wrong in repetition.before.items()},
         {key: wrong[None] for key, wrong in repetition.after.items()},
         elementwise.Counter(repetition.chosen),
-        repetition.unchanged,
     )
     gain = {(row.machines, row.coupling): row.gain for row in elementwise.summary(elementwise.rows(outcomes))}
     for coupling in COUPLINGS:
@@ -130,10 +148,9 @@ def test_findings_tell_couplings_that_follow_from_one_that_does_not(repetition):
         )
         assert gain[FAULTLESS, coupling] == pytest.approx(wrong, abs=1e-6)
     assert gain[FAULTLESS, ALONE] > 0
-    alone, convert, more, _, control, unchanged = elementwise.findings(outcomes)
+    alone, convert, more, _, control = elementwise.findings(outcomes)
     # Of samples of its own two classes a machine knows the same in either case.
     assert gain[OWN_ONLY, ALONE] == gain[RETRAINED, ALONE]
-    assert unchanged.holds
     assert control.comparisons[0].estimate == pytest.approx(
         gain[FAULTLESS, "wlw2"] - gain[FAULTLESS, "normal"]
     )

@@ -73,7 +73,10 @@ def test_results_do_not_name_a_set_where_the_data_are_simulated(tmp_path):
     text = page.read_text()
     assert "![mixtures on simulated data](results/mixtures.svg)" in text
     assert (tmp_path / "results" / "mixtures.svg").exists()
-    assert "**simulated data**: `pairloom experiment mixtures --repetitions 2 --seed 0`. It took" in text
+    assert (
+        "**simulated data**: `pairloom experiment mixtures --repetitions 2 --seed 0` (machines: LDA of pairs"
+        in text
+    )
     assert "\n[HT] Figures 1 and 2" in text
     assert "digits" not in text.split("## Circumstances")[1]
 
@@ -102,6 +105,7 @@ def test_an_experiment_runs_on_the_sets_that_are_here(monkeypatch):
         usual = ["digits"] if experiment.simulated else ["imagenet50-synthetic", "digits"]
         assert sets_for(experiment) == usual
         assert sets_for(experiment, ["digits"]) == ["digits"]
+        assert sets_for(experiment, full=True) == [*usual, *experiment.full_data]
 
 
 def test_a_strange_set_is_an_error_that_names_the_known_ones(out):

@@ -75,4 +75,8 @@ def test_every_table_says_how_to_measure_it_again(page):
         " (machines: C = 0.01, folds = 4, fit_on = fold). It took 1.25 s on 2026-11-17." in page
     )
     once = results_page([record(repetitions=1)], "results")
-    assert "The figure is of digits: `pairloom experiment triplets --data digits`." in once
+    assert "The figure is of digits: `pairloom experiment triplets --data digits --seed 5`." in once
+    store = results_page([record(source="shown.zarr", pictures="images")], "results")
+    assert "--data shown.zarr --repetitions 120 --seed 5 --pictures images`" in store
+    simulated = results_page([record(experiment="curved", simulated=True)], "results")
+    assert "(machines: logistic, weights with a normal prior of variance 10" in simulated

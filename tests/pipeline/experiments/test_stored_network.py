@@ -1,10 +1,14 @@
 """What a store of pictures knows beyond the features: the files of the samples and the network's answers."""
 
+import shutil
+
 import numpy as np
 import pytest
 import zarr
 from made_pictures import COLOURS, Silent, make_folder, make_network, make_split
 
+from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
+from pairloom.pipeline.experiments.perform import perform
 from pairloom.pipeline.experiments.stored_network import picture_files, pictures_digest, stored_answers
 from pairloom.pipeline.experiments.trained_tensor import cached_tensor, load_set, paper_settings
 from pairloom.pipeline.images.extraction import ExtractionOptions, extract_features
@@ -43,6 +47,22 @@ def test_the_networks_own_answers_take_the_place_of_the_layer(store_of, tmp_path
         assert trained.files[3] == "val/green/001.png"
         assert trained.of_classes([2, 0]).files == (*trained.files[:2], *trained.files[4:])
     assert cached_tensor(data, settings, path).stand_in, "without the store, a layer is trained"
+
+
+def test_resuming_sees_that_a_store_has_pictures_and_answers_now(store_of, tmp_path):
+    pictures = make_split(tmp_path / "pictures", 8)
+
+    def measured(**given):
+        return perform(EXPERIMENTS["disagreements"], store, tmp_path / "out", resume=True, **given)
+
+    store = store_of(pictures)
+    assert measured()
+    assert measured() == []
+    assert measured(pictures=pictures)
+    assert measured(pictures=pictures) == []
+    shutil.rmtree(store)
+    store = store_of(pictures, outputs="folders")
+    assert measured(pictures=pictures)
 
 
 def test_of_a_pool_the_files_are_those_of_the_test_samples(store_of, tmp_path):
