@@ -106,7 +106,7 @@ class PictureStore:
         # ".", "/" and ".." are folders that nothing can be renamed to.
         if self.out.name in ("", ".."):
             raise StoreRefused(
-                f"--out must end with the name of the store, got {self.out}. Add a name, such as features.zarr."
+                f"--out must end with the name of the store, got {str(self.out)!r}. Add a name, such as features.zarr."
             )
         if not self.out.parent.is_dir():
             raise StoreRefused(f"--out must lie in a folder that exists, got {self.out}.")

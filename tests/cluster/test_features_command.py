@@ -147,7 +147,7 @@ def test_a_store_needs_a_name_of_its_own(out, pictures, network, tmp_path, monke
     before = files_of(tmp_path)
     found = pairloom("features", pictures, "--model", network, "--out", out, *PREPROCESSING)
     assert found.exit_code == REFUSED
-    assert f"Error: --out must end with the name of the store, got {out}. " in found.stderr
+    assert f"Error: --out must end with the name of the store, got '{out}'. " in found.stderr
     assert files_of(tmp_path) == before
 
 
