@@ -37,7 +37,7 @@ from pairloom.pipeline.images.network import Network, open_network
 from pairloom.pipeline.images.network_column import named_outputs, network_accuracy, outputs_of_classes
 from pairloom.pipeline.images.picture import decode_picture
 from pairloom.pipeline.images.picture_check import CheckedPicture, check_pictures, stamps_of, twins
-from pairloom.pipeline.images.picture_rows import PictureRows, rows_of_parts, split_pool
+from pairloom.pipeline.images.picture_rows import PictureRows, rows_of_parts, split_pool, untested_classes
 from pairloom.pipeline.images.picture_store import PictureStore, StoreContent, checked_before
 from pairloom.pipeline.images.preprocessing import (
     Preprocessing,
@@ -160,6 +160,8 @@ def extract_features(
     for line in _first(list(twins(folder._replace(parts=parts), checked))):
         progress.note(f"Warning: {line}")
     rows = rows_of_parts(parts, folder.classes, options.augment)
+    if untested := untested_classes(rows, folder.classes):
+        progress.note(f"Warning: There are no test pictures of {listed(untested, _SHOWN)}.")
     content = _content(folder, rows, network, options)
     settings = _settings(folder, checked, broken, network, how, content, options)
     with store.held(settings):

@@ -9,6 +9,7 @@ followed. Hidden files are passed over; other files that are no pictures by thei
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +18,27 @@ from pairloom.graphs.labels import did_you_mean, listed
 from pairloom.pipeline.features import imagenet50
 from pairloom.pipeline.images.picture import SUFFIXES
 
-__all__ = ["POOL", "TEST", "TRAIN", "ClassFolder", "ImageFolder", "Picture", "list_images", "wanted_classes"]
+__all__ = [
+    "POOL",
+    "TEST",
+    "TRAIN",
+    "ClassFolder",
+    "ImageFolder",
+    "Picture",
+    "WrongClasses",
+    "list_images",
+    "wanted_classes",
+]
 
 #: Parts of a set. A folder without train/ and val/ is one pool.
 TRAIN, TEST, POOL = "train", "test", "pool"
 
 # The first of these that is there holds the test pictures. ImageNet's test/ comes last: its pictures have no labels.
 _TEST_FOLDERS = ("val", "validation", "test")
+
+
+class WrongClasses(ValueError):
+    """A list of classes that does not name two classes or more, each with a name and a folder of its own."""
 
 
 class ClassFolder(NamedTuple):
@@ -47,6 +62,7 @@ class ImageFolder(NamedTuple):
     ----------
     root : Path
     classes : tuple of ClassFolder
+        With the folders of the training pictures; those of the test pictures may have other names.
     parts : mapping of str to tuple of Picture
         The pictures of `TRAIN` and `TEST`, or of `POOL`; by class, then by path.
     ignored : tuple of str
@@ -67,21 +83,34 @@ def wanted_classes(classes: str) -> list[tuple[str, ...]]:
     classes : str
         "imagenet50", or the path of a text file with one class per line: the name of its folder and, optionally, after
         a space, the name of the class (such as ImageNet's ``LOC_synset_mapping.txt``).
+
+    Raises
+    ------
+    WrongClasses
+        If there is no such file, it is not UTF-8, or two classes have the same name.
     """
     if classes == "imagenet50":
         return [(row.wordnet_id, row.name) for row in imagenet50.CLASSES]
     if not Path(classes).is_file():
-        raise ValueError(
+        raise WrongClasses(
             f'--classes must be "imagenet50" or a text file with one class per line, got {classes!r}.'
             f"{did_you_mean(classes, ['imagenet50'])}"
         )
-    lines = Path(classes).read_text(encoding="utf-8").splitlines()
-    wanted = [tuple(line.split(maxsplit=1)) for line in lines if line.strip()]
+    wanted = [tuple(line.split(maxsplit=1)) for line in _lines_of(classes) if line.strip()]
     if repeated := _repeated([names[-1].strip() for names in wanted]):
-        raise ValueError(
-            f"{classes}: every class must have a name of its own, got {listed(repeated)} more than once."
+        raise WrongClasses(
+            f"--classes must give every class a name of its own, got {listed(repeated)} more than once in {classes}."
         )
     return [tuple(name.strip() for name in names) for names in wanted]
+
+
+def _lines_of(classes: str) -> list[str]:
+    try:
+        return Path(classes).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise WrongClasses(
+            f"--classes must be a text file in UTF-8, got {classes}, whose byte {error.start} is not. Save it as UTF-8."
+        ) from error
 
 
 def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> ImageFolder:
@@ -89,6 +118,8 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
 
     Raises
     ------
+    WrongClasses
+        If fewer than two classes are wanted, or two of them have the same folder.
     ValueError
         If wanted classes have no folder, a class has no pictures, or there are fewer than two classes.
     """
@@ -97,10 +128,11 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
     places = _places_of_parts(root)
     first, *others = places
     classes = _classes_in(root / places[first], wanted)
-    for part in others:
-        _check_classes_of(root / places[part], classes, wanted)
+    found = {first: classes} | {
+        part: _same_classes_in(root / places[part], classes, wanted) for part in others
+    }
     ignored: list[str] = []
-    parts = {part: tuple(_pictures(root, place, classes, ignored)) for part, place in places.items()}
+    parts = {part: tuple(_pictures(root, place, found[part], ignored)) for part, place in places.items()}
     _check_every_class_has_pictures(root, classes, parts[first])
     return ImageFolder(root, classes, parts, tuple(ignored))
 
@@ -122,6 +154,7 @@ def _folders_in(folder: Path) -> list[str]:
 def _classes_in(folder: Path, wanted: Sequence[tuple[str, ...]] | None) -> tuple[ClassFolder, ...]:
     there = _folders_in(folder)
     if wanted is not None:
+        _check_number_of(wanted)
         return _folders_of(wanted, there, folder)
     if len(there) < 2:
         raise ValueError(
@@ -129,6 +162,12 @@ def _classes_in(folder: Path, wanted: Sequence[tuple[str, ...]] | None) -> tuple
             f"which holds {listed(there) or 'none'}."
         )
     return tuple(ClassFolder(name, name) for name in there)
+
+
+def _check_number_of(wanted: Sequence[tuple[str, ...]]) -> None:
+    if len(wanted) < 2:
+        names = listed(names[-1] for names in wanted) or "none"
+        raise WrongClasses(f"--classes must name two classes or more, got {names}.")
 
 
 def _folders_of(
@@ -142,22 +181,32 @@ def _folders_of(
             f"{folder} must have a folder for each of the {len(wanted)} classes that --classes asks for, "
             f"{len(missing)} are missing: {', '.join(missing)}."
         )
+    # The folder of one class may also be the name of another, so only the folders that were found can tell.
+    if shared := _repeated([str(name) for name in found]):
+        raise WrongClasses(
+            f"--classes must give every class a folder of its own, got {listed(shared)} of {folder} "
+            "for more than one class."
+        )
     return tuple(ClassFolder(str(name), names[-1]) for names, name in zip(wanted, found, strict=True))
 
 
-def _check_classes_of(
-    folder: Path, classes: Sequence[ClassFolder], wanted: Sequence[tuple[str, ...]] | None
-) -> None:
-    """Raise unless the folder of the test pictures has the classes of the training pictures."""
+def _same_classes_in(
+    folder: Path, classes: tuple[ClassFolder, ...], wanted: Sequence[tuple[str, ...]] | None
+) -> tuple[ClassFolder, ...]:
+    """The classes of the training pictures, with their folders among the test pictures.
+
+    A wanted class may have its id as the name of its folder in one part, and its name in the other.
+    """
     there = _folders_in(folder)
     if not there:
         raise ValueError(f"{folder} must hold one folder per class, as the training pictures do, got none.")
     if wanted is not None:
-        _folders_of(wanted, there, folder)
-    elif strange := sorted(set(there) - {row.folder for row in classes}):
+        return _folders_of(wanted, there, folder)
+    if strange := sorted(set(there) - {row.folder for row in classes}):
         raise ValueError(
             f"{folder} must have the classes of the training pictures, got also {listed(strange)}."
         )
+    return classes
 
 
 def _pictures(
@@ -201,4 +250,4 @@ def _check_every_class_has_pictures(
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
+    return sorted(name for name, count in Counter(names).items() if count > 1)

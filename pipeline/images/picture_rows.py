@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pairloom.graphs.labels import listed
 from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, ClassFolder, Picture
 
-__all__ = ["PictureRows", "rows_of_parts", "split_pool"]
+__all__ = ["PictureRows", "rows_of_parts", "split_pool", "untested_classes"]
 
 
 class PictureRows(NamedTuple):
@@ -71,8 +71,7 @@ def rows_of_parts(
     }
     first = rows.get(TRAIN, rows.get(POOL))
     assert first is not None
-    counts = np.bincount(first.labels, minlength=len(classes))
-    if empty := [classes[c].name for c in np.flatnonzero(counts == 0).tolist()]:
+    if empty := _classes_without_rows(first, classes):
         raise ValueError(
             f"Every class must have training pictures that can be read, {listed(empty)} have none."
         )
@@ -81,6 +80,16 @@ def rows_of_parts(
             "There must be test pictures that can be read, got none. Choose a larger --test-share."
         )
     return rows
+
+
+def untested_classes(rows: Mapping[str, PictureRows], classes: Sequence[ClassFolder]) -> list[str]:
+    """The names of the classes without test rows, if test rows are set apart."""
+    return _classes_without_rows(rows[TEST], classes) if TEST in rows else []
+
+
+def _classes_without_rows(rows: PictureRows, classes: Sequence[ClassFolder]) -> list[str]:
+    counts = np.bincount(rows.labels, minlength=len(classes))
+    return [classes[c].name for c in np.flatnonzero(counts == 0).tolist()]
 
 
 def _rows(pictures: Sequence[Picture], rows_per_class: int | None) -> PictureRows:

@@ -94,7 +94,7 @@ class PictureStore:
     """A store that is being filled. Hold it with `held`."""
 
     def __init__(self, out: Path) -> None:
-        self.out, self.folder = out, out.with_name(f"{out.name}-unfinished")
+        self.out, self.folder = out, out.parent / f"{out.name}-unfinished"
 
     @property
     def is_finished(self) -> bool:
@@ -103,6 +103,11 @@ class PictureStore:
 
     def check(self) -> None:
         """Raise `StoreRefused` unless the store may be made here: both places are free, or hold a store."""
+        # ".", "/" and ".." are folders that nothing can be renamed to.
+        if self.out.name in ("", ".."):
+            raise StoreRefused(
+                f"--out must end with the name of the store, got {str(self.out)!r}. Add a name, such as features.zarr."
+            )
         if not self.out.parent.is_dir():
             raise StoreRefused(f"--out must lie in a folder that exists, got {self.out}.")
         for place in (self.out, self.folder):

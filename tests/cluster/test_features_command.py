@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+import zarr
 from click.testing import CliRunner
 from dask_processes import finish, kill_and_reap, pairloom_process, wait_until
 from made_pictures import PREPROCESSING, files_of, make_folder, make_network, make_split
@@ -100,6 +101,54 @@ def test_missing_classes_of_imagenet50_are_named(network, tmp_path):
     assert found.exit_code == 1
     assert "50 are missing: n01558993 robin, " in found.stderr
     assert "n12144580 corn." in found.stderr
+
+
+def test_every_class_has_its_test_rows_where_val_has_other_folder_names_than_train(network, tmp_path):
+    images, out = tmp_path / "pictures", tmp_path / "a.zarr"
+    make_folder(images / "train", 4, {"n1": (200, 0, 0), "n2": (0, 200, 0)})
+    make_folder(images / "val", 3, {"red": (200, 0, 0), "n2": (0, 200, 0)}, seed=1000)
+    (tmp_path / "c.txt").write_text("n1 red\nn2 green")
+    arguments = ("features", images, "--model", network, "--out", out, *PREPROCESSING)
+    done = pairloom(*arguments, "--classes", tmp_path / "c.txt")
+    assert done.exit_code == 0, done.output
+    assert "8 training rows, 6 test rows" in done.stdout
+    assert "Warning" not in done.stderr
+    assert zarr.open_group(out, mode="r")["y_test"][:].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b" \n\n", id="blank"),
+        pytest.param(b"red warm\n", id="one class"),
+        pytest.param(b"red warm\nred hot\nblue cold\n", id="one folder twice"),
+        pytest.param(b"red warm\nblue warm\n", id="one name twice"),
+        pytest.param(b"red ros\xe9\nblue\n", id="not UTF-8"),
+        pytest.param(None, id="no file"),
+    ],
+)
+def test_a_wrong_list_of_classes_is_a_wrong_option_and_nothing_is_written(
+    content, pictures, network, tmp_path
+):
+    if content is not None:
+        (tmp_path / "c.txt").write_bytes(content)
+    before = files_of(tmp_path)
+    arguments = ("features", pictures, "--model", network, "--out", tmp_path / "a.zarr", *PREPROCESSING)
+    found = pairloom(*arguments, "--classes", tmp_path / "c.txt")
+    assert found.exit_code == 2, found.output
+    assert "Error: --classes must " in found.stderr
+    assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("out", [".", "..", "/"])
+def test_a_store_needs_a_name_of_its_own(out, pictures, network, tmp_path, monkeypatch):
+    (tmp_path / "above" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "above" / "here")
+    before = files_of(tmp_path)
+    found = pairloom("features", pictures, "--model", network, "--out", out, *PREPROCESSING)
+    assert found.exit_code == REFUSED
+    assert f"Error: --out must end with the name of the store, got '{out}'. " in found.stderr
+    assert files_of(tmp_path) == before
 
 
 def test_without_the_extra_it_says_how_to_install_it(pictures, network, tmp_path, monkeypatch):

@@ -116,6 +116,27 @@ def test_a_pool_stays_one_and_a_share_is_split_by_picture(network, tmp_path):
         extract(make_split(tmp_path / "two"), network, tmp_path / "no.zarr", test_share=0.25)
 
 
+def test_classes_without_test_pictures_are_named(pictures, network, tmp_path):
+    seen = Silent()
+    extract(pictures, network, tmp_path / "whole.zarr", seen)
+    assert seen.notes == []
+    shutil.rmtree(pictures / "val" / "red")
+    for path in (pictures / "val" / "blue").iterdir():
+        path.unlink()
+    done = extract(pictures, network, tmp_path / "features.zarr", seen)
+    assert done.rows == {"train": 12, "test": 2}
+    assert seen.notes == ["Warning: There are no test pictures of 'blue', 'red'."]
+
+
+def test_a_class_too_small_for_its_share_of_test_pictures_is_named(network, tmp_path):
+    images = make_folder(tmp_path / "pool", 4)
+    for path in sorted((images / "green").iterdir())[1:]:
+        path.unlink()
+    seen = Silent()
+    assert extract(images, network, tmp_path / "features.zarr", seen, test_share=0.25).rows["test"] == 2
+    assert seen.notes == ["Warning: There are no test pictures of 'green'."]
+
+
 def test_classes_are_filled_up_with_copies_of_training_pictures(pictures, network, tmp_path):
     (pictures / "train" / "blue" / "003.png").unlink()
     done = extract(pictures, network, tmp_path / "features.zarr", augment=10)

@@ -8,7 +8,7 @@ import pytest
 from made_pictures import make_folder, make_split, picture
 
 from pairloom.pipeline.features.imagenet50 import CLASSES
-from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, list_images, wanted_classes
+from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, WrongClasses, list_images, wanted_classes
 
 
 def names(images):
@@ -46,6 +46,15 @@ def test_test_pictures_have_classes_of_the_training_pictures(tmp_path):
     make_folder(tmp_path / "val", 1, {"violet": (200, 0, 200)})
     with pytest.raises(ValueError, match="the classes of the training pictures, got also 'violet'"):
         list_images(tmp_path)
+
+
+def test_a_class_may_have_its_id_in_train_and_its_name_in_val(tmp_path):
+    make_folder(tmp_path / "train", 4, {"n1": (200, 0, 0), "n2": (0, 200, 0)})
+    make_folder(tmp_path / "val", 3, {"red": (200, 0, 0), "n2": (0, 200, 0)})
+    listed = list_images(tmp_path, [("n1", "red"), ("n2", "green")])
+    assert names(listed) == ["red", "green"]
+    assert [picture.label for picture in listed.parts[TEST]] == [0, 0, 0, 1, 1, 1]
+    assert files(listed, TEST)[::3] == ["val/red/000.png", "val/n2/000.png"]
 
 
 def test_folders_below_a_class_belong_to_it_and_other_files_do_not(tmp_path):
@@ -87,6 +96,28 @@ def test_a_folder_of_fewer_than_two_classes_is_refused(n_classes, tmp_path):
         list_images(tmp_path)
 
 
+@pytest.mark.parametrize(("wanted", "got"), [([], "none"), ([("red", "warm")], "'warm'")])
+def test_fewer_than_two_wanted_classes_are_refused(wanted, got, tmp_path):
+    with pytest.raises(WrongClasses, match=f"--classes must name two classes or more, got {got}"):
+        list_images(make_folder(tmp_path, 1), wanted)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param([("red", "warm"), ("red", "hot"), ("blue", "cold")], id="one folder twice"),
+        pytest.param(
+            [("n1", "red"), ("red", "hot"), ("blue",)], id="the name of one is the folder of another"
+        ),
+    ],
+)
+def test_two_wanted_classes_do_not_share_a_folder(wanted, tmp_path):
+    with pytest.raises(
+        WrongClasses, match=r"every class a folder of its own, got 'red' of .* for more than one"
+    ):
+        list_images(make_folder(tmp_path, 1), wanted)
+
+
 def test_the_fifty_of_table_2_are_found_by_id_or_name_in_its_order(tmp_path):
     colours = {(row.name if i % 7 == 0 else row.wordnet_id): (i, i, i) for i, row in enumerate(CLASSES)}
     make_folder(tmp_path, 1, {**colours, "n00000001": (1, 2, 3)})
@@ -114,6 +145,14 @@ def test_classes_come_from_a_file_with_names(tmp_path):
         wanted_classes("imagenet5")
     (tmp_path / "classes.txt").write_text("red warm\nblue warm\n")
     with pytest.raises(ValueError, match="'warm' more than once"):
+        wanted_classes(str(tmp_path / "classes.txt"))
+
+
+def test_a_list_of_classes_that_is_not_utf8_is_named(tmp_path):
+    (tmp_path / "classes.txt").write_bytes("red rosé\nblue\n".encode("latin-1"))
+    with pytest.raises(
+        WrongClasses, match=r"--classes must be .* UTF-8, got .*classes\.txt, whose byte 7 is not"
+    ):
         wanted_classes(str(tmp_path / "classes.txt"))
 
 
