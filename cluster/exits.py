@@ -20,7 +20,7 @@ from pairloom.cluster.plan import DamagedPlan, Mismatch
 from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
 from pairloom.cluster.worker_memory import WorkersTooSmall
-from pairloom.pipeline.images.image_folder import WrongClasses
+from pairloom.pipeline.images.name_list import WrongNames
 from pairloom.pipeline.images.picture_store import StoreRefused
 from pairloom.pipeline.run.run_model import UnknownCoupling
 
@@ -35,7 +35,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     InputMissing: WRONG,
     InputError: WRONG,
     UnknownCoupling: WRONG,
-    WrongClasses: WRONG,
+    WrongNames: WRONG,
     InTheWay: REFUSED,
     Locked: REFUSED,
     NotARun: REFUSED,

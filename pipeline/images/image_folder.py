@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pairloom.graphs.labels import did_you_mean, listed
 from pairloom.pipeline.features import imagenet50
+from pairloom.pipeline.images.name_list import WrongNames, lines_of
 from pairloom.pipeline.images.picture import SUFFIXES
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "ClassFolder",
     "ImageFolder",
     "Picture",
-    "WrongClasses",
     "list_images",
     "wanted_classes",
 ]
@@ -35,10 +35,6 @@ TRAIN, TEST, POOL = "train", "test", "pool"
 
 # The first of these that is there holds the test pictures. ImageNet's test/ comes last: its pictures have no labels.
 _TEST_FOLDERS = ("val", "validation", "test")
-
-
-class WrongClasses(ValueError):
-    """A list of classes that does not name two classes or more, each with a name and a folder of its own."""
 
 
 class ClassFolder(NamedTuple):
@@ -86,31 +82,22 @@ def wanted_classes(classes: str) -> list[tuple[str, ...]]:
 
     Raises
     ------
-    WrongClasses
+    WrongNames
         If there is no such file, it is not UTF-8, or two classes have the same name.
     """
     if classes == "imagenet50":
         return [(row.wordnet_id, row.name) for row in imagenet50.CLASSES]
     if not Path(classes).is_file():
-        raise WrongClasses(
+        raise WrongNames(
             f'--classes must be "imagenet50" or a text file with one class per line, got {classes!r}.'
             f"{did_you_mean(classes, ['imagenet50'])}"
         )
-    wanted = [tuple(line.split(maxsplit=1)) for line in _lines_of(classes) if line.strip()]
-    if repeated := _repeated([names[-1].strip() for names in wanted]):
-        raise WrongClasses(
+    wanted = [tuple(line.split(maxsplit=1)) for line in lines_of(classes, "--classes")]
+    if repeated := _repeated([names[-1] for names in wanted]):
+        raise WrongNames(
             f"--classes must give every class a name of its own, got {listed(repeated)} more than once in {classes}."
         )
-    return [tuple(name.strip() for name in names) for names in wanted]
-
-
-def _lines_of(classes: str) -> list[str]:
-    try:
-        return Path(classes).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise WrongClasses(
-            f"--classes must be a text file in UTF-8, got {classes}, whose byte {error.start} is not. Save it as UTF-8."
-        ) from error
+    return wanted
 
 
 def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> ImageFolder:
@@ -118,7 +105,7 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
 
     Raises
     ------
-    WrongClasses
+    WrongNames
         If fewer than two classes are wanted, or two of them have the same folder.
     ValueError
         If wanted classes have no folder, a class has no pictures, or there are fewer than two classes.
@@ -167,7 +154,7 @@ def _classes_in(folder: Path, wanted: Sequence[tuple[str, ...]] | None) -> tuple
 def _check_number_of(wanted: Sequence[tuple[str, ...]]) -> None:
     if len(wanted) < 2:
         names = listed(names[-1] for names in wanted) or "none"
-        raise WrongClasses(f"--classes must name two classes or more, got {names}.")
+        raise WrongNames(f"--classes must name two classes or more, got {names}.")
 
 
 def _folders_of(
@@ -183,7 +170,7 @@ def _folders_of(
         )
     # The folder of one class may also be the name of another, so only the folders that were found can tell.
     if shared := _repeated([str(name) for name in found]):
-        raise WrongClasses(
+        raise WrongNames(
             f"--classes must give every class a folder of its own, got {listed(shared)} of {folder} "
             "for more than one class."
         )

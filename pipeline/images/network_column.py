@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pairloom.graphs.labels import listed
 from pairloom.pipeline.images.image_folder import ClassFolder
+from pairloom.pipeline.images.name_list import WrongNames, lines_of
 from pairloom.pipeline.images.picture_store import name_in_store
 from pairloom.pipeline.pieces import pieces
 
@@ -32,10 +33,10 @@ def named_outputs(outputs: str, classes: Sequence[ClassFolder]) -> list[str]:
     if outputs == FOLDERS:
         return sorted(row.folder for row in classes)
     if not Path(outputs).is_file():
-        raise ValueError(
+        raise WrongNames(
             f'--outputs must be "{FOLDERS}" or a text file with one output per line, got {outputs!r}.'
         )
-    return [line.strip() for line in Path(outputs).read_text(encoding="utf-8").splitlines() if line.strip()]
+    return lines_of(outputs, "--outputs")
 
 
 def outputs_of_classes(names: Sequence[str], classes: Sequence[ClassFolder], n_outputs: int) -> list[int]:

@@ -194,7 +194,7 @@ class RunShape(NamedTuple):
 def members_of_machines(
     edges: NDArray[np.int64], code: NDArray[np.int8] | None = None
 ) -> list[NDArray[np.intp]]:
-    """The classes of each of the pairs (E, 2), or of the machines of a code (N, m), those of its positive side first."""
+    """The classes of each of the pairs (E, 2), or machines of a code (N, m), those of its positive side first."""
     if code is None:
         return list(edges)
     return [np.concatenate([np.flatnonzero(side == sign) for sign in (1, -1)]) for side in code.T]

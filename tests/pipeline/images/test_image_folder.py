@@ -8,7 +8,8 @@ import pytest
 from made_pictures import make_folder, make_split, picture
 
 from pairloom.pipeline.features.imagenet50 import CLASSES
-from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, WrongClasses, list_images, wanted_classes
+from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, list_images, wanted_classes
+from pairloom.pipeline.images.name_list import WrongNames, lines_of
 
 
 def names(images):
@@ -98,7 +99,7 @@ def test_a_folder_of_fewer_than_two_classes_is_refused(n_classes, tmp_path):
 
 @pytest.mark.parametrize(("wanted", "got"), [([], "none"), ([("red", "warm")], "'warm'")])
 def test_fewer_than_two_wanted_classes_are_refused(wanted, got, tmp_path):
-    with pytest.raises(WrongClasses, match=f"--classes must name two classes or more, got {got}"):
+    with pytest.raises(WrongNames, match=f"--classes must name two classes or more, got {got}"):
         list_images(make_folder(tmp_path, 1), wanted)
 
 
@@ -113,7 +114,7 @@ def test_fewer_than_two_wanted_classes_are_refused(wanted, got, tmp_path):
 )
 def test_two_wanted_classes_do_not_share_a_folder(wanted, tmp_path):
     with pytest.raises(
-        WrongClasses, match=r"every class a folder of its own, got 'red' of .* for more than one"
+        WrongNames, match=r"every class a folder of its own, got 'red' of .* for more than one"
     ):
         list_images(make_folder(tmp_path, 1), wanted)
 
@@ -151,9 +152,17 @@ def test_classes_come_from_a_file_with_names(tmp_path):
 def test_a_list_of_classes_that_is_not_utf8_is_named(tmp_path):
     (tmp_path / "classes.txt").write_bytes("red rosé\nblue\n".encode("latin-1"))
     with pytest.raises(
-        WrongClasses, match=r"--classes must be .* UTF-8, got .*classes\.txt, whose byte 7 is not"
+        WrongNames, match=r"--classes must be .* UTF-8, got .*classes\.txt, whose byte 7 is not"
     ):
         wanted_classes(str(tmp_path / "classes.txt"))
+
+
+def test_a_list_that_windows_wrote_is_read_as_it_is_meant(tmp_path):
+    (tmp_path / "classes.txt").write_bytes("red warm\r\n\r\nblue\r\n".encode("utf-8-sig"))
+    assert wanted_classes(str(tmp_path / "classes.txt")) == [("red", "warm"), ("blue",)]
+    (tmp_path / "outputs.txt").write_bytes("rosé".encode("latin-1"))
+    with pytest.raises(WrongNames, match=r"--outputs must be .* UTF-8, got .*outputs\.txt, whose byte 3"):
+        lines_of(str(tmp_path / "outputs.txt"), "--outputs")
 
 
 def test_a_name_that_is_not_utf8_is_refused(tmp_path):
