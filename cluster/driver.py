@@ -25,6 +25,7 @@ from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.schedule import StageTasks, Stop
 from pairloom.cluster.stages import STAGE_NAMES, STAGES, stage_named
 from pairloom.cluster.status import best_log_loss
+from pairloom.cluster.task_warnings import warnings_kept
 from pairloom.cluster.units import Receipt, log_line, run_unit
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.growth.wave import Wave
@@ -91,16 +92,18 @@ def prepare_run(
     what is being done.
     """
     check_directory(directory, config)
-    say("reading the data")
-    try:
-        data = load_data(config)
-    except FileNotFoundError:
-        if not _has_data(directory, config):
-            raise
-        return None, None
-    say("planning")
-    with input_errors():
-        return make_plan(config, data), data
+    with warnings_kept() as warned:
+        say("reading the data")
+        try:
+            data = load_data(config)
+        except FileNotFoundError:
+            if not _has_data(directory, config):
+                raise
+            return None, None
+        say("planning")
+        with input_errors():
+            plan = make_plan(config, data)
+    return replace(plan, warnings=tuple(warned)), data
 
 
 def _has_data(directory: Path, config: Config) -> bool:

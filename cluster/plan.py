@@ -103,6 +103,8 @@ class Plan:
         Versions of pairloom, Python and the packages that results depend on.
     kernel
         The kernel of the machines, gamma as a number; None if they are linear.
+    warnings
+        Given while the data were read and the run was planned, for its report.
     """
 
     config: Config
@@ -116,6 +118,7 @@ class Plan:
     waves: tuple[int, ...]
     versions: dict[str, str]
     kernel: KernelFunction | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def settings(self) -> ModelSettings:
@@ -283,6 +286,7 @@ class Plan:
             "waves": self.waves,
             "versions": self.versions,
             "kernel": None if self.kernel is None else asdict(self.kernel),
+            "warnings": self.warnings,
         }
 
     @classmethod
@@ -306,6 +310,7 @@ class Plan:
             waves=tuple(content["waves"]),
             versions=content["versions"],
             kernel=None if kernel is None else KernelFunction(**kernel),
+            warnings=tuple(content.get("warnings", ())),
         )
 
 

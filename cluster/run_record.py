@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,15 @@ def run_record(directory: Path, plan: Plan) -> RunRecord:
         versions=plan.versions,
         fingerprints=plan.fingerprints,
         graph=plan.graph,
-        warnings=[WrittenWarning(*found) for found in written_warnings(directory).most_common()],
+        warnings=_warnings(directory, plan),
         growth_ended=end_of_growth(directory, plan),
     )
+
+
+def _warnings(directory: Path, plan: Plan) -> list[WrittenWarning]:
+    """Of planning, then of tasks, most frequent first."""
+    found = Counter(plan.warnings).most_common() + written_warnings(directory).most_common()
+    return [WrittenWarning(*one) for one in found]
 
 
 def run_times(directory: Path, stages: Sequence[str], entries: Sequence[Entry]) -> RunTimes:

@@ -97,7 +97,7 @@ def run_unit(directory: Path, stage: str, unit: int, key: str, work: Callable[[]
         return Receipt(stage, unit, done.seconds, computed=False)
     log_line(directory, f"begin {stage} {unit}")
     started = time.perf_counter()
-    with one_blas_thread(), warnings_written(functools.partial(log_line, directory)):
+    with one_blas_thread(), warnings_written(lambda told: log_line(directory, f"warning {told}")):
         files = ledger.seal_files(work())
     seconds = time.perf_counter() - started
     ledger.record(Entry(stage, unit, key, files, seconds, _here()))

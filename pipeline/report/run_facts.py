@@ -118,7 +118,7 @@ def _code(value: Any) -> Markup:
 
 
 def warnings_section(warnings: Sequence[WrittenWarning]) -> Section:
-    """The warnings of all tasks."""
+    """The warnings of planning and of all tasks."""
     if not warnings:
         return Section("warnings", "Warnings", "<p>None.</p>")
     items = "".join(

@@ -9,7 +9,7 @@ __all__ = ["RunRecord", "RunTimes", "WorkSpan", "WrittenWarning"]
 
 
 class WrittenWarning(NamedTuple):
-    """A warning in the log of a run, and how often tasks gave it."""
+    """A warning of a run, and how often it was given."""
 
     message: str
     times: int
@@ -57,7 +57,7 @@ class RunRecord(NamedTuple):
     graph
         Label of the model graph: its family and parameters.
     warnings
-        Of all tasks, most frequent first.
+        Of planning, then of all tasks, most frequent first.
     growth_ended
         Why a run that grew grows no further, such as "the budget of 60 seconds is spent".
     """

@@ -305,6 +305,24 @@ def test_warnings_in_the_log_are_in_the_page(copied_run, small_config, client):
     assert "2 warnings: see the end of the page." in page
 
 
+def test_warnings_of_planning_are_in_the_page_of_every_run_also_after_a_resume(tmp_path, client):
+    features = write_features(tmp_path / "data.npz", classes=4, rows=20, features=5, samples=40)
+    with np.load(features) as archive:
+        rare = np.flatnonzero(archive["y_train"] == 3)[2:]
+        fewer = {name: np.delete(archive[name], rare, axis=0) for name in ("X_train", "y_train")}
+        np.savez(features, **{**archive, **fewer})
+    config = write_config(tmp_path / "run.toml", features)
+    warned = "<li>UserWarning: model: 1 of 4 classes have fewer than 4 samples"
+    for name in ("first", "second"):
+        with pytest.warns(UserWarning, match="fewer than 4 samples"):
+            run_here(config, tmp_path / name, client, "run.also_couple=[]")
+        run_here(config, tmp_path / name, client, "run.also_couple=[]", until="report")
+        page = (tmp_path / name / "report" / "index.html").read_text()
+        assert page.count(warned) == 1
+        assert "1 warning: see the end of the page." in page
+        assert "times)</small></li>" not in page
+
+
 def test_the_page_is_the_same_when_it_is_made_again(copied_run, small_config, client):
     before = {path.name: path.read_bytes() for path in (copied_run / "report").iterdir()}
     shutil.rmtree(copied_run / "report")
