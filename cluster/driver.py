@@ -195,13 +195,19 @@ def drive(
     _sweep(directory)
     with contextlib.ExitStack() as stack:
         stack.callback(release_predictors)  # where workers are threads of this process
-        client = functools.cache(lambda: stack.enter_context(connect()))
+        client = functools.cache(lambda: _connected(directory, stack, connect))
         session = _Session(directory, data, client, stop, progress)
         if plan.config.growth is not None and "growth" in which:
             plan = _grow(session, plan, which[: which.index("growth") + 1])
         session.run(plan, which)
         if "growth" in which:
             remove_waves(directory, plan.units("growth"))
+
+
+def _connected(directory: Path, stack: contextlib.ExitStack, connect: Connect) -> Client:
+    """Connect to the cluster. The log tells when, so that its report knows how long workers took to start."""
+    log_line(directory, "connecting")
+    return stack.enter_context(connect())
 
 
 def _grow(session: _Session, plan: Plan, which: tuple[str, ...]) -> Plan:

@@ -224,7 +224,8 @@ def _report_bytes(plan: Plan) -> int:
     shape, N, R = plan.shape, len(plan.shape.classes), plan.shape.samples
     probabilities = 3 * max(NUMBERS_AT_ONCE * _FLOAT, _FLOAT * shape.samples_per_slab * N)
     outcomes = 8 * R * (4 * len(shape.couplings) + 6)
-    explained = 2 * min(EXPLAINING_BYTES, plan.most_pairs * _FLOAT * shape.features) + _read_bytes(plan)
+    machines = 2 * plan.most_pairs * _machine_bytes_of_edge(plan) + _of_curved(plan, plan.most_pairs)
+    explained = 2 * min(EXPLAINING_BYTES, machines) + _read_bytes(plan)
     page = 40 * 2**20
     return probabilities + outcomes + explained + 8 * 10 * N**2 + 8 * 16 * plan.most_pairs + page
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import bisect
 import contextlib
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 from pairloom.cluster.ledger import Entry
+from pairloom.cluster.lock import REFUSED, SUBMITTED
 
-__all__ = ["begin_times", "driver_starts", "elapsed_seconds", "first_time", "written_warnings"]
+__all__ = [
+    "begin_times",
+    "driver_spans",
+    "driver_starts",
+    "elapsed_seconds",
+    "first_time",
+    "worker_starts",
+    "written_warnings",
+]
 
 
 def begin_times(directory: Path) -> dict[tuple[str, int], float]:
@@ -22,7 +32,7 @@ def begin_times(directory: Path) -> dict[tuple[str, int], float]:
         if len(words) == 5 and words[2] == "begin":
             # A line may be torn where the file system does not append atomically; times can do without it.
             with contextlib.suppress(ValueError):
-                found[words[3], int(words[4])] = datetime.fromisoformat(words[0]).timestamp()
+                found[words[3], int(words[4])] = _seconds(words[0])
     return found
 
 
@@ -50,8 +60,50 @@ def driver_starts(directory: Path) -> list[float]:
     for path in (directory / "drivers").glob("*.json"):
         # A record may be damaged; times can do without it.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            starts.append(datetime.fromisoformat(json.loads(path.read_bytes())["since"]).timestamp())
+            starts.append(_seconds(json.loads(path.read_bytes())["since"]))
     return sorted(starts)
+
+
+def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
+    """From when to when each driver was at work, ascending, up to the end of all work.
+
+    Drivers record whole seconds. One that was killed has no end: the log has lines of it until then. Lines before the
+    first record are of a driver that has none.
+    """
+    lines, records = sorted(_line_times(directory)), sorted(_driver_records(directory))
+    if lines and lines[0] < min((since for since, _ in records), default=math.inf):
+        records = [(lines[0], None), *records]
+    following = [*(since for since, _ in records[1:]), math.inf]
+    spans = []
+    for (since, ended), later in zip(records, following, strict=True):
+        last_line = lines[bisect.bisect_left(lines, later) - 1] if lines and later < math.inf else end
+        spans.append((since, min(end, later, last_line if ended is None else ended + 1)))
+    return [(since, until) for since, until in spans if until > since]
+
+
+def _driver_records(directory: Path) -> Iterator[tuple[float, float | None]]:
+    """When each driver that worked began, and when it ended, if it says so."""
+    for path in (directory / "drivers").glob("*.json"):
+        # A record may be damaged; times can do without it.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(path.read_bytes())
+            if found["outcome"] not in (REFUSED, SUBMITTED):
+                ended = None if found["ended"] is None else _seconds(found["ended"])
+                yield _seconds(found["since"]), ended
+
+
+def worker_starts(directory: Path) -> list[tuple[float, float]]:
+    """From when to when drivers waited for workers: until one of these began its first unit."""
+    waits, since = [], None
+    for words in (line.split() for line in _log_lines(directory)):
+        if len(words) < 3 or not _is_time(words[0]):
+            continue
+        if words[2] == "connecting":
+            since = _seconds(words[0])
+        elif words[2] == "begin" and since is not None:
+            waits.append((since, _seconds(words[0])))
+            since = None
+    return waits
 
 
 def written_warnings(directory: Path) -> Counter[str]:
@@ -79,6 +131,15 @@ def first_time(directory: Path) -> str:
 
 #: Ends the last message of a log.
 _END = "1970-01-01T00:00:00+00:00"
+
+
+def _line_times(directory: Path) -> Iterator[float]:
+    words = (line.split(" ")[0] for line in _log_lines(directory))
+    return (_seconds(word) for word in words if _is_time(word))
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
 
 
 def _is_time(word: str) -> bool:

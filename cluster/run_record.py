@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pairloom.cluster.forecast_file import read_forecast
 from pairloom.cluster.growing_run import end_of_growth
 from pairloom.cluster.ledger import Entry
-from pairloom.cluster.run_log import begin_times, driver_starts, elapsed_seconds, first_time, written_warnings
+from pairloom.cluster.run_log import (
+    begin_times,
+    driver_spans,
+    driver_starts,
+    elapsed_seconds,
+    first_time,
+    worker_starts,
+    written_warnings,
+)
 from pairloom.pipeline.report.run_record import RunRecord, RunTimes, WorkSpan, WrittenWarning
 
 if TYPE_CHECKING:
@@ -51,6 +59,7 @@ def run_times(directory: Path, stages: Sequence[str], entries: Sequence[Entry]) 
         for entry in entries
         if (entry.stage, entry.unit) in begun
     ]
+    end = max((span.begun + span.seconds for span in spans), default=0.0)
     workers = defaultdict[str, dict[str, float]](dict)
     for entry in entries:
         own = workers[entry.worker]
@@ -62,6 +71,8 @@ def run_times(directory: Path, stages: Sequence[str], entries: Sequence[Entry]) 
         workers=workers,
         spans=spans,
         drivers=len({bisect.bisect_right(starts, span.begun) for span in spans}),
+        at_work=driver_spans(directory, end),
+        worker_starts=[(since, until) for since, until in worker_starts(directory) if until <= end],
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.report.critical_machine import CriticalMachine, critical_machines
 from pairloom.pipeline.report.csv_file import csv_text
+from pairloom.pipeline.report.explained_errors import ExplainedError, explained_errors
 from pairloom.pipeline.report.judged_samples import JudgedSamples
 from pairloom.pipeline.report.section import Section
 from pairloom.pipeline.report.table import Cell, Column, Markup, Name, table
@@ -33,6 +34,7 @@ class ConfidentError(NamedTuple):
         Probability of the predicted class, and of the true one.
     likeliest : list of (class, probability)
     critical : CriticalMachine or None
+    explained : ExplainedError or None
     """
 
     sample: int
@@ -42,6 +44,7 @@ class ConfidentError(NamedTuple):
     likelihood: float
     likeliest: list[tuple[int, float]]
     critical: CriticalMachine | None
+    explained: ExplainedError | None
 
 
 def confident_errors(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ConfidentError]:
@@ -49,6 +52,7 @@ def confident_errors(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None
     samples, p = judged.errors
     label, predicted = judged.model.label[samples], judged.model.predicted[samples]
     critical = critical_machines(run, pairs, samples, predicted, label)
+    explained = explained_errors(run, samples, predicted, label)
     return [
         ConfidentError(
             sample=int(sample),
@@ -58,6 +62,7 @@ def confident_errors(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None
             likelihood=float(p[place, label[place]]),
             likeliest=_likeliest(p[place]),
             critical=critical[place],
+            explained=explained[place],
         )
         for place, sample in enumerate(samples)
     ]
@@ -82,10 +87,7 @@ def errors_section(
         + _errors_table(errors, run.shape.classes)
         + '</div><div id="sample" class="panel" aria-live="polite"></div></div>'
     )
-    data = {
-        "errors": [_values(error, run, pairs) for error in errors],
-        "kernel": run.settings.kernel is not None,
-    }
+    data = {"errors": [_values(error, run, pairs) for error in errors]}
     return Section("errors", "Most confident errors", body, data)
 
 
@@ -129,6 +131,36 @@ def _values(error: ConfidentError, run: Run, pairs: TrainedPairs | None) -> dict
     }
     if error.critical is not None:
         values["critical"] = _critical_values(error.critical, run, pairs)
+    if error.explained is not None:
+        values["moved"] = _moved_values(error.explained)
+        values["own"] = _own_values(error, error.explained, pairs)
+    return values
+
+
+def _moved_values(found: ExplainedError) -> dict[str, Any]:
+    """The machines that moved the odds."""
+    return {
+        "machines": [[one.sides, _digits(one.logit), _digits(one.effect)] for one in found.moved],
+        "rest": _digits(found.moved_rest),
+        "others": found.moved_others,
+        "prior": _digits(found.prior),
+        "odds": _digits(found.odds),
+    }
+
+
+def _own_values(error: ConfidentError, found: ExplainedError, pairs: TrainedPairs | None) -> dict[str, Any]:
+    """The pair's own logit, and the support vectors that it is made of."""
+    values: dict[str, Any] = {
+        "route": found.route,
+        "logit": None if found.route == "none" else _digits(found.logit),
+        "through": found.through,
+        "vectors": [[plain_line(one.name), _digits(one.kernel), _digits(one.logit)] for one in found.vectors],
+        "rest": _digits(found.vectors_rest),
+        "others": found.vectors_others,
+    }
+    if pairs is not None and found.route == "trained":
+        (edge,) = pairs.places_of(np.array([error.predicted]), np.array([error.label]))
+        values["dprime"] = round(float(pairs.dprime[edge]), 2)
     return values
 
 
@@ -150,7 +182,7 @@ def _critical_values(found: CriticalMachine, run: Run, pairs: TrainedPairs | Non
         return values | {"column": found.edge, "sizes": [int((column == side).sum()) for side in (1, -1)]}
     return values | {
         "pair": pairs.edges[found.edge].tolist(),
-        "dprime": _digits(float(pairs.dprime[found.edge])),
+        "dprime": round(float(pairs.dprime[found.edge]), 2),
         "pairLogit": _digits(found.pair_logit),
     }
 

@@ -23,7 +23,7 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["Contribution", "CriticalMachine", "critical_machines"]
+__all__ = ["EXPLAINING_BYTES", "Contribution", "CriticalMachine", "critical_machines", "raw_samples"]
 
 #: Bytes of machines, and of samples, that are read to explain errors. Those that need more are left unexplained.
 EXPLAINING_BYTES = 128 * 2**20
@@ -92,7 +92,8 @@ def critical_machines(
 ) -> list[CriticalMachine | None]:
     """The critical machine of each sample. None where there is none, or where it costs too much to read.
 
-    Machines with a kernel have no contributions of features, so that none of theirs is critical here.
+    Machines with a kernel have no contributions of features, so that none of theirs is critical here: see
+    `explained_errors`.
     """
     if run.settings.kernel is not None:
         return [None] * len(samples)
@@ -108,7 +109,7 @@ def critical_machines(
     if not explained:
         return [None] * len(samples)
     edges = np.unique(np.concatenate([witnesses[place].edges for place in explained]))
-    machines, raw = _calibrated_machines(run, edges), _raw_samples(run, samples[explained])
+    machines, raw = _calibrated_machines(run, edges), raw_samples(run, samples[explained])
     rows = read_normalisation(run)(raw)
     found: list[CriticalMachine | None] = [None] * len(samples)
     for row, place in enumerate(explained):
@@ -188,7 +189,7 @@ def _by_tile(numbers: NDArray[np.int64], size: int, end: int) -> Iterator[tuple[
         yield slice(start, min(start + size, end)), numbers[numbers // size == piece] - start
 
 
-def _raw_samples(run: Run, samples: NDArray[np.int64]) -> NDArray[np.floating]:
+def raw_samples(run: Run, samples: NDArray[np.int64]) -> NDArray[np.floating]:
     """Test samples as they came."""
     stored = open_group(run.directory, "features.zarr")["test"]
     raw = np.empty((len(samples), run.shape.features), run.shape.sample_dtype)

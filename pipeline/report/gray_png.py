@@ -1,4 +1,4 @@
-"""A matrix of levels as a gray PNG file: a compact form of a heat map, from which a page reads exact levels back."""
+"""A matrix of levels as a gray PNG file, a compact form of a heat map."""
 
 from __future__ import annotations
 

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from pairloom.pipeline.report.class_order import ClassOrder
 from pairloom.pipeline.report.markup import drawing, element, escaped, number
 from pairloom.pipeline.report.section import Section
+from pairloom.pipeline.report.short_names import short_names
 from pairloom.pipeline.report.trained_pairs import TrainedPairs
 from pairloom.pipeline.storage.names import plain_line
 
 __all__ = ["graph_section"]
 
 _SIZE, _RADIUS = 560, 262
+#: Classes up to which the figure has their names, in so many characters, around a smaller circle.
+_MOST_NAMES, _CHARACTERS, _NAMED_RADIUS = 24, 12, 172
 #: Lines of the figure: more would be a disc of ink.
 MOST_LINES = 3000
 #: Paths of the lines, and how far their middles are from that of the circle, as a share of a straight line's.
@@ -26,14 +29,20 @@ _MOST_MARKS = 400
 
 def graph_section(names: Sequence[str], order: ClassOrder, pairs: TrainedPairs, family: str) -> Section:
     """The figure, what it shows, and the lines for the script."""
-    x, y = _places(order, pairs.hubs)
+    named = len(names) <= _MOST_NAMES
+    x, y = _places(order, pairs.hubs, _NAMED_RADIUS if named else _RADIUS)
     lines, facts = _drawn(pairs), _in_words(names, pairs, family)
     few = f" The {MOST_LINES:,} pairs with the lowest d' are drawn." if len(lines) < len(pairs.edges) else ""
     figure = drawing(
         _SIZE,
         _SIZE,
         f"Graph of {pairs.n_classes} classes. {facts}",
-        [_lines(lines, x, y), '<path class="near" d=""/>', *_marks(names, pairs, x, y)],
+        [
+            _lines(lines, x, y),
+            '<path class="near" d=""/>',
+            *_marks(names, pairs, x, y),
+            *(_names(names, pairs.hubs, x, y) if named else []),
+        ],
         class_="graph",
         id="graph-figure",
     )
@@ -60,12 +69,14 @@ def _in_words(names: Sequence[str], pairs: TrainedPairs, family: str) -> str:
     return f"{trained} Hubs (inside the circle): {hubs}." if hubs else trained
 
 
-def _places(order: ClassOrder, hubs: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where each class is drawn."""
+def _places(
+    order: ClassOrder, hubs: NDArray[np.int64], outer: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where each class is drawn: on a circle, and hubs inside it."""
     x, y = np.empty(len(order.classes)), np.empty(len(order.classes))
     is_hub = np.isin(order.classes, hubs)
-    inner = 0.0 if is_hub.sum() == 1 else 0.38 * _RADIUS
-    for classes, radius in ((order.classes[~is_hub], float(_RADIUS)), (order.classes[is_hub], inner)):
+    inner = 0.0 if is_hub.sum() == 1 else 0.38 * outer
+    for classes, radius in ((order.classes[~is_hub], outer), (order.classes[is_hub], inner)):
         angle = 2 * np.pi * np.arange(len(classes)) / max(len(classes), 1) - np.pi / 2
         x[classes], y[classes] = _SIZE / 2 + radius * np.cos(angle), _SIZE / 2 + radius * np.sin(angle)
     return x, y
@@ -106,6 +117,20 @@ def _marks(
         return [_mark(names[c], x[c], y[c], "class", radius) for c in rest] + marks
     dots = "".join(f"M{number(x[c])} {number(y[c])}h0" for c in rest)
     return [f'<path class="dots" d="{dots}"/>', *marks]
+
+
+def _names(
+    names: Sequence[str], hubs: NDArray[np.int64], x: NDArray[np.float64], y: NDArray[np.float64]
+) -> list[str]:
+    """Names outside the circle, and those of hubs below their marks."""
+    short, inside, texts = short_names(names, _CHARACTERS), set(hubs.tolist()), []
+    for c, name in enumerate(short):
+        right, down = (x[c] - _SIZE / 2) / _NAMED_RADIUS, (y[c] - _SIZE / 2) / _NAMED_RADIUS
+        side = "middle" if c in inside or abs(right) < 0.2 else "end" if right < 0 else ""
+        at = (x[c], y[c] + 22) if c in inside else (x[c] + 10 * right, y[c] + 5 + 15 * down)
+        values = {"x": number(at[0]), "y": number(at[1]), "class_": f"of-class {side}".strip()}
+        texts.append(element("text", escaped(name), **values))
+    return texts
 
 
 def _mark(name: str, x: float, y: float, kind: str, radius: float) -> str:

@@ -95,14 +95,25 @@
     if (of.confusion) readers.errors = errorReader(of.confusion, N);
     if (of.separation) {
       readers.separation = { ready: false, at: () => null, tell: () => [] };
-      readSeparation(of, (reader) => {
+      separationReader(of.separation, N).then((reader) => {
         readers.separation = reader;
         enlarge();
       });
     }
-    let view = { row: 0, column: 0, rows: starts[1], columns: starts[1] };
-
     const roomFor = (box) => Math.max(6, Math.floor((box.clientWidth - MARGIN) / CELL));
+    const room = () => roomFor(document.querySelector("[data-zoom]"));
+    const blockView = (block) => {
+      const [row, size] = [starts[block], starts[block + 1] - starts[block]];
+      return { row, column: row, rows: size, columns: size };
+    };
+    const around = (row, column) => {
+      const size = Math.min(24, N, room());
+      const begin = (middle) => Math.max(0, Math.min(N - size, middle - (size >> 1)));
+      return { row: begin(row), column: begin(column), rows: size, columns: size };
+    };
+    const { block, cell } = of.opened || { block: 0 };
+    let view = block === null || (cell && starts[block + 1] - starts[block] > room()) ? around(...cell) : blockView(block);
+
     function enlarge() {
       for (const box of document.querySelectorAll("[data-zoom]")) {
         const key = box.dataset.zoom;
@@ -128,18 +139,15 @@
       });
       map.addEventListener("pointerleave", silence);
       map.addEventListener("click", (event) => {
-        const [row, column] = place(event);
-        const size = Math.min(24, N, roomFor(document.querySelector("[data-zoom]")));
-        const begin = (middle) => Math.max(0, Math.min(N - size, middle - (size >> 1)));
-        view = { row: begin(row), column: begin(column), rows: size, columns: size };
+        view = around(...place(event));
         enlarge();
       });
     }
     const chooser = document.getElementById("block");
     if (chooser) {
+      chooser.value = block || 0;
       chooser.addEventListener("change", () => {
-        const [start, stop] = [starts[+chooser.value], starts[+chooser.value + 1]];
-        view = { row: start, column: start, rows: stop - start, columns: stop - start };
+        view = blockView(+chooser.value);
         enlarge();
       });
     }
@@ -173,54 +181,43 @@
     };
   }
 
-  // The picture of d' has the values in it: a pixel per pair, its level between the least d' and the most.
-  function readSeparation({ order, separation }, done) {
-    const N = order.length;
-    const { least, most, exact } = separation;
-    const [low, high] = separation.levels;
-    const places = new Int32Array(N);
-    order.forEach((c, place) => (places[c] = place));
-    const reader = (pixels) => {
-      const value = (i, j) => {
-        const level = pixels ? pixels[4 * (places[i] * N + places[j])] : 0;
-        return level ? { value: most - ((level - low) / (high - low)) * (most - least), faint: level === low } : null;
-      };
-      return {
-        ready: true,
-        at: (i, j) => {
-          const found = i === j ? null : value(i, j);
-          if (!found) return null;
-          return { text: found.value.toFixed(1), shade: (most - found.value) / (most - least) };
-        },
-        tell: (i, j) => {
-          if (i === j) return [names[i]];
-          const found = value(i, j);
-          const told = found ? `d' ${found.faint ? "≥ " : ""}${found.value.toFixed(2)}` : "not trained";
-          return [`${names[i]} and ${names[j]}`, pixels ? told : ""];
-        },
-      };
-    };
-    if (!exact) {
-      done(reader(null));
-      return;
-    }
-    const picture = new Image();
-    picture.onload = () => {
-      const canvas = make("canvas", { width: N, height: N });
-      const context = canvas.getContext("2d", { willReadFrequently: true });
-      context.drawImage(picture, 0, 0);
-      done(reader(context.getImageData(0, 0, N, N).data));
-    };
-    picture.src = document.querySelector('svg.map[data-map="separation"] image').getAttribute("href");
+  // The d' of all pairs, deflated, in hundredths. Only colours end at the range of the map.
+  async function unpacked(text) {
+    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    const content = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Int32Array(await new Response(content).arrayBuffer());
   }
 
-  function shortened(name, most) {
-    return name.length <= most ? name : `${name.slice(0, most - 1)}…`;
+  async function separationReader({ least, most, untrained, packed, beyond = [] }, N) {
+    const hundredths = packed && (await unpacked(packed));
+    const large = new Map(beyond.map(([i, j, d]) => [i * N + j, d]));
+    const value = (i, j) => {
+      const [a, b] = i < j ? [i, j] : [j, i];
+      if (large.has(a * N + b)) return large.get(a * N + b);
+      const found = hundredths ? hundredths[a * N - (a * (a + 3)) / 2 + b - 1] : untrained;
+      return found === untrained ? null : found / 100;
+    };
+    return {
+      ready: true,
+      at: (i, j) => {
+        const found = i === j ? null : value(i, j);
+        if (found === null) return null;
+        const shade = Math.max(0, Math.min(1, (most - found) / (most - least)));
+        const text = found > 999 ? ">999" : found.toFixed(found < 10 ? 2 : found < 100 ? 1 : 0);
+        return { text, shade };
+      },
+      tell: (i, j) => {
+        if (i === j) return [names[i]];
+        const found = value(i, j);
+        const told = found === null ? "not trained" : `d' ${found.toFixed(2)}`;
+        return [`${names[i]} and ${names[j]}`, hundredths ? told : ""];
+      },
+    };
   }
 
   // A part of a map with names and numbers.
   function enlarged(key, reader, order, { row, column, rows, columns }) {
-    const shown = (place) => shortened(names[order[place]], 15);
+    const shown = (place) => data.short[order[place]];
     const labels = [...Array(rows).keys()].map((r) => shown(row + r));
     labels.push(...[...Array(columns).keys()].map((c) => shown(column + c)));
     const cell = CELL;
@@ -330,43 +327,53 @@
     return make("div", { class: "bars" }, ...shown.flatMap(([c, p]) => bar(names[c], 0, p, probability(p), kind(c))));
   }
 
-  // Contributions stand left of the middle if they speak for the true class, right of it if for the predicted one.
-  function contributionBars({ features, rest, others, logit: sum }) {
-    const largest = Math.max(...features.map((one) => Math.abs(one[2])));
-    const row = (label, logit) =>
+  // Contributions stand left of the middle if they speak for the true class, right of it if for the predicted one. Each
+  // is a label and a number; sums come below them.
+  function contributionBars(parts, sums) {
+    const largest = Math.max(...parts.map(([, logit]) => Math.abs(logit)));
+    const row = ([label, logit]) =>
       bar(label, 0.5, 0.5 + logit / largest / 2, signed(logit), logit > 0 ? "wrong" : "true");
-    const line = (label, logit) => [
+    const line = ([label, logit]) => [
       make("span", { class: "wide" }, label),
       make("span", { class: "value" }, signed(logit)),
     ];
-    return make(
-      "div",
-      { class: "bars" },
-      ...features.flatMap(([name, value, logit]) => row(`${name} = ${value}`, logit)),
-      ...line(others ? `${plural(others, "other feature")} and intercept` : "intercept", rest),
-      ...line("logit", sum),
+    return make("div", { class: "bars" }, ...parts.flatMap(row), ...sums.flatMap(line));
+  }
+
+  const restOf = (others, what) => (others ? `${plural(others, what)} and intercept` : "intercept");
+
+  function featureBars({ features, rest, others, logit }) {
+    return contributionBars(
+      features.map(([name, value, part]) => [`${name} = ${value}`, part]),
+      [[restOf(others, "other feature"), rest], ["logit", logit]],
     );
   }
+
+  function vectorBars({ vectors, rest, others, logit }, odds) {
+    return contributionBars(
+      vectors.map(([name, kernel, part]) => [`${name}, kernel ${kernel}`, part]),
+      [[restOf(others, "other sample"), rest], logit === null ? ["coupled odds", odds] : ["logit", logit]],
+    );
+  }
+
+  // The machines that moved the coupled odds, with the names that they have elsewhere.
+  function movedBars({ machines, rest, others, prior, odds }) {
+    const named = (sides) => (typeof sides === "string" ? sides : sides.map((c) => names[c]).join(" / "));
+    const sums = [["coupled odds", odds]];
+    if (prior) sums.unshift(["priors", prior]);
+    if (others) sums.unshift([plural(others, "other"), rest]);
+    return contributionBars(machines.map(([sides, , effect]) => [named(sides), effect]), sums);
+  }
+
+  const says = (logit, a, b) => `${odds(logit)} for ${logit >= 0 ? a : b}`;
 
   function machineText(error) {
     const found = error.critical;
     const [predicted, label] = [names[error.predicted], names[error.label]];
     const coupledLogit = Math.log(Math.max(error.likeliest[0][1], 1e-30) / Math.max(error.likelihood, 1e-30));
     const coupled = `After coupling the odds are ${odds(coupledLogit)} for ${predicted}.`;
-    if (!found) {
-      const why = data.kernel
-        ? "Machines with a kernel have no features to name."
-        : "Its machine was not read, or there is none: the pair was completed along longer paths.";
-      return [`${coupled} ${why}`];
-    }
-    const says = (logit, a, b) => `${odds(logit)} for ${logit >= 0 ? a : b}`;
-    if (found.way === "trained") {
-      const verdict =
-        found.logit >= 0
-          ? `The machine ${predicted} / ${label} is wrong too: its odds are ${says(found.logit, predicted, label)}.`
-          : `The machine ${predicted} / ${label} is right: its odds are ${says(found.logit, predicted, label)}. The other pairs overruled it.`;
-      return [`${verdict} Its d' is ${found.dprime.toFixed(2)}. ${coupled}`];
-    }
+    if (!found) return [`${ownText(error, predicted, label)} ${coupled}`];
+    if (found.way === "trained") return [`${verdict(found, predicted, label)} ${coupled}`];
     if (found.way === "completed") {
       const machine = `${names[found.pair[0]]} / ${names[found.pair[1]]}`;
       return [
@@ -381,6 +388,23 @@
     ];
   }
 
+  function verdict({ logit, dprime }, predicted, label) {
+    const told = `its odds are ${says(logit, predicted, label)}.`;
+    const separated = dprime === undefined ? "" : ` Its d' is ${dprime.toFixed(2)}.`;
+    return logit >= 0
+      ? `The machine ${predicted} / ${label} is wrong too: ${told}${separated}`
+      : `The machine ${predicted} / ${label} is right: ${told} The other pairs overruled it.${separated}`;
+  }
+
+  // Of a pair whose machine has no features to name, or that has none.
+  function ownText({ own }, predicted, label) {
+    if (!own) return "Its machine was not read: the model is too large to explain every error here.";
+    if (own.route === "none") return "No machine is on these two classes alone.";
+    if (own.route === "trained") return verdict(own, predicted, label);
+    const how = own.route === "potentials" ? "longer paths" : plural(own.through / 2, "common neighbour");
+    return `The pair ${predicted} / ${label} was not trained. It was completed through ${how}, with odds of ${says(own.logit, predicted, label)}.`;
+  }
+
   function showSample(place) {
     const error = data.errors[place];
     const parts = [
@@ -393,8 +417,19 @@
     if (error.critical && error.critical.features.length) {
       parts.push(
         make("p", {}, `Features that contribute most to its logit; to the right, those that speak for ${names[error.predicted]}:`),
-        contributionBars(error.critical),
+        featureBars(error.critical),
       );
+    }
+    if (error.own && error.own.vectors.length) {
+      const what = error.own.logit === null ? "the coupled odds" : "the pair's logit";
+      parts.push(
+        make("p", {}, `Training samples that contribute most to ${what}; to the right, those that speak for ${names[error.predicted]}:`),
+        vectorBars(error.own, error.moved.odds),
+      );
+    }
+    if (error.moved && error.moved.machines.length) {
+      const what = typeof error.moved.machines[0][0] === "string" ? "Machines" : "Pairs";
+      parts.push(make("h3", {}, `${what} that moved the coupled odds`), movedBars(error.moved));
     }
     document.getElementById("sample").replaceChildren(...parts);
     for (const row of document.querySelectorAll("#table-errors tr[data-key]")) {

@@ -33,6 +33,7 @@ from pairloom.pipeline.report.reliability_diagram import reliability_section
 from pairloom.pipeline.report.run_facts import configuration_section, model_section, warnings_section
 from pairloom.pipeline.report.run_record import RunRecord, RunTimes
 from pairloom.pipeline.report.section import Section
+from pairloom.pipeline.report.short_names import short_names
 from pairloom.pipeline.report.stage_times import run_seconds, short_seconds, times_section
 from pairloom.pipeline.report.trained_pairs import TrainedPairs, read_dprime, read_trained_pairs
 from pairloom.pipeline.run.run import Run
@@ -42,6 +43,8 @@ from pairloom.pipeline.storage.names import plain_line
 __all__ = ["judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
+#: Characters of a name beside a row of a map.
+_SHORT = 15
 
 
 def write_report(run: Run, record: RunRecord, times: RunTimes, waves: Sequence[Wave] = ()) -> list[Path]:
@@ -77,7 +80,10 @@ def write_report(run: Run, record: RunRecord, times: RunTimes, waves: Sequence[W
         _key_figures(run, metrics, times),
         _notices(run, record),
         sections,
-        {"names": [plain_line(name) for name in run.shape.classes]},
+        {
+            "names": [plain_line(name) for name in run.shape.classes],
+            "short": short_names(run.shape.classes, _SHORT),
+        },
     )
     folder = run.directory / "report"
     folder.mkdir(exist_ok=True)
@@ -202,7 +208,7 @@ def _key_figures(run: Run, metrics: Mapping[str, Any], times: RunTimes) -> list[
         figures.append(KeyFigure(f"{metrics['columns']:,}", "columns trained", "sets of classes"))
     work = short_seconds(sum(times.work.values()))
     if times.spans:
-        figures.append(KeyFigure(short_seconds(run_seconds(times.spans)), "time", f"{work} of work"))
+        figures.append(KeyFigure(short_seconds(run_seconds(times)), "time", f"{work} of work"))
     return figures
 
 

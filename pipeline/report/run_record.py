@@ -29,6 +29,7 @@ class RunTimes(NamedTuple):
 
     What passed is missing for a stage that several drivers worked on, what was planned is None for a run without a
     forecast. ``spans`` are the units of work whose beginning is known, and ``drivers`` how many drivers they had.
+    ``at_work`` is from when to when each driver was at work, ``worker_starts`` from when to when workers were started.
     """
 
     work: Mapping[str, float]
@@ -37,6 +38,8 @@ class RunTimes(NamedTuple):
     workers: Mapping[str, Mapping[str, float]] = {}
     spans: Sequence[WorkSpan] = ()
     drivers: int = 1
+    at_work: Sequence[tuple[float, float]] = ()
+    worker_starts: Sequence[tuple[float, float]] = ()
 
 
 class RunRecord(NamedTuple):

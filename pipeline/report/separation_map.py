@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,17 @@ from pairloom.pipeline.report.heat_map import LEVELS, heat_map, pooled
 from pairloom.pipeline.report.markup import element
 from pairloom.pipeline.report.trained_pairs import TrainedPairs
 
-__all__ = ["separation_map", "separation_scale"]
+__all__ = ["separation_map", "separation_values"]
 
-#: The script reads d' back from the picture if it has a pixel per class; a larger one would cost more than it tells.
-_PIXELS = 1500
-#: Beyond this share of the pairs d' is "so large or larger": few pairs would take most of the scale.
+#: Pixels of the picture: a screen shows no more of them.
+_PIXELS = 400
+#: Classes up to which the page has the d' of every pair; of more, they would be most of the page.
+_MOST_CLASSES = 1500
+#: Stands for the d' of a pair that is not trained.
+_UNTRAINED = -(2**31)
+#: The largest d' whose hundredths are packed.
+_PACKED = 1e7
+#: Beyond this share of the pairs the colour is the faintest: few pairs would take most of the scale.
 _REST = 0.95
 
 
@@ -27,10 +35,29 @@ def separation_map(pairs: TrainedPairs, order: ClassOrder) -> str:
     return element("figure", caption + picture + '<div class="zoom" data-zoom="separation"></div>')
 
 
-def separation_scale(pairs: TrainedPairs) -> dict[str, Any]:
-    """How the script reads d' from a level; ``exact`` says whether the picture has a pixel per class."""
+def separation_values(pairs: TrainedPairs) -> dict[str, Any]:
+    """The range of the colours, and the d' of all pairs as they are, unless there are too many."""
     least, most = _range(pairs)
-    return {"least": least, "most": most, "levels": LEVELS, "exact": pairs.n_classes <= _PIXELS}
+    values: dict[str, Any] = {"least": least, "most": most, "untrained": _UNTRAINED}
+    if pairs.n_classes > _MOST_CLASSES:
+        return values
+    return values | {"packed": _packed(pairs), "beyond": _beyond(pairs)}
+
+
+def _packed(pairs: TrainedPairs) -> str:
+    """Hundredths of d', row by row of the upper triangle, as deflated integers of four bytes in base64."""
+    hundredths = np.full((pairs.n_classes,) * 2, _UNTRAINED, "<i4")
+    i, j = np.sort(pairs.edges, axis=1).T
+    hundredths[i, j] = np.round(100 * np.clip(pairs.dprime, -_PACKED, _PACKED))
+    triangle = hundredths[np.triu_indices(pairs.n_classes, 1)]
+    return base64.b64encode(zlib.compress(triangle.tobytes(), 9)).decode()
+
+
+def _beyond(pairs: TrainedPairs) -> list[tuple[int, int, float]]:
+    """The pairs whose d' is too large to be packed: the held-out logits of a class are all the same."""
+    large = np.flatnonzero(np.abs(pairs.dprime) > _PACKED)
+    edges = np.sort(pairs.edges[large], axis=1).tolist()
+    return [(i, j, d) for (i, j), d in zip(edges, pairs.dprime[large].tolist(), strict=True)]
 
 
 def _levels(pairs: TrainedPairs, order: ClassOrder) -> NDArray[np.uint8]:

@@ -22,6 +22,7 @@ _WIDTH, _LANE, _NAMES = 720, 18, 96
 _MOST_LANES, _MOST_WORKERS = 24, 200
 #: Colours of the timeline, of page.css.
 _COLOURS = 14
+_WAITING = "worker start"
 
 
 def times_section(times: RunTimes) -> Section:
@@ -29,14 +30,17 @@ def times_section(times: RunTimes) -> Section:
     stages = [stage for stage, work in times.work.items() if work]
     body = table("stages", _stage_columns(times), _stage_rows(times, stages), "Time by stage")
     if times.planned is None:
-        body += "<p>The run was too short to be worth a forecast, so no times were planned.</p>"
+        body += (
+            "<p>No times were planned. A forecast is measured if training should take more than a minute; the time left"
+            " of a shorter run is guessed from its sizes and corrected as it goes.</p>"
+        )
     if times.drivers > 1:
         body += (
             f"<p>{times.drivers} drivers have worked on this run. The time of a stage that several of them worked on is"
             " not known.</p>"
         )
     if times.spans:
-        body += _timeline(times.spans, stages)
+        body += _timeline(times, stages)
     if times.workers:
         body += _workers(times.workers)
     return Section("time", "Time", body)
@@ -61,18 +65,31 @@ def _stage_rows(times: RunTimes, stages: Sequence[str]) -> list[list[Cell]]:
             low, high = times.planned.get(stage, (None, None))
             row.append("" if low is None or high is None else f"{low:.1f} to {high:.1f} s")
         rows.append([*row, "" if took is None else f"{took:.1f} s", f"{times.work[stage]:.1f} s"])
+    return rows + _total_rows(times)
+
+
+def _total_rows(times: RunTimes) -> list[list[Cell]]:
+    """The start of workers, and the whole run."""
+    planned: list[Cell] = [""] if times.planned else []
+    rows: list[list[Cell]] = []
+    if times.worker_starts:
+        waited = sum(
+            end - begin for begin, end in (_without_pauses(times, wait) for wait in times.worker_starts)
+        )
+        rows.append([_WAITING, *planned, f"{waited:.1f} s", ""])
+    if times.spans:
+        work = sum(times.work.values())
+        rows.append(["all, before this report", *planned, f"{run_seconds(times):.1f} s", f"{work:.1f} s"])
     return rows
 
 
-def _timeline(spans: Sequence[WorkSpan], stages: Sequence[str]) -> str:
-    """Who did what when: a lane per worker. Time in which nobody worked between two drivers is left out."""
+def _timeline(times: RunTimes, stages: Sequence[str]) -> str:
+    """Who did what when: a lane per worker. Time in which there was no driver is left out."""
+    spans = times.spans
     work = _seconds_by_worker(spans)
     workers = sorted(sorted(work, key=lambda worker: (-work[worker], worker))[:_MOST_LANES])
     lanes = {worker: lane for lane, worker in enumerate(workers)}
-    starts = _without_pauses(
-        np.array([span.begun for span in spans]), np.array([span.seconds for span in spans])
-    )
-    end = float((starts + [span.seconds for span in spans]).max())
+    starts, end = _without_pauses(times, [span.begun for span in spans]), run_seconds(times)
     plane = Chart(_NAMES, 6, _WIDTH - _NAMES - 8, _LANE * len(workers), (0.0, max(end, 1e-3)), (0.0, 1.0))
     paths = [
         f'<path class="stage-{place % _COLOURS}" d="{_bars(plane, spans, starts, lanes, stage)}">'
@@ -89,15 +106,31 @@ def _timeline(spans: Sequence[WorkSpan], stages: Sequence[str]) -> str:
         _WIDTH,
         plane.height + 46,
         alternative,
-        [grid, *map(_lane_name, workers, range(len(workers))), *paths, plane.x_axis(ticks, "seconds")],
+        [
+            _waits(plane, times),
+            grid,
+            *map(_lane_name, workers, range(len(workers))),
+            *paths,
+            plane.x_axis(ticks, "seconds"),
+        ],
         class_="chart wide",
     )
     keys = "".join(
         f'<span class="key stage-{place % _COLOURS}">{escaped(stage)}</span>'
         for place, stage in enumerate(stages)
     )
+    keys += f'<span class="key waits">{_WAITING}</span>' if times.worker_starts else ""
     caption = element("figcaption", f"A lane per worker.{few} {keys}", class_="legend")
     return element("figure", caption + element("div", figure, class_="scroll"))
+
+
+def _waits(plane: Chart, times: RunTimes) -> str:
+    """The times in which workers started, over all lanes."""
+    return "".join(
+        f'<rect class="waits" x="{number(left)}" y="6" width="{number(max(right - left, 1))}"'
+        f' height="{plane.height}"><title>{_WAITING}</title></rect>'
+        for left, right in (plane.x(_without_pauses(times, wait)) for wait in times.worker_starts)
+    )
 
 
 def _seconds_by_worker(spans: Sequence[WorkSpan]) -> dict[str, float]:
@@ -114,22 +147,21 @@ def _lane_name(worker: str, lane: int) -> str:
     return f'<text class="tick end" x="{_NAMES - 6}" y="{y}">{escaped(shown)}<title>{escaped(worker)}</title></text>'
 
 
-def run_seconds(spans: Sequence[WorkSpan]) -> float:
-    """Seconds from the first beginning to the last end, without pauses between drivers."""
-    seconds = np.array([span.seconds for span in spans])
-    return float((_without_pauses(np.array([span.begun for span in spans]), seconds) + seconds).max())
+def run_seconds(times: RunTimes) -> float:
+    """Seconds from the begin of the first driver to the end of the work, without those in which there was no driver."""
+    return sum(end - begin for begin, end in _at_work(times))
 
 
-def _without_pauses(begun: NDArray[np.float64], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Beginnings from zero, without the pauses of more than a twentieth of the work in which nobody was at work."""
-    order = np.argsort(begun)
-    ends = np.maximum.accumulate((begun + seconds)[order])
-    pauses = np.maximum(begun[order][1:] - ends[:-1], 0.0)
-    longest = 0.05 * (ends[-1] - begun[order][0] - pauses.sum())
-    cut = np.concatenate([[0.0], np.cumsum(np.where(pauses > longest, pauses, 0.0))])
-    starts = np.empty_like(begun)
-    starts[order] = begun[order] - begun.min() - cut
-    return starts
+def _at_work(times: RunTimes) -> list[tuple[float, float]]:
+    """When there was a driver, or work that one had left to workers."""
+    work = [(span.begun, span.begun + span.seconds) for span in times.spans]
+    return _merged(sorted([*times.at_work, *work]), 0.0)
+
+
+def _without_pauses(times: RunTimes, when: Sequence[float]) -> NDArray[np.float64]:
+    """Moments on the clock of the run, which stands still while there is no driver."""
+    begin, end = np.array(_at_work(times)).T
+    return np.asarray(np.clip(np.asarray(when)[:, None] - begin, 0.0, end - begin).sum(axis=1))
 
 
 def _bars(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,15 @@ import pytest
 from headless_chromium import Chromium, chromium_program
 from small_runs import run_here, write_config, write_features
 
+from pairloom.cluster.plan import Plan
+from pairloom.pipeline.report.trained_pairs import read_dprime
+
 PROGRAM = chromium_program()
 pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="Chromium is not installed (Debian: apt-get install chromium)"
 )
 
+DATA = "JSON.parse(document.getElementById('data').textContent)"
 COLUMN = """
 (table, column) => [...document.querySelectorAll(`#table-${table} tbody tr`)]
   .filter((row) => !row.hidden).map((row) => row.cells[column].textContent)
@@ -26,6 +29,11 @@ TOO_WIDE = """
   return box.right > document.documentElement.clientWidth + 0.5 || box.left < -0.5;
 }).map((found) => found.outerHTML.slice(0, 80))
 """
+
+
+def cell_text(d: float) -> str:
+    """A d' in a cell: as many digits as it has room for."""
+    return f"{d:.{2 if d < 10 else 1 if d < 100 else 0}f}" if d <= 999 else ">999"
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +123,7 @@ def test_a_sample_can_be_chosen(opened):
     assert chosen != first
     assert "Critical machine" in chosen
     assert opened.evaluate("document.querySelectorAll('#table-errors tr[aria-current]').length") == 1
-    assert opened.evaluate("document.querySelectorAll('#sample .bars').length") == 2
+    assert opened.evaluate("document.querySelectorAll('#sample .bars').length") == 3
 
 
 def test_a_block_of_the_maps_is_enlarged_with_its_names(opened):
@@ -125,18 +133,18 @@ def test_a_block_of_the_maps_is_enlarged_with_its_names(opened):
         )
 
     before = enlarged()
-    opened.evaluate(
-        "(() => { const block = document.getElementById('block'); block.value = 1;"
-        " block.dispatchEvent(new Event('change')); })()"
+    other = opened.evaluate(
+        "(() => { const block = document.getElementById('block'); block.value = block.value === '1' ? 0 : 1;"
+        " block.dispatchEvent(new Event('change')); return +block.value; })()"
     )
     names = opened.evaluate(
-        "(() => { const {names, maps} = JSON.parse(document.getElementById('data').textContent);"
-        " return maps.order.slice(maps.starts[1], maps.starts[2]).map((c) => names[c]); })()"
+        "(() => { const {short, maps} = JSON.parse(document.getElementById('data').textContent);"
+        f" return maps.order.slice(maps.starts[{other}], maps.starts[{other + 1}]).map((c) => short[c]); }})()"
     )
     assert enlarged() != before
-    assert enlarged()[0][:12] == names[0][:12]
+    assert enlarged()[0] == names[0]
     opened.point(*middle(opened, "svg.map[data-map=errors]"), click=True)
-    assert enlarged()[0][:12] != names[0][:12]
+    assert enlarged()[0] != names[0]
 
 
 def test_a_map_tells_the_classes_under_the_pointer(opened):
@@ -146,14 +154,28 @@ def test_a_map_tells_the_classes_under_the_pointer(opened):
     assert opened.evaluate("document.getElementById('tip').hidden") is False
 
 
-def test_the_map_of_dprime_has_the_values_in_its_picture(opened, crowded_page):
+def test_the_map_of_dprime_tells_the_values_themselves(opened, crowded_page):
     opened.evaluate("new Promise((done) => setTimeout(done, 200))")
+    plan = Plan.read(crowded_page.parent.parent)
+    dprime = read_dprime(plan.run(crowded_page.parent.parent))
+    expected = {frozenset(pair): d for pair, d in zip(plan.shape.edges.tolist(), dprime, strict=True)}
+    names, order = opened.evaluate(f"[{DATA}.names, {DATA}.maps.order]")
+    # The pair that is farthest apart: its colour is clipped, its number is not.
+    farthest = max(expected, key=expected.__getitem__)
+    row, column = (order.index(c) for c in sorted(farthest))
+    box = opened.evaluate(
+        "(() => { const found = document.querySelector('svg.map[data-map=separation]'); found.scrollIntoView();"
+        " const box = found.getBoundingClientRect(); return [box.x, box.y, box.width / 60]; })()"
+    )
+    opened.point(box[0] + (column + 0.5) * box[2], box[1] + (row + 0.5) * box[2], click=True)
+    told = opened.evaluate("[...document.getElementById('tip').children].map((line) => line.textContent)")
+    i, j = sorted(farthest)
+    assert told == [f"{names[i]} and {names[j]}", f"d' {expected[farthest]:.2f}"]
     shown = opened.evaluate(
-        "[...document.querySelectorAll('[data-zoom=separation] .count')].map((t) => +t.textContent)"
+        "[...document.querySelectorAll('[data-zoom=separation] .count')].map((t) => t.textContent)"
     )
     assert shown
-    least, most = re.search(r"d&#x27; from ([\d.]+) to ([\d.]+)", crowded_page.read_text()).groups()
-    assert float(least) - 0.06 <= min(shown) < max(shown) <= float(most) + 0.06
+    assert set(shown) <= {cell_text(d) for d in expected.values()}
 
 
 def test_the_graph_tells_the_class_under_the_pointer(opened):
@@ -161,6 +183,36 @@ def test_the_graph_tells_the_class_under_the_pointer(opened):
     told = opened.evaluate("document.getElementById('graph-told').textContent")
     assert "(hub): 59 pairs" in told
     assert opened.evaluate("document.querySelector('.near').getAttribute('d').split('M').length") == 60
+
+
+def test_the_maps_open_where_errors_are(opened):
+    counts = "[...document.querySelectorAll('[data-zoom=errors] rect.value')].length"
+    assert opened.evaluate(counts) > 0
+
+
+def test_names_beside_the_maps_can_be_told_apart(opened):
+    shown = opened.evaluate(
+        "[...document.querySelectorAll('[data-zoom=errors] text[text-anchor=end]')].map((t) => t.textContent)"
+    )
+    assert len(set(shown)) == len(shown) > 1
+
+
+def test_the_sample_tells_which_pairs_moved_its_odds(opened):
+    told = opened.evaluate("document.getElementById('sample').textContent")
+    assert "Pairs that moved the coupled odds" in told
+    bars = opened.evaluate(
+        "[...document.querySelectorAll('#sample .bars:last-child bdi')].map((b) => b.textContent)"
+    )
+    assert 1 <= len(bars) <= 6
+    assert all(" / " in pair for pair in bars)
+
+
+@pytest.mark.parametrize("table", ["errors", "bins"])
+def test_a_table_of_a_few_columns_needs_no_scrolling_on_a_phone(browser, crowded_page, table):
+    browser.open(crowded_page, width=390, height=844)
+    browser.evaluate("for (const folded of document.querySelectorAll('details')) folded.open = true")
+    frame = f"document.getElementById('table-{table}').parentElement"
+    assert browser.evaluate(f"{frame}.scrollWidth - {frame}.clientWidth") <= 0
 
 
 @pytest.mark.parametrize("dark", [False, True])

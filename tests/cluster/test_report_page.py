@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from small_runs import run_here, write_config, write_features
 
 from pairloom import PairwiseSVC
 from pairloom.cluster.cli import main
+from pairloom.cluster.forecast_file import write_forecast
+from pairloom.cluster.run_log import driver_spans, worker_starts
 from pairloom.pipeline.report.evaluation import confusion_counts
 from pairloom.pipeline.storage.names import csv_cell
 
@@ -110,6 +113,14 @@ def test_the_page_has_all_parts_of_a_run(small_page):
         "Configuration",
         "Warnings",
     ]
+
+
+def test_a_graph_of_few_classes_has_their_names(small_page):
+    marked = [
+        values for tag, values in small_page.tags if tag == "text" and "of-class" in (values["class"] or "")
+    ]
+    assert len(marked) == 5
+    assert small_page.text.count(">class 3</text>") == 1
 
 
 def test_the_page_needs_no_other_file(small_page):
@@ -231,15 +242,45 @@ def test_the_critical_machine_on_sets_of_classes_separates_the_two(tmp_path, cli
         assert told == pytest.approx(found["logit"], abs=0.02)
 
 
-def test_machines_with_a_kernel_have_a_report_without_features(tmp_path, client):
-    features = write_features(tmp_path / "data.npz", classes=4, rows=20, features=5, samples=120)
+KERNEL = ("model.kernel=rbf", "model.whiten=none")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("graph.family=star", "graph.centre=3"),
+        ("graph.family=path",),
+        KERNEL,
+        ("graph.family=dense", *KERNEL),
+    ],
+    ids=["linear", "star", "path", "kernel", "kernel on sets"],
+)
+def test_errors_are_explained_as_the_model_explains_them(settings, tmp_path, client):
+    features = write_features(tmp_path / "data.npz", classes=5, rows=16, features=5, samples=60)
     config = write_config(tmp_path / "run.toml", features)
-    settings = ("model.kernel=rbf", "model.whiten=none", "run.also_couple=[]")
-    run_here(config, tmp_path / "run", client, *settings, until="report")
-    page = Page(tmp_path / "run" / "report" / "index.html")
-    assert page.data["kernel"]
-    assert page.data["errors"]
-    assert not any("critical" in error for error in page.data["errors"])
+    run_here(config, tmp_path / "run", client, *settings, "run.also_couple=[]", until="report")
+    errors = Page(tmp_path / "run" / "report" / "index.html").data["errors"]
+    model = PairwiseSVC.from_run(tmp_path / "run")
+    with np.load(features) as archive:
+        X = archive["X_test"]
+    assert errors
+    for error in errors:
+        why = model.explain(X[error["sample"]], *model.classes_[[error["predicted"], error["label"]]])
+        own, moved = error["own"], error["moved"]
+        assert own["route"] == why.route
+        assert (own["logit"] is None) == (why.route == "none")
+        if own["logit"] is not None:
+            assert own["logit"] == pytest.approx(why.logit, rel=1e-3, abs=1e-3)
+        assert moved["odds"] == pytest.approx(why.odds, rel=1e-3, abs=1e-3)
+        effects = [effect for _, _, effect in moved["machines"]]
+        assert effects == pytest.approx(why.pairs.effects[why.pairs.largest(6)], rel=1e-3, abs=1e-3)
+        assert sum(effects) + moved["rest"] == pytest.approx(moved["odds"], abs=0.02)
+        assert ("critical" in error) == ("model.kernel=rbf" not in settings and why.route != "potentials")
+        told = sum(part for _, _, part in own["vectors"]) + own["rest"]
+        if "model.kernel=rbf" in settings:
+            assert own["vectors"]
+            assert told == pytest.approx(moved["odds"] if own["logit"] is None else own["logit"], abs=0.02)
 
 
 def test_markup_in_class_names_is_text(odd_run):
@@ -335,6 +376,40 @@ def test_pairloom_report_writes_the_same_page_again(copied_run):
     assert json.loads(before["metrics.json"])["elapsed_seconds"]["machines"] > 0
     assert CliRunner().invoke(main, ["report", str(copied_run)]).exit_code == 0
     assert {path.name: path.read_bytes() for path in (copied_run / "report").iterdir()} == before
+
+
+def test_the_time_of_a_run_is_that_of_its_drivers(tmp_path):
+    (tmp_path / "drivers").mkdir()
+    moments = {"since": ("00", "30", "50", "58"), "ended": (None, "40", "59", None)}
+    outcomes = (None, "cancelled", "refused", None)
+    for place, (since, ended, outcome) in enumerate(zip(*moments.values(), outcomes, strict=True)):
+        record = {
+            "since": f"2026-11-17T09:00:{since}+00:00",
+            "ended": ended and f"2026-11-17T09:00:{ended}+00:00",
+            "outcome": outcome,
+        }
+        (tmp_path / "drivers" / f"{place + 1:04d}.json").write_text(json.dumps(record))
+    said = {
+        "01.5": "connecting",
+        "09.0": "begin machines 0",
+        "20.0": "begin machines 1",
+        "31.0": "begin machines 1",
+    }
+    log = "".join(f"2026-11-17T09:00:{second}00+00:00 h:1 {line}\n" for second, line in said.items())
+    (tmp_path / "log.txt").write_text(log)
+    begin = datetime.fromisoformat("2026-11-17T09:00:00+00:00").timestamp()
+    spans = [(since - begin, until - begin) for since, until in driver_spans(tmp_path, begin + 59.5)]
+    assert spans == [(0.0, 20.0), (30.0, 41.0), (58.0, 59.5)], "the first was killed, the third refused"
+    assert [(since - begin, until - begin) for since, until in worker_starts(tmp_path)] == [(1.5, 9.0)]
+
+
+def test_planned_times_are_in_the_page_of_a_run_with_a_forecast(copied_run, client, small_config):
+    write_forecast(copied_run, {"machines": (2.0, 4.0)})
+    shutil.rmtree(copied_run / "report")
+    run_here(small_config, copied_run, client, until="report")
+    stages = Page(copied_run / "report" / "index.html").tables["table-stages"]
+    assert stages[0][1] == "planned"
+    assert {row[0]: row[1] for row in stages}["machines"] == "2.0 to 4.0 s"
 
 
 def test_the_time_of_a_stage_of_two_drivers_is_not_known(copied_run, client, small_config):
