@@ -259,5 +259,9 @@ def test_a_missing_label_names_columns_that_could_be_one(tmp_path):
         look_at_table(tmp_path / "t.csv", None)
     could_be = re.search(r"Columns that could be: (.*?)\. All columns", str(caught.value)).group(1)
     assert could_be.startswith("'place' (3 values), 'kind' (3 values)")
+    numbered = frame().assign(Label=np.arange(len(frame())) % 30)
+    numbered.to_csv(tmp_path / "numbered.csv", index=False)
+    with pytest.raises(ValueError, match=r"Columns that could be: 'Label' \(30 values\), 'place'"):
+        look_at_table(tmp_path / "numbered.csv", None)
     with pytest.raises(ValueError, match=r"--label must name a column, got 'kinds'\. Did you mean 'kind'\?"):
         look_at_table(tmp_path / "t.csv", "kinds")
