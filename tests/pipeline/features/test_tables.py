@@ -137,6 +137,10 @@ def test_rows_with_missing_values_are_refused_or_left_out(tmp_path):
         ValueError, match=r"got 3 of 6 rows with missing ones, first line 3, column 'a'.*leave_out_rows"
     ):
         read_table(path, TableColumns("kind"))
+    later = tmp_path / "later.csv"
+    later.write_text("a,b,kind\n1,2,x\n1,,y\n,5,x\n")
+    with pytest.raises(ValueError, match=r"first line 3, column 'b'"):
+        read_table(later, TableColumns("kind"))
     found = read_table(path, TableColumns("kind", missing="leave_out_rows"))
     assert found.left_out == 3
     # None is a name like any other: only an empty cell is no class.
