@@ -318,7 +318,7 @@ def predict(directory: Path, features: str, out: Path, coupling: str | None, for
     """
     with exits():
         with input_errors():
-            check_target(out, force=force)
+            check_target(out, force=force, samples=features)
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         with input_errors():
             names = getattr(model, "feature_names_in_", None)

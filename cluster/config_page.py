@@ -20,6 +20,7 @@ from pairloom.cluster.config import JOB_QUEUES, Config, JobQueueConfig
 __all__ = ["config_schema", "config_text", "sections", "toml_value", "unset_keys"]
 
 _WIDTH = 110
+_KINDS: dict[Any, str] = {bool: "true, false", int: "a number", float: "a number", list: "a list"}
 
 
 def sections() -> dict[str, type[BaseModel]]:
@@ -87,15 +88,19 @@ def _line(key: str, field: FieldInfo) -> str:
 def _meaning(field: FieldInfo) -> str:
     meaning = field.description or ""
     values = _values(field.annotation)
-    listed = f"One of {values}." if values else ""
     sentence = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
-    return f"{sentence} {listed}".strip()
+    return f"{sentence} {values}".strip()
 
 
 def _values(annotation: Any) -> str:
-    """The words that a key takes, if it takes nothing else or several."""
-    words = [word for part in _parts(annotation) if get_origin(part) is Literal for word in get_args(part)]
-    return ", ".join(map(toml_value, words)) if len(words) > 1 else ""
+    """The words that a key takes, and what it takes besides."""
+    parts = _parts(annotation)
+    words = [word for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    besides = [_KINDS[kind] for part in parts if (kind := get_origin(part) or part) in _KINDS]
+    if not words or len(words) + len(besides) < 2:
+        return ""
+    taken = [*map(toml_value, words), *dict.fromkeys(besides)]
+    return f"One of {', '.join(taken[:-1])} or {taken[-1]}." if besides else f"One of {', '.join(taken)}."
 
 
 def _parts(annotation: Any) -> list[Any]:

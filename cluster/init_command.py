@@ -204,7 +204,8 @@ def _units(least: float, largest: float, is_table: bool) -> tuple[bool, str]:
     ranges = f"units: standard deviations of columns from {least:.3g} to {largest:.3g}"
     if differ:
         return True, f"{ranges}, so columns are standardised (model.standardise)"
-    return False, f"{ranges}; columns are used as they are"
+    why = "" if is_table else ": those of an array are taken to have one unit (if not, set model.standardise)"
+    return False, f"{ranges}; columns are used as they are{why}"
 
 
 def _test_finding(opened: OpenFeatures, given: str | None) -> str:

@@ -47,6 +47,10 @@ _WORDS = {
 }
 
 
+#: A shorter word with a slip may well be meant as it is.
+_LONG = 6
+
+
 def key_that_was_meant(location: Sequence[str], beside: Sequence[str]) -> str:
     """A question with the key that was meant by an unknown one, or the keys that there are.
 
@@ -70,7 +74,10 @@ def _slip(word: str, beside: Sequence[str]) -> str | None:
 
 def _other_word(word: str, section: str) -> str | None:
     """The key that a word stands for, one of its own section first."""
-    found = [key for key, words in _WORDS.items() if word.lower() in words]
+    exact = [key for key, words in _WORDS.items() if word.lower() in words]
+    found = exact or [
+        key for key, words in _WORDS.items() if any(_is_long_slip(word, other) for other in words)
+    ]
     own = [key.removeprefix(f"{section}.") for key in found if key.startswith(f"{section}.")]
     return next(iter([*own, *found]), None) if own or len(found) == 1 else None
 
@@ -88,6 +95,11 @@ def _sections() -> list[tuple[str, list[str]]]:
         (keys,) = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
         found.append((name, list(keys.model_fields)))
     return found
+
+
+def _is_long_slip(word: str, other: str) -> bool:
+    """Whether a word is another word with a slip, long enough not to be yet another one."""
+    return len(other) >= _LONG and is_slip(word, other)
 
 
 def is_slip(word: str, key: str) -> bool:

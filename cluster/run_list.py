@@ -166,5 +166,6 @@ def _settings(plan: Plan) -> Iterator[tuple[str, Any]]:
     content: Mapping[str, Any] = plan.config.model_dump(mode="json", exclude={"run": {"name"}})
     yield from flattened(content)
     for part, fingerprint in plan.fingerprints.items():
-        yield f"fingerprint of {part} samples", fingerprint[:12]
+        # That of a generated set is its name, which says more than its beginning.
+        yield f"fingerprint of {part} samples", fingerprint if " " in fingerprint else fingerprint[:12]
     yield "pairloom version", plan.versions["pairloom"]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 __all__ = ["documentation_link"]
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "parameters.md"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+#: Of a checkout: the page as `.ci/docs` builds it, or its source.
+_PAGES = (_DOCS / "_build" / "html" / "parameters.html", _DOCS / "parameters.md")
 
 
 def documentation_link() -> str:
@@ -23,4 +25,4 @@ def documentation_link() -> str:
         name, _, url = str(address).partition(",")
         if name.strip().lower() == "documentation":
             return url.strip()
-    return _PAGE.as_uri() if _PAGE.is_file() else ""
+    return next((page.as_uri() for page in _PAGES if page.is_file()), "")

@@ -52,10 +52,10 @@ def draw_samples(
     trained: TrainedTensor, kinds: Mapping[tuple[str, str], Sequence[ShownSample]], title: str
 ) -> Figure:
     """One row per kind (wrong coupling, right coupling), with the samples that are to be in the figure."""
-    height = 2.75
-    figure = Figure(figsize=(16.5, height * len(kinds) + 0.5), layout="constrained")
+    heights = [2.75 if rows else 0.4 for rows in kinds.values()]
+    figure = Figure(figsize=(16.5, sum(heights) + 0.5), layout="constrained")
     figure.suptitle(title)
-    lines = figure.subfigures(len(kinds), 1, squeeze=False, hspace=0.02)[:, 0]
+    lines = figure.subfigures(len(kinds), 1, squeeze=False, hspace=0.02, height_ratios=heights)[:, 0]
     for line, ((wrong, right), rows) in zip(lines, kinds.items(), strict=True):
         shown = [row for row in rows if row.in_figure]
         line.suptitle(f"{wrong} wrong, {right} right: {_number(len(rows), len(shown))}", fontsize=10)

@@ -261,6 +261,11 @@ def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arra
         raise ValueError(
             f"{source}: must hold {_listed(_SPLIT)} (and y_test), or X and y, got {_listed(arrays)}."
         )
+    if "X_test" in arrays:
+        raise ValueError(
+            f"{source}: must hold {_listed(_SPLIT)}, or X and y alone, which are split; got X and X_test."
+            " Rename X and y to X_train and y_train."
+        )
     X, y = _rows(arrays["X"]), _labels(arrays["y"], "y", source)
     _check_length(y, len(X), "y", source)
     testing = rows_for_test(y, source, fraction, seed)

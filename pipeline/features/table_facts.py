@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,22 @@ __all__ = ["ColumnFacts", "TableFacts", "look_at_table"]
 
 #: Different texts of a column that are counted.
 _MOST_TEXTS = 1000
+#: What a column of labels is often called.
+_USUAL_LABELS = (
+    "label",
+    "labels",
+    "class",
+    "target",
+    "y",
+    "category",
+    "species",
+    "diagnosis",
+    "intent",
+    "outcome",
+)
+#: A number with a decimal comma, as `ColumnFacts.unusable` quotes it.
+_DECIMAL_COMMA = re.compile(r"'[+-]?\d+,\d+'$")
+_MOST_REASONS = 3
 #: A column of numbers with more different values is hardly one of classes.
 _MOST_NUMBERED_CLASSES = 20
 #: A column with more of its cells missing is left out, rather than so many rows.
@@ -155,13 +173,23 @@ def look_at_table(path: Path, label: str | None) -> TableFacts:
         path, sum(classes.values()) + without, label, classes, without, tuple(columns.values()), 0
     )
     if not found.features:
-        reasons = "; ".join(f"{name}: {why}" for name, why in found.left_out.items()) or "no other column"
-        raise ValueError(f"{path}: must have columns of numbers besides {label!r}, got none: {reasons}.")
+        raise ValueError(
+            f"{path}: must have columns of numbers besides {label!r}, got none: {_no_numbers(found.left_out)}."
+        )
     if len(classes) < 2:
         raise ValueError(
             f"{path}: column {label!r} must have two classes or more, got {listed(classes)} in all {found.rows} rows."
         )
     return found._replace(incomplete=_incomplete(table, found))
+
+
+def _no_numbers(left_out: Mapping[str, str]) -> str:
+    """Why no column can be a feature: the first ones, and what they have in common if it is the decimal sign."""
+    shown = [f"{name}: {why}" for name, why in islice(left_out.items(), _MOST_REASONS)]
+    more = f" and {len(left_out) - len(shown)} more columns" if len(left_out) > len(shown) else ""
+    commas = any(_DECIMAL_COMMA.search(why) for why in left_out.values())
+    advice = ". Numbers must have a decimal point, not a comma" if commas else ""
+    return ("; ".join(shown) or "no other column") + more + advice
 
 
 def _classes(labels: list[Cells], place: str) -> tuple[dict[str, int], int]:
@@ -207,12 +235,13 @@ def _which_label(table: Table, label: str | None) -> str:
 
 
 def _likely_labels(table: Table, listed_most: int = 5) -> Iterator[str]:
-    """Columns with a few different values among the first rows."""
+    """Columns with a few different values among the first rows, those first that are called what labels are called."""
     found = []
     for name, cells in next(((*block.items(),) for block in table.blocks()), ()):
-        different, counts = np.unique(cells.texts(), return_counts=True)
+        different = np.unique(cells.texts())
         is_text = bool(cells.numbers()[1].all())
-        most = len(cells.missing) // 2 if is_text else _MOST_NUMBERED_CLASSES
+        usual = name.lower() in _USUAL_LABELS
+        most = len(cells.missing) // 2 if is_text or usual else _MOST_NUMBERED_CLASSES
         if 2 <= len(different) <= max(2, most):
-            found.append((not is_text, len(different), f"{name!r} ({len(different)} values)", counts))
-    yield from (text for *_, text, _ in sorted(found, key=lambda one: one[:2])[:listed_most])
+            found.append((not usual, not is_text, len(different), f"{name!r} ({len(different)} values)"))
+    yield from (text for *_, text in sorted(found, key=lambda one: one[:3])[:listed_most])

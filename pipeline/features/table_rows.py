@@ -152,8 +152,11 @@ class _Reader:
         return missing
 
     def _note_missing(self, missing: NDArray[np.bool_], name: str) -> None:
-        if self._first_missing is None and missing.any():
-            self._first_missing = self._row + int(np.flatnonzero(missing)[0]), name
+        if not missing.any():
+            return
+        row = self._row + int(np.flatnonzero(missing)[0])
+        if self._first_missing is None or row < self._first_missing[0]:
+            self._first_missing = row, name
 
     def _check(self, n_rows: int) -> None:
         if not self._row:

@@ -21,10 +21,15 @@ __all__ = ["FORMATS", "check_target", "write_probabilities"]
 FORMATS = (".npz", ".csv", ".zarr")
 
 
-def check_target(path: Path, *, force: bool = False) -> None:
-    """Raise unless probabilities may be written to a path: a known ending, and nothing there unless forced."""
+def check_target(path: Path, *, force: bool = False, samples: str = "") -> None:
+    """Raise unless probabilities may be written to a path: a known ending, and nothing there unless forced.
+
+    Not even then if it has the samples that are predicted.
+    """
     if path.suffix not in FORMATS:
         raise ValueError(f"--out must end in one of {', '.join(FORMATS)}, got {path}.")
+    if path.exists() and Path(samples).exists() and path.samefile(samples):
+        raise FileExistsError(f"--out must not be --features, got {path} for both.")
     if path.exists() and not force:
         raise FileExistsError(f"--out must be new, got {path}, which exists. Pass --force to replace it.")
     if path.is_symlink() or (path.is_dir() and not _holds_probabilities_only(path)):

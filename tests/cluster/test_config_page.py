@@ -27,6 +27,12 @@ def test_every_key_has_a_meaning_and_is_printed_with_its_default():
                 assert f"\n{key} = " in text or f"\n# {key} =" in text
 
 
+def test_numbers_and_lists_are_named_beside_words():
+    text = config_text()
+    for values in ('One of "auto", "scale", a number or a list.', 'One of "auto", "none" or a number.'):
+        assert values in text.replace("\n# ", " ")
+
+
 def test_what_is_printed_is_a_configuration_of_all_defaults():
     tables = tomllib.loads(config_text())
     tables["data"]["features"] = "digits"

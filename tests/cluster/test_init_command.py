@@ -98,6 +98,11 @@ def test_a_table_becomes_a_run_and_the_run_predicts_new_tables(folder):
         pairloom("predict", "runs/flowers", "--features", "new.csv", "--out", "out.csv", "--force").exit_code
         == 0
     )
+    samples = (folder / "new.csv").read_bytes()
+    same = pairloom("predict", "runs/flowers", "--features", "new.csv", "--out", "./new.csv", "--force")
+    assert same.exit_code == 3
+    assert "--out must not be --features, got new.csv for both" in same.stderr
+    assert (folder / "new.csv").read_bytes() == samples
     write_csv(folder / "odd.csv", [{"width": 1, "weight": 2}])
     refused = pairloom("predict", "runs/flowers", "--features", "odd.csv", "--out", "p.csv")
     assert refused.exit_code == 2
@@ -169,6 +174,14 @@ def test_arrays_and_nothing_become_runs_too(write, name, test_set, folder):
     assert load_config("elsewhere/x.toml").data == load_config(f"{name}.toml").data
 
 
+def test_a_pool_beside_a_test_set_is_refused_rather_than_split(folder):
+    X, y = arrays()
+    np.savez(folder / "both.npz", X=X, y=y, X_test=X[:5], y_test=y[:5])
+    done = pairloom("init", "both.npz")
+    assert done.exit_code == 2
+    assert "got X and X_test. Rename X and y to X_train and y_train." in done.stderr
+
+
 def test_every_comment_of_the_configuration_can_be_turned_on(folder):
     assert pairloom("init").exit_code == 0
     text = (folder / "digits.toml").read_text()
@@ -208,6 +221,10 @@ BAD = [
         "must have columns of numbers besides 'kind', got none: a: text, 2 different",
     ),
     ("a,b,kind\n1,2,x\n2,1,y\n3,5,z\n", "a class must have at least 2 samples"),
+    (
+        'a,b,c,d,kind\n"1,5","2,0","1,5","2,5",x\n"2,5","1,5","3,5","4,5",y\n',
+        "and 1 more columns. Numbers must have a decimal point, not a comma.",
+    ),
 ]
 
 

@@ -21,6 +21,8 @@ MEANT = [
     ("cluster.n_jobs", "workers"),
     ("data.test_size", "test_fraction"),
     ("data.target", "label"),
+    ("data.lables", "label"),
+    ("model.class_wieghts", "class_weight"),
     ("growth.time", "seconds"),
     ("growth.max_pairs", "pairs"),
     ("model.memory_limt", None),

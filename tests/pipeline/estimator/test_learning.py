@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.tree import DecisionTreeClassifier
 
 from pairloom import PairwiseSVC
+from pairloom.pipeline.calibration import coupled_learning
 from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.calibration.log_loss import mean_log_loss
 from pairloom.pipeline.experiments import curved
@@ -103,17 +104,44 @@ def test_noise_is_told_from_nothing(seed, calibration):
     assert mean_log_loss(model.predict_proba(X_new), y_new) <= np.log(n) + 0.02
 
 
+def fitted_on_digits(digits, rows):
+    """A model of the first digits as its machines are, and one that was to learn."""
+    some = SimpleNamespace(X=digits.X[:rows], y=digits.y[:rows])
+    settings = {"coupling": "stratified", "C": "scale", "whiten": "none", "calibration": "distance"}
+    return [fitted(some, **settings, learn=how) for how in ("machines", "coupled")]
+
+
 def test_where_nothing_is_gained_the_machines_predict(digits):
-    """Of 700 digits with 64 features the machines are best as they are, or nearly so: the record says which."""
-    few = SimpleNamespace(X=digits.X[:200], y=digits.y[:200])
-    before, after = (
-        fitted(few, coupling="stratified", C="scale", whiten="none", calibration="distance", learn=how)
-        for how in ("machines", "coupled")
-    )
-    assert after.learned_.iterations == 0
-    assert after.learned_.held_out < 100
+    """Of 700 digits with 64 features the machines are best as they are: every step makes held-out samples worse."""
+    before, after = fitted_on_digits(digits, 700)
+    record = after.learned_
+    assert record.held_out >= coupled_learning.FEW_SAMPLES
+    assert record.held_out_after == record.held_out_before
+    assert record.iterations == 0
+    assert (before.predict_proba(digits.X_new) == after.predict_proba(digits.X_new)).all()
+
+
+def test_where_the_gain_is_not_clear_the_machines_predict(digits):
+    """Of 600 digits, held-out samples gain a little: less than two standard errors of the gain."""
+    before, after = fitted_on_digits(digits, 600)
+    record = after.learned_
+    assert record.held_out >= coupled_learning.FEW_SAMPLES
+    assert record.held_out_after < record.held_out_before
+    assert record.iterations == 0
+    assert record.log_loss_after == record.log_loss_before
     assert (before.predict_proba(digits.X_new) == after.predict_proba(digits.X_new)).all()
     after.remove_class(3)  # as nothing was learned, nothing forbids it
+
+
+def test_where_few_samples_are_held_out_no_step_is_tried(regions):
+    """Steps would lower the loss of these 60 held-out samples, but so few decide nothing."""
+    X, y = region_samples(60, 0)
+    before, after = (fitted(SimpleNamespace(X=X, y=y), learn=how) for how in ("machines", "coupled"))
+    record = after.learned_
+    assert record.held_out < coupled_learning.FEW_SAMPLES
+    assert record.held_out_after == record.held_out_before
+    assert record.iterations == 0
+    assert (before.predict_proba(regions.X_new) == after.predict_proba(regions.X_new)).all()
 
 
 def test_weights_of_samples_count(regions):

@@ -10,6 +10,7 @@ from pairloom.pipeline.experiments.elementwise import ALONE, FAULTLESS, OWN_ONLY
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
 EDGES = plan_completion(graphs.complete(10)).edges
+FOLLOWERS = ("wlw2", "stratified")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,55 @@ def test_the_estimator_trains_the_same_pairs_again_and_changes_no_byte_of_others
     assert np.abs(logits()[worst] - logits_before[worst]).max() > 0.1
 
 
-def test_findings_tell_couplings_that_follow_from_one_that_does_not(repetition):
+def verdicts(changes):
+    """Verdicts on made-up errors. All claims hold but for the errors {(machines, coupling): error} after the change."""
+    errors = {
+        (machines, coupling): 0.3 for machines in (RETRAINED, OWN_ONLY, FAULTLESS) for coupling in FOLLOWERS
+    }
+    errors |= {(machines, "normal"): 0.45 for machines in (RETRAINED, OWN_ONLY, FAULTLESS)}
+    errors |= {(RETRAINED, ALONE): 0.3} | changes
+    before = {(*key, 10): np.repeat([np.arange(200) < 100], 3, axis=0) for key in errors}
+    after = {
+        (*key, 10): np.repeat([np.arange(200) < 200 * error], 3, axis=0) for key, error in errors.items()
+    }
+    outcomes = elementwise.Outcomes(before, after, elementwise.Counter(["a kernel"]), True)
+    return [finding.verdict for finding in elementwise.findings(outcomes)]
+
+
+def test_claims_hold_where_wlw2_and_stratified_gain_and_normal_gains_less():
+    assert verdicts({}) == 6 * ["holds"]
+
+
+@pytest.mark.parametrize(
+    ("place", "changed", "error"),
+    [
+        (0, (RETRAINED, ALONE), 0.7),
+        *((3, (OWN_ONLY, coupling), 0.6) for coupling in FOLLOWERS),
+        *((4, (FAULTLESS, coupling), 0.6) for coupling in FOLLOWERS),
+        (2, (RETRAINED, "normal"), 0.1),
+        (3, (OWN_ONLY, "normal"), 0.1),
+        (4, (FAULTLESS, "normal"), 0.1),
+    ],
+)
+def test_a_claim_differs_where_machines_or_one_coupling_lose_or_normal_gains_more(place, changed, error):
+    expected = 6 * ["holds"]
+    expected[place] = "differs"
+    assert verdicts({changed: error}) == expected
+
+
+@pytest.mark.parametrize("coupling", FOLLOWERS)
+def test_a_coupling_that_gets_worse_neither_converts_nor_gains_more_than_normal(coupling):
+    assert verdicts({(RETRAINED, coupling): 0.6}) == [
+        "holds",
+        "differs",
+        "differs",
+        "holds",
+        "holds",
+        "holds",
+    ]
+
+
+def test_the_gains_in_the_findings_are_those_of_the_table(repetition):
     assert len(repetition.chosen) == 10
     outcomes = elementwise.Outcomes(
         {key: wrong[None] for key, wrong in repetition.before.items()},

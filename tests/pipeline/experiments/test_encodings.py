@@ -110,9 +110,15 @@ def test_the_best_of_the_grid_is_chosen_for_every_code(split, monkeypatch):
 def test_rows_of_classes_with_fewer_rows_than_folds_do_not_count(split):
     y = np.where(np.arange(len(split.y)) < 2, 3, split.y)
     gram = np.exp(-encodings.cdist(split.X, split.X, "sqeuclidean"))
-    error, log_loss = encodings.held_out_losses(encodings.fitted(gram, y, "dense", 1.0), gram, y)
-    assert 0 <= error < 0.7
-    assert np.isfinite(log_loss)
+    model = encodings.fitted(gram, y, "dense", 1.0)
+    losses = encodings.held_out_losses(model, gram, y)
+    without, of_others = gram.copy(), gram.copy()
+    without[:2], of_others[2:4] = 0, 0
+    assert encodings.held_out_losses(model, without, y) == losses
+    assert encodings.held_out_losses(model, of_others, y) != losses
+    wrong = losses[0] * (len(y) - 2)  # a share of the other rows, so their number is whole
+    assert wrong == pytest.approx(round(wrong), abs=1e-9)
+    assert 0 < wrong < 0.7 * len(y)
 
 
 @pytest.mark.usefixtures("small")

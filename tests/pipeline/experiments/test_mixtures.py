@@ -45,6 +45,39 @@ def test_what_the_paper_found_is_found_here(digits):
     assert error["long", "coupled"] < error["long", "LDA"]
 
 
+def made_up_rows(undecided=0.05, **errors):
+    """Simulations with these mean errors, in both shapes; max-wins leaves a share of the samples undecided."""
+    errors = {"coupled": 0.2, "max-wins": 0.25, "LDA": 0.25, "QDA": 0.15, "Bayes": 0.1} | errors
+    noise = np.random.default_rng(0).normal(scale=0.01, size=(20, len(mixtures.RULES)))
+    return [
+        mixtures.MixtureError(
+            shape, 0, number, rule, errors[rule] + noise[number, k], undecided * (rule == "max-wins")
+        )
+        for shape in mixtures.SHAPES
+        for number in range(20)
+        for k, rule in enumerate(mixtures.RULES)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "max_wins", "between"),
+    [
+        ({}, "holds", "holds"),
+        ({"max-wins": 0.15}, "differs", "holds"),
+        ({"LDA": 0.15}, "holds", "differs"),
+        ({"QDA": 0.25}, "holds", "differs"),
+    ],
+)
+def test_coupling_is_judged_against_max_wins_and_between_lda_and_qda(changes, max_wins, between):
+    findings = mixtures.findings(made_up_rows(**changes))
+    assert [finding.verdict for finding in findings] == ["holds", *2 * [max_wins, between]]
+
+
+def test_max_wins_that_decides_everywhere_is_not_what_the_paper_found():
+    undecided, *_ = mixtures.findings(made_up_rows(undecided=0))
+    assert undecided.verdict == "differs"
+
+
 def test_the_seed_decides_the_draws(digits):
     first, again, other = (mixtures.measure(digits, 1, seed) for seed in (0, 0, 1))
     assert first == again

@@ -137,6 +137,10 @@ def test_rows_with_missing_values_are_refused_or_left_out(tmp_path):
         ValueError, match=r"got 3 of 6 rows with missing ones, first line 3, column 'a'.*leave_out_rows"
     ):
         read_table(path, TableColumns("kind"))
+    later = tmp_path / "later.csv"
+    later.write_text("a,b,kind\n1,2,x\n1,,y\n,5,x\n")
+    with pytest.raises(ValueError, match=r"first line 3, column 'b'"):
+        read_table(later, TableColumns("kind"))
     found = read_table(path, TableColumns("kind", missing="leave_out_rows"))
     assert found.left_out == 3
     # None is a name like any other: only an empty cell is no class.
@@ -259,5 +263,9 @@ def test_a_missing_label_names_columns_that_could_be_one(tmp_path):
         look_at_table(tmp_path / "t.csv", None)
     could_be = re.search(r"Columns that could be: (.*?)\. All columns", str(caught.value)).group(1)
     assert could_be.startswith("'place' (3 values), 'kind' (3 values)")
+    numbered = frame().assign(Label=np.arange(len(frame())) % 30)
+    numbered.to_csv(tmp_path / "numbered.csv", index=False)
+    with pytest.raises(ValueError, match=r"Columns that could be: 'Label' \(30 values\), 'place'"):
+        look_at_table(tmp_path / "numbered.csv", None)
     with pytest.raises(ValueError, match=r"--label must name a column, got 'kinds'\. Did you mean 'kind'\?"):
         look_at_table(tmp_path / "t.csv", "kinds")
