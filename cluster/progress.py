@@ -49,7 +49,7 @@ class Quiet:
         """Show nothing more, so that others can write below. May be called again."""
 
     def say(self, what: str | None) -> None:
-        """Say what is being done that is no stage, such as reading the data; None when it is done."""
+        """Say what is being done that is no stage, such as reading the data; None when there are workers."""
 
     def forecast(self, seconds: Ranges) -> None:
         """Set how long the stages should take, as it was measured. Otherwise it is guessed from their sizes."""
@@ -107,10 +107,10 @@ class _Display(Quiet):
 
     def say(self, what: str | None) -> None:
         with self._lock:
-            if what != self.run.doing:
-                self.run.say(what)
-                if what is not None:
-                    self._said()
+            is_new = what is not None and what != self.run.doing
+            self.run.say(what)
+            if is_new:
+                self._said()
 
     def forecast(self, seconds: Ranges) -> None:
         self._seconds = seconds
