@@ -346,6 +346,7 @@ def report(directory: Path, as_json: bool) -> None:
             Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
                 expect_run(directory, stored, None, progress)
+                progress.say(None)  # no workers are started
                 here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
                 drive(directory, stored, None, here, Stop(), progress, STAGE_NAMES[-1:])
             lock.end_as("finished")

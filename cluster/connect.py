@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
 import contextlib
 import functools
@@ -24,6 +25,7 @@ import dask.config
 import psutil
 from distributed import Client, LocalCluster, Nanny
 from distributed.comm.addressing import parse_address, parse_host_port
+from distributed.deploy.spec import close_clusters
 from distributed.security import Security
 
 import pairloom
@@ -49,7 +51,7 @@ CONNECT_SECONDS = 15
 VERSION_SECONDS = 10
 ANSWER_SECONDS = 3
 #: Seconds for a cluster that is being started, and is not wanted any more, to notice that its workers are gone.
-_ABANDON_SECONDS = 1.0
+_ABANDON_SECONDS = 0.5
 # Run by every worker process that is started here. They share the terminal of the driver, and Dask has them log every
 # task that is cancelled because the run was stopped.
 #: Dask's profiler looks at the stacks of a worker this often. Every 10 ms, its default, takes 10% of a run's time.
@@ -284,6 +286,8 @@ def _interruptible(held: list[int], start: Callable[[], Answer]) -> Answer | Non
         concurrent.futures.wait([started], timeout=0.05)
     if not held:
         return started.result()
+    # At the end of the process, Dask would wait ten seconds for a cluster that is half started.
+    atexit.unregister(close_clusters)
     deadline = time.monotonic() + _ABANDON_SECONDS
     while not started.done() and time.monotonic() < deadline:
         _kill(_spawned() - before)

@@ -16,7 +16,7 @@ from pairloom.cluster.stages import stage_named
 if TYPE_CHECKING:
     from pairloom.cluster.plan import Plan
 
-__all__ = ["crude_seconds", "workers_of"]
+__all__ = ["crude_seconds", "start_seconds", "workers_of"]
 
 # Seconds per unit, and per unit of the work of `stage_costs`, to one or two digits, of runs on a busy computer.
 _SECONDS: dict[str, tuple[float, float]] = {
@@ -25,7 +25,7 @@ _SECONDS: dict[str, tuple[float, float]] = {
     "draws": (0.3, 1e-8),
     "statistics": (0.025, 6e-11),
     "whitening": (0.03, 6e-10),
-    "candidates": (0.05, 4.5e-8),
+    "candidates": (0.4, 4.5e-8),
     "machines": (0.02, 2.1e-9),
     "held_out": (0.01, 2.5e-3),
     "growth": (0.05, 5e-9),
@@ -33,8 +33,10 @@ _SECONDS: dict[str, tuple[float, float]] = {
     "model": (0.005, 2e-4),
     "logits": (0.01, 1e-10),
     "probabilities": (0.005, 3e-9),
-    "report": (1.5, 0.0),
+    "report": (0.5, 0.0),
 }
+# Seconds until as many worker processes as there are cores have started.
+_START_SECONDS = 6.0
 
 
 def crude_seconds(plan: Plan) -> dict[str, float]:
@@ -48,6 +50,13 @@ def crude_seconds(plan: Plan) -> dict[str, float]:
         work = cost_of_stage(stage).work(sizes)
         found[stage] = (per_unit * units + per_work * work) / at_once if units else 0.0
     return found
+
+
+def start_seconds(plan: Plan) -> float:
+    """Seconds until the workers have started that a run starts on this computer, to an order of magnitude."""
+    if plan.config.cluster.kind != "processes":
+        return 0.0
+    return _START_SECONDS * max(1.0, workers_of(plan) / (os.cpu_count() or 1))
 
 
 def workers_of(plan: Plan) -> int:

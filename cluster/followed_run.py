@@ -48,6 +48,7 @@ class FollowedRun:
         """Set what was done before anybody looked, and count the time from the start of the driver."""
         self._expect({stage: units for stage, (_, units) in found.stages.items()})
         self._progress.found(done)
+        self._progress.say(None)  # its workers are not started here
         self._pairs = found.pairs
         if (ranges := read_forecast(self._directory)) is not None:
             self._progress.forecast(ranges)
@@ -69,7 +70,8 @@ class FollowedRun:
         if run.running is not None:
             self._progress.reach(done[run.running], trained if run.running == "machines" else 0)
         if stage != run.running:
-            # A wave begins its stages anew.
-            self._progress.begin(stage, min(done[stage], run.stages[stage].done), self._totals[stage])
+            # How long the units took that are done already, nobody saw. A wave begins its stages anew.
+            begun = done[stage] < self._totals[stage]
+            self._progress.begin(stage, done[stage] if begun else 0, self._totals[stage])
             self._progress.reach(done[stage], trained if stage == "machines" else 0)
         self._progress.found(done)

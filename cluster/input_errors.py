@@ -30,7 +30,7 @@ def input_errors() -> Iterator[None]:
     """Turn what is raised for bad data into an `InputError`, so that it is told from a failure of the program."""
     try:
         yield
-    except (ConfigError, InputError):
+    except (ConfigError, InputError, BrokenPipeError):  # output that nobody reads is no input
         raise
     except FileExistsError as error:
         raise InTheWay(str(error)) from error

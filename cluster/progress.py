@@ -49,7 +49,7 @@ class Quiet:
         """Show nothing more, so that others can write below. May be called again."""
 
     def say(self, what: str | None) -> None:
-        """Say what is being done that is no stage, such as reading the data; None when it is done."""
+        """Say what is being done that is no stage, such as reading the data; None when there are workers."""
 
     def forecast(self, seconds: Ranges) -> None:
         """Set how long the stages should take, as it was measured. Otherwise it is guessed from their sizes."""
@@ -107,10 +107,10 @@ class _Display(Quiet):
 
     def say(self, what: str | None) -> None:
         with self._lock:
-            if what != self.run.doing:
-                self.run.say(what)
-                if what is not None:
-                    self._said()
+            is_new = what is not None and what != self.run.doing
+            self.run.say(what)
+            if is_new:
+                self._said()
 
     def forecast(self, seconds: Ranges) -> None:
         self._seconds = seconds
@@ -198,7 +198,8 @@ class View(_Display):
     def __init__(self, stream: TextIO, run: RunProgress | None = None, *, coloured: bool = True) -> None:
         super().__init__(stream, run)
         self._marks, self._coloured = marks_for(stream), coloured
-        self._drawn: list[int] = []
+        self._drawn: list[Styled] = []
+        self._size = os.terminal_size((0, 0))
         self._redirection = contextlib.redirect_stderr(_Messages(self))
 
     def __enter__(self) -> Self:
@@ -222,22 +223,25 @@ class View(_Display):
         self._draw()
 
     def _draw(self, above: str = "") -> None:
-        """Draw the view again, below a message. The cursor stays on its last line.
+        """Draw the view again, below a message, if anything has changed. The cursor stays on its last line.
 
-        On an empty line below, a terminal that folds lines (tmux) would lose track of it.
+        On an empty line below, a terminal that folds lines (tmux) would lose track of it. It also folds them a moment
+        before it tells its new size. A view that is drawn in that moment leaves lines behind, so it is drawn seldom.
         """
         size = _size(self._stream)
         lines = view_lines(self.run, size.columns, size.lines - 1, self._marks)
+        if not above and (lines, size) == (self._drawn, self._size):
+            return
         text = "\n".join(f"{self._styled(line)}{_ERASE_LINE}" for line in lines)
         above = above.replace("\n", f"{_ERASE_LINE}\n")
         with contextlib.suppress(ValueError):  # a stream that is closed
             self._stream.write(f"\r{self._to_top(size)}{above}{text}{_ERASE_BELOW}")
             self._stream.flush()
-        self._drawn = [len(line.text) for line in lines]
+        self._drawn, self._size = lines, size
 
     def _to_top(self, size: os.terminal_size) -> str:
         """Move to the first of the lines that were drawn. In a window that is narrower now they are folded."""
-        rows = sum(max(1, -(-length // size.columns)) for length in self._drawn)
+        rows = sum(max(1, -(-len(line.text) // size.columns)) for line in self._drawn)
         above_last = min(rows, size.lines) - 1
         return _UP.format(above_last) if above_last > 0 else ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pairloom.cluster.crude_forecast import crude_seconds
+from pairloom.cluster.crude_forecast import crude_seconds, start_seconds
 from pairloom.cluster.forecast_file import Ranges
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.run_progress import RunFacts
@@ -20,6 +20,7 @@ def run_facts(plan: Plan, forecast: Ranges | None) -> RunFacts:
         classes=len(plan.shape.classes),
         pairs_per_unit=[tile.stop - tile.start for tile in plan.tiles],
         seconds=seconds,
+        seconds_to_start=start_seconds(plan),
         most_pairs=None if plan.config.growth is None else plan.most_pairs,
         machines_on="pairs" if plan.shape.code is None else "columns",
     )

@@ -13,15 +13,15 @@ from pairloom.cluster.config import flattened
 from pairloom.cluster.growing_run import end_of_growth
 from pairloom.cluster.lock import last_at_work
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan
-from pairloom.cluster.status import RunStatus, run_status
+from pairloom.cluster.status import RunStatus, outcome_text, run_status
 
 __all__ = ["RunRow", "differing_settings", "list_runs", "read_run"]
 
 # Outcomes of drivers that were stopped from outside. Others have failed, and would fail again.
 _STOPPED = (
     "Stopped",
-    "KeyboardInterrupt",
-    "Terminated",
+    "interrupted",
+    "terminated",
     "SystemExit",
     "ClusterLost",
     "DiskFull",
@@ -113,7 +113,7 @@ def _state(directory: Path, plan: Plan, found: RunStatus) -> tuple[str, str]:
     if found.state == "submitted":
         return "submitted", ""
     driver = last_at_work(directory)
-    outcome = "" if driver is None or driver.outcome is None else driver.outcome.splitlines()[0]
+    outcome = "" if driver is None or driver.outcome is None else outcome_text(driver.outcome)
     if not outcome:
         return "stopped", "its driver died"
     if outcome == "finished":

@@ -2,12 +2,16 @@
 
 The driver of a run counts here, and so does whoever follows it from its directory; `progress_view` turns it into text.
 
-The time that is left starts from a forecast of the stages, in seconds, and is corrected by what was seen: the stages
-that lie ahead by how much the stages before took longer than forecast, and the stage that is running by its own pace.
+The time that is left starts from a forecast of the stages, in seconds, and is corrected by what was seen. The running
+stage goes on at its own pace. The stages ahead are slower than forecast by the median of the work so far: a few stages
+that were slow for reasons of their own, such as files to open, do not change the others. The start of the workers is a
+step of its own.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +21,8 @@ __all__ = ["RunFacts", "RunProgress", "StageProgress"]
 # The weight of the forecast beside what was seen, as a share of the work: a tenth of a run, or of a stage, that took as
 # long as forecast.
 _BELIEF = 0.1
+# Fixed costs of a stage: a difference of so many seconds from the forecast says nothing about its pace.
+_FIXED_SECONDS = 1.0
 # A unit that takes longer than expected is expected to take this share of its time longer.
 _OVERDUE = 0.1
 _GROWING = ("machines", "held_out", "growth")
@@ -34,6 +40,8 @@ class RunFacts:
         The pairs (or columns of a code) of every tile.
     seconds
         Expected seconds of every stage, all of its units together. Only their ratios matter once some work was seen.
+    seconds_to_start
+        Expected seconds until the workers have started; 0 if none are started.
     most_pairs
         The maximum number of pairs of a run that grows; None for one that does not.
     machines_on
@@ -44,6 +52,7 @@ class RunFacts:
     classes: int
     pairs_per_unit: Sequence[int] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds_to_start: float = 0.0
     most_pairs: int | None = None
     machines_on: str = "pairs"
 
@@ -85,9 +94,28 @@ class StageProgress:
         if self.is_done:
             return 0.0
         seen = self.seen / self.total
-        whole = (self.seconds_to_last + _BELIEF * forecast) / (seen + _BELIEF)
+        whole = (_paced(self.seconds_to_last, seen * forecast) + _BELIEF * forecast) / (seen + _BELIEF)
         waited = self.seconds - self.seconds_to_last
         return max(whole * (1 - self.share) - waited, _OVERDUE * waited)
+
+    def slower(self, forecast: float) -> float:
+        """How much longer than forecast its units took that were seen."""
+        expected = forecast * self.seen / self.total
+        return _paced(self.seconds_to_last, expected) / expected
+
+
+def _paced(took: float, forecast: float) -> float:
+    """The time that work took, without what may be fixed costs."""
+    difference = took - forecast
+    return forecast + math.copysign(max(0.0, abs(difference) - _FIXED_SECONDS), difference)
+
+
+def _weighted_median(weights: Sequence[tuple[float, float]]) -> float:
+    """The value that half of the weight is at or below, of pairs of value and weight."""
+    ordered = sorted(weights)
+    below = itertools.accumulate(weight for _, weight in ordered)
+    half = sum(weight for _, weight in ordered) / 2
+    return next(value for (value, _), weight in zip(ordered, below, strict=True) if weight >= half)
 
 
 class RunProgress:
@@ -106,6 +134,8 @@ class RunProgress:
         What is being done that is no stage, such as reading the data.
     stages
         The stages with units, in their order.
+    starting
+        The start of the workers, which is no stage.
     running
         Name of the stage that is running, or None.
     log_loss
@@ -118,9 +148,10 @@ class RunProgress:
         self.facts: RunFacts | None = None
         self.doing: str | None = None
         self.stages: dict[str, StageProgress] = {}
+        self.starting = StageProgress("start", total=1)
         self.running: str | None = None
         self.log_loss: float | None = None
-        self._pairs_seen, self._most_share = 0, 0.0
+        self._pairs_seen = 0
 
     def plan(self, facts: RunFacts, units: Mapping[str, int]) -> None:
         """Set what is known of the run, and the number of units of its stages, in their order."""
@@ -160,18 +191,21 @@ class RunProgress:
         self._pairs_seen += pairs
 
     def say(self, what: str | None) -> None:
-        """Set what is being done that is no stage."""
+        """Set what is being done that is no stage: during one, the workers are started. None if there are workers."""
         self.tick()
         self.doing = what
-        if what is not None and self.running is not None:
+        if what is None:
+            self.starting.done = 1
+        elif self.running is not None:
             self.stages[self.running].disturbed = True
 
     def tick(self) -> None:
-        """Add the time since the last call to the stage that is running, unless something else is being done."""
+        """Add the time since the last call to the stage that is running, or to the start of the workers."""
         now = self._clock()
         stage = self.stages.get(self.running or "")
-        if stage is not None and self.doing is None and not stage.is_done:
-            stage.seconds += now - self._ticked_at
+        if stage is not None and not stage.is_done:
+            step = stage if self.doing is None else self.starting
+            step.seconds += now - self._ticked_at
         self._ticked_at = now
 
     def _pairs_of(self, unit: int) -> int:
@@ -206,45 +240,49 @@ class RunProgress:
         """Seconds that are left; of a run that grows, at most. None where nothing is known."""
         if self.facts is None or not any(self.facts.seconds.values()):
             return None
-        slower = self._slower()
-        left = sum(self._left(stage, slower) for stage in self.stages.values())
+        left = self._start_left() + sum(map(self._left, self.stages.values()))
         return left + self._growth_left() if self.is_growing else left
 
     @property
     def share(self) -> float | None:
-        """The share of the run that is done, in time, never less than before. None where nothing is known."""
-        left = self.remaining
-        if left is None or self.is_growing:
+        """The share of the work that is done, by the forecast, whoever did it. None where nothing is known."""
+        whole = sum(map(self._expected, self.stages.values()))
+        if not whole or self.is_growing:
             return None
-        slower = self._slower()
-        before = sum(
-            self._expected(stage) * slower * (stage.done - stage.seen) / max(stage.total, 1)
-            for stage in self.stages.values()
-            if stage.done > stage.seen
-        )
-        spent = before + sum(stage.seconds for stage in self.stages.values())
-        self._most_share = max(self._most_share, spent / max(spent + left, 1e-9))
-        return self._most_share
+        return sum(self._expected(stage) * stage.share for stage in self.stages.values()) / whole
 
     def _expected(self, stage: StageProgress) -> float:
         return 0.0 if self.facts is None else self.facts.seconds.get(stage.name, 0.0)
 
     def _slower(self) -> float:
-        """How much longer than forecast the units took that were seen."""
-        stages = [stage for stage in self.stages.values() if stage.total]
-        seen = [stage for stage in stages if not stage.disturbed]
-        took = sum(stage.seconds_to_last for stage in seen)
-        forecast = sum(self._expected(stage) * stage.seen / stage.total for stage in seen)
+        """How much longer than forecast the work took that was seen: the median, by weight of work."""
+        stages = [stage for stage in self.stages.values() if stage.total and self._expected(stage)]
         belief = _BELIEF * sum(map(self._expected, stages))
-        return (took + belief) / (forecast + belief) if forecast + belief else 1.0
+        seen = [
+            (stage.slower(self._expected(stage)), self._expected(stage) * stage.seen / stage.total)
+            for stage in stages
+            if stage.seen and not stage.disturbed
+        ]
+        return _weighted_median([(1.0, belief), *seen])
 
-    def _left(self, stage: StageProgress, slower: float) -> float:
-        return stage.remaining(self._expected(stage) * slower)
+    def _start_left(self) -> float:
+        """Seconds until the workers have started, if there is anything left to do for them."""
+        assert self.facts is not None
+        is_over = all(stage.is_done for stage in self.stages.values())
+        return 0.0 if is_over else self.starting.remaining(self.facts.seconds_to_start)
+
+    def _left(self, stage: StageProgress) -> float:
+        return stage.remaining(self._expected(stage) * self._slower())
+
+    def _whole(self, stage: StageProgress) -> float:
+        """Seconds of a stage from its first unit to its last, whoever does them."""
+        unseen = max(0, stage.done - stage.seen) / max(stage.total, 1)
+        return stage.seconds + self._left(stage) + unseen * self._expected(stage) * self._slower()
 
     def _growth_left(self) -> float:
-        """Seconds to grow to the maximum number of pairs, at the pace of the waves so far."""
+        """Seconds to grow to the maximum number of pairs, at the pace of the pairs that are planned."""
         assert self.facts is not None
         assert self.facts.most_pairs is not None
-        spent = sum(stage.seconds for name, stage in self.stages.items() if name in _GROWING)
         room = max(0, self.facts.most_pairs - self.facts.pairs)
-        return room * spent / self._pairs_seen if self._pairs_seen else 0.0
+        growing = sum(self._whole(stage) for name, stage in self.stages.items() if name in _GROWING)
+        return room * growing / max(self.facts.pairs, 1)

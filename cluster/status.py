@@ -15,7 +15,10 @@ from pairloom.pipeline.run.calibrating import held_out_loss
 from pairloom.pipeline.run.run_directory import run_groups
 from pairloom.pipeline.storage.zarr_layout import differing_files
 
-__all__ = ["RunStatus", "best_log_loss", "finished_units", "run_status"]
+__all__ = ["RunStatus", "best_log_loss", "finished_units", "outcome_text", "run_status"]
+
+# Outcomes of drivers that a signal ended, for users.
+_SIGNALLED = {"KeyboardInterrupt": "interrupted", "Terminated": "terminated"}
 
 
 class RunStatus(NamedTuple):
@@ -112,7 +115,19 @@ def _driver_text(driver: Driver | None, alive: bool) -> str | None:
     if driver is None:
         return None
     outcome = driver.outcome or ("at work" if alive else "died")
-    return f"{driver}: {outcome.splitlines()[0].rstrip(':')}"
+    return f"{driver}: {outcome_text(outcome)}"
+
+
+def outcome_text(outcome: str) -> str:
+    """How a driver ended, on one line.
+
+    Examples
+    --------
+    >>> outcome_text("KeyboardInterrupt: "), outcome_text("DiskFull: no space left")
+    ('interrupted', 'DiskFull: no space left')
+    """
+    line = outcome.splitlines()[0].rstrip(": ")
+    return _SIGNALLED.get(line, line)
 
 
 def _damaged_metadata(directory: Path, plan: Plan) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numba.core.event import install_timer
 from numpy.typing import NDArray
 
 from pairloom.cluster.config import Config, DataConfig, GraphConfig
@@ -21,12 +22,12 @@ from pairloom.cluster.run_log import begin_times
 from pairloom.cluster.simulator.run_sizes import RunSizes, planned_sizes
 from pairloom.cluster.simulator.stage_costs import cost_of_stage
 from pairloom.cluster.simulator.training_growth import row_exponent
-from pairloom.cluster.stages import STAGES
+from pairloom.cluster.stages import STAGES, Stage
 from pairloom.cluster.units import run_unit
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.run_directory import stamp_groups
 
-__all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs"]
+__all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs", "unit_seconds"]
 
 # The short run has so many classes, for samples to have shortlists, and so many rows and samples.
 _CLASSES, _ROWS, _SAMPLES = 52, 200, 256
@@ -192,14 +193,19 @@ def _run_in_turn(directory: Path, plan: Plan, data: OpenFeatures) -> dict[str, N
     directory.mkdir()
     plan.write(directory)
     stamp_groups(directory, plan.shape)
-    found: dict[str, NDArray[np.float64]] = {}
-    for stage in STAGES:
-        receipts = [
-            run_unit(
-                directory, stage.name, unit, key, functools.partial(stage.work, directory, plan, unit, data)
-            )
-            for unit, key in enumerate(plan.keys[stage.name])
-        ]
-        if receipts:
-            found[stage.name] = np.array([receipt.seconds for receipt in receipts])
-    return found
+    return {
+        stage.name: np.array(
+            [unit_seconds(directory, plan, stage, unit, data) for unit in range(plan.units(stage.name))]
+        )
+        for stage in STAGES
+        if plan.units(stage.name)
+    }
+
+
+def unit_seconds(directory: Path, plan: Plan, stage: Stage, unit: int, data: OpenFeatures) -> float:
+    """Do a unit; return its seconds without those of compiling kernels, which its workers find compiled."""
+    work = functools.partial(stage.work, directory, plan, unit, data)
+    compiling: list[float] = []
+    with install_timer("numba:compile", compiling.append):
+        receipt = run_unit(directory, stage.name, unit, plan.keys[stage.name][unit], work)
+    return receipt.seconds - sum(compiling)

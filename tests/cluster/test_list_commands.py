@@ -44,6 +44,18 @@ def test_a_finished_run_is_listed_with_its_scores(runs):
     assert pairloom("ls", runs / "small").stdout.splitlines()[1].split()[:2] == [str(runs / "small"), "done"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "word"), [("KeyboardInterrupt: ", "interrupted"), ("Terminated: ", "terminated")]
+)
+def test_a_run_that_a_signal_stopped_says_so_in_a_word(runs, outcome, word):
+    shutil.rmtree(runs / "small" / "ledger" / "probabilities")
+    with RunLock(runs / "small") as lock:
+        lock.end_as(outcome)
+    row = rows_of(runs)["small"]
+    assert (row["state"], row["why"]) == ("stopped", word)
+    assert pairloom("status", runs / "small").stdout.splitlines()[-1].endswith(f": {word}")
+
+
 def test_every_state_is_told(runs):
     names = ("stopped", "failed", "died", "running", "older", "damaged")
     for name in names:

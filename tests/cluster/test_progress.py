@@ -4,6 +4,7 @@ import io
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,9 @@ def terminal(monkeypatch):
     return made
 
 
-def half_done():
+def half_done(clock=time.monotonic):
     """A run of all stages in the middle of training."""
-    run = RunProgress()
+    run = RunProgress(clock)
     facts = RunFacts("imagenet50-synthetic", 50, [32] * 40, dict.fromkeys(STAGE_NAMES, 5.0))
     run.plan(facts, dict.fromkeys(STAGE_NAMES, 40))
     run.found(dict.fromkeys(STAGE_NAMES[:6], 40))
@@ -135,6 +136,17 @@ def test_a_window_that_is_resized_shows_the_view_once(terminal, columns):
     shown = [row for row in terminal.rows if row]
     assert shown[0] == "a message"
     assert len([row for row in shown if "machines" in row]) == 1
+
+
+def test_a_view_that_has_not_changed_is_not_drawn_again(terminal):
+    with View(terminal, half_done(clock=lambda: 0.0)) as view:
+        view.note("a message")
+        drawn = terminal.tell()
+        view._time_passed()
+        assert terminal.tell() == drawn
+        terminal.resize(60)
+        view._time_passed()
+        assert terminal.tell() > drawn
 
 
 def test_whatever_is_written_to_standard_error_is_a_message(terminal, monkeypatch):

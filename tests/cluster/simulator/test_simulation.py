@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 
+import numba
 import numpy as np
 import pytest
 from small_runs import run_here
 
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
+from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import Plan, make_plan
 from pairloom.cluster.simulator import (
     SimulatedCluster,
@@ -23,10 +25,10 @@ from pairloom.cluster.simulator import (
 )
 from pairloom.cluster.simulator.run_sizes import planned_sizes
 from pairloom.cluster.simulator.stage_costs import STAGE_COSTS, count_units
-from pairloom.cluster.simulator.unit_costs import StageTimes
+from pairloom.cluster.simulator.unit_costs import StageTimes, unit_seconds
 from pairloom.cluster.simulator.validation import validate
 from pairloom.cluster.simulator.workload import _touched_by, _touched_by_all_pairs
-from pairloom.cluster.stages import STAGES
+from pairloom.cluster.stages import STAGES, Stage
 from pairloom.cluster.tiles import order_by_blocks
 
 
@@ -169,6 +171,16 @@ def test_a_short_run_measures_every_stage(small_config):
     found = measure_costs(make_plan(config, data), data)
     assert set(found.stages) == {stage.name for stage in STAGES if make_plan(config, data).units(stage.name)}
     assert all((times.seconds > 0).all() for times in found.stages.values())
+
+
+def test_compiling_a_kernel_is_no_work_of_a_unit(plan, tmp_path):
+    def compile_a_kernel(*_):
+        assert numba.njit(lambda x: x + 1)(1.0) == 2.0
+        return []
+
+    stage = Stage("features", "driver", lambda plan, earlier: (), compile_a_kernel)
+    seconds = unit_seconds(tmp_path, plan, stage, 0, None)
+    assert 0 < seconds < Ledger(tmp_path).read("features", 0).seconds / 2
 
 
 def test_an_unfinished_run_has_no_times(client, tmp_path, small_config):
