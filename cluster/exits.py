@@ -6,6 +6,7 @@ import contextlib
 import logging
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +107,17 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings as errors are shown: whoever types a command does not care in which line of code they arose."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *place: f"Warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
 def _hush_callbacks() -> None:
     """Have tornado log no errors any more: a call of Dask's that a signal interrupts at its start leaves it one."""
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL + 1)
@@ -115,7 +127,7 @@ def _hush_callbacks() -> None:
 def exits() -> Iterator[None]:
     """Turn expected errors into a message and an exit code. Any other error is a bug and shows its traceback."""
     try:
-        with closed_pipe_is_no_error():
+        with closed_pipe_is_no_error(), _plain_warnings():
             yield
     except KeyboardInterrupt:
         print_error("Stopped.")

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 import tomllib
 
 import numpy as np
@@ -172,6 +174,17 @@ def test_arrays_and_nothing_become_runs_too(write, name, test_set, folder):
     (folder / "elsewhere").mkdir()
     assert pairloom("init", *([source] if source else []), "--out", "elsewhere/x.toml").exit_code == 0
     assert load_config("elsewhere/x.toml").data == load_config(f"{name}.toml").data
+
+
+def test_a_warning_reads_as_an_error_does(folder):
+    X, y = arrays()
+    np.savez(folder / "rare.npz", X=np.vstack([X, X[:2]]), y=[*y, 9, 9])
+    with pytest.warns(UserWarning, match="model: 1 of 5 classes have fewer than"):
+        assert pairloom("init", "rare.npz").exit_code == 0
+    words = [sys.executable, "-m", "pairloom", "plan", "rare.toml"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    assert "Warning: model: 1 of " in done.stderr
+    assert ".py:" not in done.stderr
 
 
 def test_a_pool_beside_a_test_set_is_refused_rather_than_split(folder):
