@@ -70,7 +70,8 @@ def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
     Drivers record whole seconds. One that was killed has no end: the log has lines of it until then. Lines before the
     first record are of a driver that has none.
     """
-    lines, records = sorted(_line_times(directory)), sorted(_driver_records(directory))
+    lines = sorted(_line_times(directory))
+    records = sorted(_driver_records(directory), key=lambda record: record[0])
     if lines and lines[0] < min((since for since, _ in records), default=math.inf):
         records = [(lines[0], None), *records]
     following = [*(since for since, _ in records[1:]), math.inf]

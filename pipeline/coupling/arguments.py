@@ -25,15 +25,15 @@ def solver_named(owner: str, method: str, methods: Mapping[str, Solver]) -> Solv
     return methods[method]
 
 
-def real_logits(owner: str, logits: ArrayLike, axes: tuple[str, ...]) -> NDArray[np.floating]:
-    """Logits as a float32 or float64 array with as many axes as are named."""
+def real_logits(owner: str, logits: ArrayLike, axes: tuple[str, ...], condition: str) -> NDArray[np.floating]:
+    """Logits as a float32 or float64 array with as many axes as are named; the condition is for the message."""
     shape = f"({', '.join(axes)})"
     try:
         L = np.asarray(logits)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{owner}: logits must be {shape} numbers: {error}") from error
     if L.ndim != len(axes):
-        raise ValueError(f"{owner}: logits must be {shape} numbers, got shape {L.shape}.")
+        raise ValueError(f"{owner}: logits must be {shape} {condition}, got shape {L.shape}.")
     if L.dtype in (np.float32, np.float64):
         return L
     if not (np.issubdtype(L.dtype, np.number) and np.isrealobj(L)):

@@ -177,9 +177,10 @@ def method_named(method: str) -> Solver:
 
 def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
     """Logits as a contiguous (N, N, R) float array. Its entries are checked later, where they are read."""
-    L = real_logits(owner, logits, ("N", "N", "R"))
+    condition = "with N at least 2 classes"
+    L = real_logits(owner, logits, ("N", "N", "R"), condition)
     if L.shape[0] != L.shape[1] or len(L) < 2:
-        raise ValueError(f"{owner}: logits must be (N, N, R) with N at least 2 classes, got shape {L.shape}.")
+        raise ValueError(f"{owner}: logits must be (N, N, R) {condition}, got shape {L.shape}.")
     return np.ascontiguousarray(L)
 
 

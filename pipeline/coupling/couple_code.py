@@ -204,11 +204,10 @@ def solve_code(
 
 def check_machine_logits(logits: ArrayLike, n_machines: int, owner: str) -> Logits:
     """Logits as a contiguous, finite (m, R) float array."""
-    L = real_logits(owner, logits, ("m", "R"))
+    condition = f"with m = {n_machines}, the columns of code"
+    L = real_logits(owner, logits, ("m", "R"), condition)
     if len(L) != n_machines:
-        raise ValueError(
-            f"{owner}: logits must be (m, R) with m = {n_machines}, the columns of code, got shape {L.shape}."
-        )
+        raise ValueError(f"{owner}: logits must be (m, R) {condition}, got shape {L.shape}.")
     if not np.isfinite(L).all():
         q, r = np.argwhere(~np.isfinite(L))[0]
         raise ValueError(f"{owner}: logits must be finite, got logits[{q}, {r}] = {L[q, r]}.")

@@ -101,7 +101,10 @@ class DaskProcesses:
         """Start the scheduler, or start it again."""
         self.scheduler_file.unlink(missing_ok=True)
         self.scheduler = self._start("dask_scheduler", "--port=0")
-        wait_until(self.scheduler_file.exists, "the scheduler")
+        # Dask writes it in two steps.
+        wait_until(
+            lambda: self.scheduler_file.exists() and self.scheduler_file.stat().st_size > 0, "the scheduler"
+        )
 
     def start_worker(self, **options: Any) -> subprocess.Popen[Any]:
         """Start a worker of one thread."""

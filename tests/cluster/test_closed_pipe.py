@@ -43,7 +43,8 @@ def with_closed_output(*arguments, stream="stdout", **options):
 def test_output_that_nobody_reads_is_no_error(command, tmp_path):
     code, errors = with_closed_output(*command, cwd=tmp_path)
     assert code == 0
-    assert errors == ""
+    # On a slow start a line says so, where a person might wait.
+    assert errors.removeprefix("Starting pairloom\n") == ""
 
 
 def test_a_finished_run_is_done_even_if_nobody_reads_its_table(small_run, tmp_path):

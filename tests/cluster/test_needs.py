@@ -137,7 +137,7 @@ def test_a_run_goes_on_without_a_forecast_that_fails(small_config, tmp_path, mon
 
 
 def test_the_workers_of_jobs_are_counted(small_config):
-    jobs = {"kind": "slurm", "slurm": {"jobs": 4, "processes": 8, "cores": 8}}
+    jobs = {"kind": "slurm", "slurm": {"jobs": 4, "processes": 8, "cores": 8, "memory": "8GiB"}}
     config = with_cluster(load_config(small_config), jobs)
     assert workers_of(make_plan(config, load_data(config))) == 32
 

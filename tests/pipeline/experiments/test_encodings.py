@@ -138,7 +138,10 @@ def test_the_command_reads_the_tables_that_are_there(tables, tmp_path):
     assert record["table"][1][-4:] == ["10.47", "10.33", "10.45", "10.19"]
     assert len(record["findings"]) == 4
     assert pairloom("results", "--out", out, "--page", page).exit_code == 0
-    assert "**tables**: `pairloom experiment encodings --repetitions 2 --seed 0`. It took" in page.read_text()
+    assert (
+        "**tables**: `pairloom experiment encodings --repetitions 2 --seed 0` (machines: radial"
+        in page.read_text()
+    )
     assert "![encodings on tables](results/encodings.svg)" in page.read_text()
 
 
