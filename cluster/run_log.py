@@ -83,8 +83,8 @@ def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
 
 
 def _driver_records(directory: Path) -> Iterator[tuple[float, float | None]]:
-    """When each driver that worked began, and when it ended, if it says so."""
-    for path in (directory / "drivers").glob("*.json"):
+    """When each driver that worked began, and when it ended, if it says so. They are numbered."""
+    for path in sorted((directory / "drivers").glob("*.json")):
         # A record may be damaged; times can do without it.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(path.read_bytes())

@@ -403,6 +403,16 @@ def test_the_time_of_a_run_is_that_of_its_drivers(tmp_path):
     assert [(since - begin, until - begin) for since, until in worker_starts(tmp_path)] == [(1.5, 9.0)]
 
 
+def test_drivers_that_began_in_the_same_second_follow_each_other(tmp_path):
+    (tmp_path / "drivers").mkdir()
+    for place, ended in enumerate(("2026-11-17T09:00:00+00:00", None)):
+        record = {"since": "2026-11-17T09:00:00+00:00", "ended": ended, "outcome": "stopped"}
+        (tmp_path / "drivers" / f"{place}.json").write_text(json.dumps(record))
+    (tmp_path / "log.txt").write_text("")
+    begin = datetime.fromisoformat("2026-11-17T09:00:00+00:00").timestamp()
+    assert driver_spans(tmp_path, begin + 5) == [(begin, begin + 5)]
+
+
 def test_planned_times_are_in_the_page_of_a_run_with_a_forecast(copied_run, client, small_config):
     write_forecast(copied_run, {"machines": (2.0, 4.0)})
     shutil.rmtree(copied_run / "report")
