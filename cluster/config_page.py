@@ -20,7 +20,7 @@ from pairloom.cluster.config import JOB_QUEUES, Config, JobQueueConfig
 __all__ = ["config_schema", "config_text", "sections", "toml_value", "unset_keys"]
 
 _WIDTH = 110
-_KINDS: dict[Any, str] = {bool: "true, false", int: "a number", float: "a number", list: "a list"}
+_KINDS: dict[Any, str] = {int: "a number", float: "a number", list: "a list"}
 
 
 def sections() -> dict[str, type[BaseModel]]:

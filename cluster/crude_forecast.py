@@ -33,7 +33,7 @@ _SECONDS: dict[str, tuple[float, float]] = {
     "model": (0.005, 2e-4),
     "logits": (0.01, 1e-10),
     "probabilities": (0.005, 3e-9),
-    "report": (0.5, 0.0),
+    "report": (1.5, 0.0),
 }
 # Seconds until as many worker processes as there are cores have started.
 _START_SECONDS = 6.0
