@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -64,19 +65,25 @@ def run_task(task: Task) -> list[Receipt]:
     keep_freed_memory()
     receipts = []
     for unit, key in task.units.items():
-        _hand_over_if_leaving()
+        _give_up_if_unwanted()
         receipts.append(_run_wanted(task, unit, key))
     return receipts
 
 
-def _hand_over_if_leaving() -> None:
-    """Give a task back if its worker is leaving: Dask does not interrupt it, while another worker begins it again."""
+def _give_up_if_unwanted() -> None:
+    """Give up a task whose worker is leaving, or that was cancelled.
+
+    Dask interrupts neither. Somebody else, another worker or the driver that resumes the run, begins its units again.
+    """
     try:
-        status = get_worker().status
+        worker = get_worker()
     except ValueError:  # this is no worker
         return
-    if status in (Status.closing_gracefully, Status.closing, Status.closed):
+    if worker.status in (Status.closing_gracefully, Status.closing, Status.closed):
         raise Reschedule
+    state = worker.state.tasks.get(worker.get_current_task())
+    if state is None or state.state == "cancelled":
+        raise CancelledError("The driver of this task no longer waits for it.")
 
 
 def _run_wanted(task: Task, unit: int, key: str) -> Receipt:

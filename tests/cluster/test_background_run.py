@@ -29,6 +29,7 @@ from pairloom.cluster.lock import Locked
 from pairloom.cluster.plan import Mismatch
 from pairloom.cluster.schedule import ClusterLost, Stopped, UnitFailed
 from pairloom.cluster.status import run_status
+from pairloom.cluster.units import Task, run_task
 
 LONG = 120.0
 
@@ -132,6 +133,21 @@ def test_a_run_is_waited_for_cancelled_and_resumed(client, long_config, tmp_path
     assert "Stopped: The run was cancelled." in status.driver
     pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
     assert sum(n - 1 for n in times_begun(tmp_path / "run", "machines").values()) <= 2, "one per thread"
+
+
+def test_a_cancelled_task_ends_with_the_unit_it_is_at(client, long_config, tmp_path):
+    directory = tmp_path / "run"
+    plan = run_here(long_config, directory, client, until="whitening")
+    keys = dict(enumerate(plan.keys["machines"]))
+    future = client.submit(run_task, Task(str(directory), "machines", keys, pairloom.__version__))
+    while not times_begun(directory, "machines"):
+        assert future.status == "pending"
+    future.cancel()
+    begun_then = len(times_begun(directory, "machines"))
+    while any(client.run(lambda dask_worker: len(dask_worker.active_threads)).values()):
+        time.sleep(0.01)
+    # The message may take as long as a unit or two.
+    assert len(times_begun(directory, "machines")) <= begun_then + 3 < len(keys)
 
 
 def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, client, long_config, tmp_path):
