@@ -31,7 +31,7 @@ from pairloom.cluster.exits import RESUMABLE, ended_by_signals, exits, print_err
 from pairloom.cluster.experiments import repeat_on_cluster
 from pairloom.cluster.features_command import features_command
 from pairloom.cluster.followed_run import FollowedRun
-from pairloom.cluster.forecast import forecast_seconds
+from pairloom.cluster.forecast import forecast_seconds, forecast_start, process_seconds
 from pairloom.cluster.init_command import init_command
 from pairloom.cluster.input_errors import input_errors
 from pairloom.cluster.ledger import Ledger
@@ -193,10 +193,12 @@ def plan(config: str, overrides: tuple[str, ...], as_json: bool) -> None:
     CONFIG is a TOML file or the name of a configuration that ships with pairloom. Nothing is written.
     """
     with exits(), input_errors():
+        imports = process_seconds()
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
-        facts = plan_facts(planned, forecast_seconds(planned, data))
+        start = forecast_start(planned, imports, process_seconds() - imports)
+        facts = plan_facts(planned, forecast_seconds(planned, data), start)
         if as_json:
             click.echo(json.dumps(facts, indent=1))
         else:

@@ -1,10 +1,15 @@
-"""The forecast of a run: how long each stage should take on the workers at hand, by a short measurement on its data.
+"""The forecast of a run: how long its start and each stage should take on the workers at hand, by a short measurement.
 
 ``pairloom plan`` shows it. A run that is long enough to be worth it makes one before it begins, and its report sets the
 times that the stages took beside it. No result depends on a forecast.
 """
 
 from __future__ import annotations
+
+import os
+import time
+
+import psutil
 
 from pairloom.cluster.crude_forecast import workers_of
 from pairloom.cluster.forecast_file import Ranges
@@ -14,15 +19,39 @@ from pairloom.cluster.simulator.unit_costs import measure_costs
 from pairloom.cluster.tiles import crude_training_seconds, numbers_per_row
 from pairloom.pipeline.features.feature_set import OpenFeatures
 
-__all__ = ["forecast_seconds", "is_worth_a_forecast", "workers_of"]
+__all__ = ["forecast_seconds", "forecast_start", "is_worth_a_forecast", "process_seconds", "workers_of"]
 
 # A run whose training takes less than this is over before anyone has read a forecast.
 _LONG_SECONDS = 60.0
+# A worker process imports less than the command line does, but as many of them at once as there are cores.
+_WORKER_START = (0.6, 1.2)
 
 
 def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:
     """The least and the most seconds of each stage on the workers of the plan. Measuring takes seconds."""
     return stage_seconds(plan, measure_costs(plan, data), workers_of(plan))
+
+
+def forecast_start(plan: Plan, imports: float, planning: float) -> tuple[float, float]:
+    """The least and the most seconds until the workers of a run of this command line have started.
+
+    Parameters
+    ----------
+    plan
+        The plan of the run. The workers of another cluster than this computer are taken to be there.
+    imports, planning
+        How long the imports of this process took, and then reading the data and planning.
+    """
+    if plan.config.cluster.kind != "processes":
+        return imports + planning, imports + planning
+    in_turn = max(1.0, workers_of(plan) / (os.cpu_count() or 1))
+    low, high = (imports + planning + share * imports * in_turn for share in _WORKER_START)
+    return low, high
+
+
+def process_seconds() -> float:
+    """The age of this process."""
+    return time.time() - float(psutil.Process().create_time())
 
 
 def is_worth_a_forecast(plan: Plan) -> bool:

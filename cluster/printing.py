@@ -55,7 +55,7 @@ def _end_of_growth(directory: Path) -> str | None:
     return end_of_growth(directory, Plan.read(directory))
 
 
-def plan_facts(planned: Plan, seconds: Ranges) -> dict[str, Any]:
+def plan_facts(planned: Plan, seconds: Ranges, start: tuple[float, float]) -> dict[str, Any]:
     """What `pairloom plan` shows, given the least and most seconds of each stage."""
     shape = planned.shape
     N, E = len(shape.classes), shape.n_edges
@@ -82,7 +82,8 @@ def plan_facts(planned: Plan, seconds: Ranges) -> dict[str, Any]:
             for stage in planned.keys
             if planned.units(stage)
         },
-        "seconds": tuple(map(sum, zip(*seconds.values(), strict=True))),
+        "start_seconds": start,
+        "seconds": tuple(map(sum, zip(start, *seconds.values(), strict=True))),
         "workers": workers_of(planned),
         "synthetic": shape.synthetic,
     }
@@ -108,6 +109,7 @@ def print_facts(facts: dict[str, Any]) -> None:
     ]
     click.echo("\n".join(lines))
     table = Table("stage", "units", "time", "memory of a task")
+    table.add_row("(start)", "", time_range(facts["start_seconds"]), "")
     for stage, found in facts["stages"].items():
         memory = "in the driver" if found["bytes"] is None else format_bytes(found["bytes"])
         table.add_row(stage, str(found["units"]), time_range(found["seconds"]), memory)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
 from pairloom.cluster.simulator.simulation import simulate
+from pairloom.cluster.simulator.stage_costs import cost_of_stage
 from pairloom.cluster.simulator.unit_costs import UnitCosts
 from pairloom.cluster.simulator.workload import Workload, planned_workload
 
@@ -41,7 +42,8 @@ def stage_seconds(
     dict
         ``{stage: (low, high)}``, in the order of the run: the extremes of three simulations, and `MARGIN` on either
         side. Where units are many times larger than those that were measured, the lower end is lower: a part of what
-        was measured does not grow with the work. The start of the workers is not among them.
+        was measured does not grow with the work. That of the report is lower too: it may find no errors to explain.
+        The start of the workers is not among them.
     """
     where = cluster or SimulatedCluster.this_computer(workers)
     where, work = where.model_copy(update={"workers": workers}), planned_workload(plan)
@@ -58,10 +60,13 @@ def stage_seconds(
 def _optimism(stage: str, costs: UnitCosts, work: Workload) -> float:
     """By how much an enlarged unit may be faster than its measured ones: half as much again for every factor of ten.
 
-    How the time of training grows was measured.
+    How the time of training grows was measured. A report without errors has nothing to explain.
     """
     if stage == "machines" and costs.row_exponent:
         return 1.0
+    if stage == "report":
+        report = cost_of_stage(stage).work
+        return report(work.sizes) / report(work.sizes._replace(explained=0))
     enlarged = costs.enlargement(stage, work.units().get(stage, 0), work.sizes)
     return 1 + 0.5 * math.log10(max(1.0, enlarged))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from pairloom.cluster.tiles import (
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.model.choice import n_trials
+from pairloom.pipeline.report.explained_errors import affordable_explanations, most_explained
+from pairloom.pipeline.report.judged_samples import MOST_ERRORS
 
 if TYPE_CHECKING:
     from pairloom.cluster.plan import Plan
@@ -32,7 +35,7 @@ class RunSizes(NamedTuple):
 
     ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
     coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``classes_per_edge`` is 2 for pairs, and more for
-    machines on sets of classes.
+    machines on sets of classes; ``explained`` are the errors that the report explains, at most.
     """
 
     classes: int
@@ -54,6 +57,7 @@ class RunSizes(NamedTuple):
     whitenings: int
     tensor_stored: bool
     classes_per_edge: float = 2.0
+    explained: int = 0
 
     @property
     def tiles(self) -> int:
@@ -104,6 +108,7 @@ def planned_sizes(plan: Plan) -> RunSizes:
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
         classes_per_edge=2.0 if shape.code is None else float(np.count_nonzero(shape.code) / shape.n_edges),
+        explained=most_explained(plan.run(Path()), min(shape.samples, MOST_ERRORS)) if shape.labelled else 0,
     )
 
 
@@ -130,18 +135,21 @@ def imagined_sizes(
     tile = edges_per_tile or default_edges_per_tile(
         edges, 2 * r, d, like.folds, plan.config.growth is not None
     )
+    n_samples, listed = samples or like.samples, shortlist_size(model.shortlist, n) or n
+    explained = min(MOST_ERRORS, n_samples, affordable_explanations(edges, d, listed))
     return like._replace(
         classes=n,
         rows=r,
         features=d,
-        samples=samples or like.samples,
+        samples=n_samples,
         draws=int(quotas.sum()) if like.draws else 0,
         edges=edges,
         edges_per_tile=min(tile, edges),
         samples_per_slab=samples_per_slab or default_samples_per_prediction(n, d),
         draws_per_slab=default_draws_per_slab(edges),
-        listed=shortlist_size(model.shortlist, n) or n,
+        listed=listed,
         tensor_stored=False,
+        explained=explained if like.explained else 0,
     )
 
 

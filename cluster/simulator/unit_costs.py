@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import tempfile
 from collections import defaultdict
@@ -145,8 +146,8 @@ def measure_costs(plan: Plan, data: OpenFeatures) -> UnitCosts:
         features = load_data(config)
         short = make_plan(config, features)
         first, second = (_run_in_turn(Path(folder) / name, short, features) for name in ("first", "second"))
+        sizes = _with_errors(planned_sizes(short), Path(folder) / "second")
     times = {stage: _warmed_up(stage, first[stage], seconds) for stage, seconds in second.items()}
-    sizes = planned_sizes(short)
     return UnitCosts(sizes, times, row_exponent(plan, data, int(sizes.rows)))
 
 
@@ -178,14 +179,25 @@ def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
     """Write the first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
     n = min(len(data.classes), classes)
     rows = np.concatenate([np.flatnonzero(data.y_train == c)[:_ROWS] for c in range(n)])
-    samples = np.arange(len(data.X_test))[:: max(1, len(data.X_test) // _SAMPLES)][:_SAMPLES]
-    np.savez(
-        path,
-        X_train=data.X_train.read(rows),
-        y_train=data.y_train[rows],
-        X_test=data.X_test.read(samples),
-        classes=np.array(data.classes[:n]),
-    )
+    samples, labels = np.arange(len(data.X_test)), data.y_test
+    if labels is not None and (labels < n).any():  # the report needs labels
+        samples = np.flatnonzero(labels < n)
+    samples = samples[:: max(1, len(samples) // _SAMPLES)][:_SAMPLES]
+    arrays = {
+        "X_train": data.X_train.read(rows),
+        "y_train": data.y_train[rows],
+        "X_test": data.X_test.read(samples),
+        "classes": np.array(data.classes[:n]),
+    }
+    if labels is not None and (labels[samples] < n).all():
+        arrays["y_test"] = labels[samples]
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def _with_errors(sizes: RunSizes, directory: Path) -> RunSizes:
+    """The sizes of a finished short run, with the errors that its report explains instead of as many as it could."""
+    with (directory / "report" / "errors.csv").open(newline="") as file:
+        return sizes._replace(explained=min(sizes.explained, sum(1 for _ in csv.DictReader(file))))
 
 
 def _run_in_turn(directory: Path, plan: Plan, data: OpenFeatures) -> dict[str, NDArray[np.float64]]:

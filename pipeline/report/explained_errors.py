@@ -16,11 +16,19 @@ from pairloom.pipeline.report.critical_machine import EXPLAINING_BYTES, raw_samp
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_model import read_run_model
 
-__all__ = ["ExplainedError", "MovedOdds", "SupportVector", "explained_errors"]
+__all__ = [
+    "ExplainedError",
+    "MovedOdds",
+    "SupportVector",
+    "affordable_explanations",
+    "explained_errors",
+    "explaining_work",
+    "most_explained",
+]
 
 #: Machines, and support vectors, that are named.
 _NAMED = 6
-#: Multiplications that explaining may take, some tens of seconds of them: of many samples, the first are explained.
+#: Multiplications that explaining may take, some seconds of them: of many samples, the first are explained.
 _MOST_WORK = 2e10
 
 
@@ -81,14 +89,33 @@ def explained_errors(
 ) -> list[ExplainedError | None]:
     """The explanation of each sample. None if the model is too large to be read for it, or has no odds."""
     found: list[ExplainedError | None] = [None] * len(samples)
-    count = min(len(samples), int(_MOST_WORK // _work_of_sample(run)))
-    if not count or _model_bytes(run) > EXPLAINING_BYTES:
+    count = most_explained(run, len(samples))
+    if not count:
         return found
     model = read_run_model(run.directory).model
     X = raw_samples(run, samples[:count])
     for place in range(count):
         found[place] = _explained(run, model, X[[place]], int(predicted[place]), int(label[place]))
     return found
+
+
+def most_explained(run: Run, samples: int) -> int:
+    """How many of so many samples are explained: none if the model is too large to be read for it."""
+    if _model_bytes(run) > EXPLAINING_BYTES:
+        return 0
+    n = len(run.shape.classes)
+    listed = shortlist_size(run.settings.shortlist, n) or n
+    return min(samples, affordable_explanations(run.shape.n_edges, run.shape.features, listed))
+
+
+def affordable_explanations(edges: int, features: int, listed: int) -> int:
+    """How many samples are explained at most."""
+    return int(_MOST_WORK // explaining_work(edges, features, listed))
+
+
+def explaining_work(edges: int, features: int, listed: int) -> float:
+    """Multiplications per sample: of all machines with it, and of the coupling of its classes at many points."""
+    return 4.0 * edges * features + 1000.0 * listed**3
 
 
 def _model_bytes(run: Run) -> int:
@@ -99,12 +126,6 @@ def _model_bytes(run: Run) -> int:
         return 2 * shape.n_edges * shape.machines_per_edge * of_machine
     coefficients = shape.n_edges * shape.kernel_rows * (8 * shape.machines_per_edge + 3 * 16)
     return coefficients + 8 * shape.features * sum(shape.rows)
-
-
-def _work_of_sample(run: Run) -> float:
-    """Multiplications: of all machines with the sample, and of the coupling of its classes at many points."""
-    listed = shortlist_size(run.settings.shortlist, len(run.shape.classes)) or len(run.shape.classes)
-    return 4.0 * run.shape.n_edges * run.shape.features + 1000.0 * listed**3
 
 
 def _explained(

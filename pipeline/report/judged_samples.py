@@ -15,7 +15,7 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["ConfidentErrors", "JudgedSamples", "judge_samples"]
+__all__ = ["MOST_ERRORS", "ConfidentErrors", "JudgedSamples", "judge_samples"]
 
 #: Probabilities that are read at once: 16 MiB of float32.
 NUMBERS_AT_ONCE = 2**22

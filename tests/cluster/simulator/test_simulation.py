@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numba
 import numpy as np
 import pytest
 from small_runs import run_here
 
-from pairloom.cluster.config_file import load_config
+from pairloom.cluster.config_file import load_config, with_overrides
 from pairloom.cluster.driver import load_data
+from pairloom.cluster.forecast import forecast_start
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import Plan, make_plan
 from pairloom.cluster.simulator import (
@@ -173,6 +175,26 @@ def test_a_short_run_measures_every_stage(small_config):
     assert all((times.seconds > 0).all() for times in found.stages.values())
 
 
+def test_a_report_may_have_no_errors_to_explain_or_as_many_as_it_explains(plan, costs):
+    most = planned_sizes(plan)
+    assert most.explained == min(plan.shape.samples, 200)
+    report = {n: costs._replace(sizes=most._replace(explained=n)) for n in (1, most.explained)}
+    few, many = (stage_seconds(plan, found, 1)["report"] for found in report.values())
+    assert few[1] > many[1], "what took as long for a single error takes longer for many"
+    assert few[0] == pytest.approx(many[0] * few[1] / many[1])
+    unlabelled = replace(plan, shape=plan.shape._replace(labelled=False))
+    assert planned_sizes(unlabelled).explained == 0
+
+
+def test_the_short_run_counts_the_errors_that_its_report_explains(small_config):
+    config = load_config(small_config)
+    data = load_data(config)
+    plan = make_plan(config, data)
+    right = measure_costs(plan, data).sizes
+    wrong = measure_costs(plan, replace(data, y_test=(data.y_test + 1) % len(data.classes))).sizes
+    assert right.explained < wrong.explained <= wrong.samples
+
+
 def test_compiling_a_kernel_is_no_work_of_a_unit(plan, tmp_path):
     def compile_a_kernel(*_):
         assert numba.njit(lambda x: x + 1)(1.0) == 2.0
@@ -203,3 +225,12 @@ def test_a_real_run_took_as_long_as_its_forecast(client, tmp_path, small_config)
     for stages in (["machines"], list(found.actual)):
         ratio = sum(found.forecast[stage] for stage in stages) / sum(found.actual[stage] for stage in stages)
         assert 0.5 < ratio < 1.3
+
+
+@pytest.mark.parametrize(("cluster", "workers"), [("processes", (0.6, 1.2)), ("threads", (0.0, 0.0))])
+def test_the_start_is_that_of_the_command_and_of_its_workers(plan, cluster, workers):
+    planned = replace(
+        plan, config=with_overrides(plan.config, [f"cluster.kind={cluster}", "cluster.workers=1"])
+    )
+    low, high = forecast_start(planned, 2.0, 0.5)
+    assert (low, high) == pytest.approx((2.5 + 2 * workers[0], 2.5 + 2 * workers[1]))
