@@ -35,8 +35,16 @@ def escaped(text: object) -> str:
 
 
 def named(name: str) -> str:
-    """A class name as content: one line, escaped, and kept apart from the direction of the text around it."""
-    return f"<bdi>{escaped(plain_line(name))}</bdi>"
+    """A class name as content: one line, escaped, and kept apart from the direction of the text around it.
+
+    Where there is no room for a line, it breaks after an underscore.
+
+    Examples
+    --------
+    >>> named("play_music")
+    '<bdi>play_<wbr>music</bdi>'
+    """
+    return f"<bdi>{escaped(plain_line(name)).replace('_', '_<wbr>')}</bdi>"
 
 
 def attributes(values: Mapping[str, object]) -> str:

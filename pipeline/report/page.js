@@ -19,6 +19,8 @@
     if (text !== undefined) drawn.textContent = text;
     return drawn;
   };
+  // A name that may break after an underscore, as in tables.
+  const named = (name) => make("bdi", {}, ...name.split(/(?<=_)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part])));
   const plural = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 
   // Tables.
@@ -215,13 +217,18 @@
     };
   }
 
+  // In the type of the names beside a map, which is that of the page at 11 pixels.
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  const widthOfLabel = (label) => Math.ceil(ruler.measureText(label).width);
+
   // A part of a map with names and numbers.
   function enlarged(key, reader, order, { row, column, rows, columns }) {
     const shown = (place) => data.short[order[place]];
     const labels = [...Array(rows).keys()].map((r) => shown(row + r));
     labels.push(...[...Array(columns).keys()].map((c) => shown(column + c)));
     const cell = CELL;
-    const margin = Math.min(MARGIN, 16 + 6.3 * Math.max(...labels.map((label) => label.length)));
+    const margin = 8 + Math.max(...labels.map(widthOfLabel));
     const picture = draw("svg", {
       viewBox: `0 0 ${margin + columns * cell} ${margin + rows * cell}`,
       "data-map": key,
@@ -314,7 +321,7 @@
     inner.style.left = `${100 * Math.min(from, to)}%`;
     inner.style.width = `${Math.max(0.5, 100 * Math.abs(to - from))}%`;
     return [
-      make("span", {}, make("bdi", {}, label)),
+      make("span", {}, named(label)),
       make("span", { class: `track ${kind}` }, inner),
       make("span", { class: "value" }, text),
     ];
@@ -358,11 +365,11 @@
 
   // The machines that moved the coupled odds, with the names that they have elsewhere.
   function movedBars({ machines, rest, others, prior, odds }) {
-    const named = (sides) => (typeof sides === "string" ? sides : sides.map((c) => names[c]).join(" / "));
+    const sidesOf = (sides) => (typeof sides === "string" ? sides : sides.map((c) => names[c]).join(" / "));
     const sums = [["coupled odds", odds]];
     if (prior) sums.unshift(["priors", prior]);
     if (others) sums.unshift([plural(others, "other"), rest]);
-    return contributionBars(machines.map(([sides, , effect]) => [named(sides), effect]), sums);
+    return contributionBars(machines.map(([sides, , effect]) => [sidesOf(sides), effect]), sums);
   }
 
   const says = (logit, a, b) => `${odds(logit)} for ${logit >= 0 ? a : b}`;
@@ -409,7 +416,7 @@
     const error = data.errors[place];
     const parts = [
       make("h3", {}, `Sample ${error.sample}`),
-      make("p", {}, "True class ", make("strong", {}, names[error.label]), ", predicted ", make("strong", {}, names[error.predicted])),
+      make("p", {}, "True class ", make("strong", {}, named(names[error.label])), ", predicted ", make("strong", {}, named(names[error.predicted]))),
       probabilityBars(error),
       make("h3", {}, "Critical machine"),
       ...machineText(error).map((text) => make("p", {}, text)),
