@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from pairloom.cluster.commands.options import LocalPath, json_option, local_path
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import install_hint
 from pairloom.cluster.exits import ended_by_signals, exits, stderr
+from pairloom.cluster.input_errors import InputError
 from pairloom.cluster.picture_progress import picture_progress_for
+from pairloom.pipeline.images.store_refused import StoreRefused
 
 __all__ = ["features_command"]
 
@@ -148,12 +152,23 @@ def features_command(images: Path, model: Path, out: Path, as_json: bool, **opti
             preprocessing=given,
             **options,
         )
-        with picture_progress_for(stderr) as progress:
+        with _input_errors(), picture_progress_for(stderr) as progress:
             done = extract_features(images, model, out, chosen, progress)
         if as_json:
             click.echo(json.dumps(done._asdict(), indent=1))
         else:
             _print_summary(done)
+
+
+@contextlib.contextmanager
+def _input_errors() -> Iterator[None]:
+    """Turn what is raised for bad arguments, pictures or networks into an `InputError`. A full disk is none."""
+    try:
+        yield
+    except StoreRefused:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _check_extra() -> None:

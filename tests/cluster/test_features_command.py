@@ -76,7 +76,7 @@ def test_it_ends_with_the_codes_of_the_other_commands(pictures, network, tmp_pat
     arguments = ("features", pictures, "--model", network, "--out", tmp_path / "a.zarr")
     assert pairloom(*arguments, "--mean", "half").exit_code == 2
     unknown = pairloom(*arguments)
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2
     assert "--mean must be given" in unknown.stderr
     assert pairloom(*arguments, *PREPROCESSING).exit_code == 0
     other = pairloom(*arguments, *PREPROCESSING, "--resize", 30)
@@ -98,7 +98,7 @@ def test_missing_classes_of_imagenet50_are_named(network, tmp_path):
         "--classes",
         "imagenet50",
     )
-    assert found.exit_code == 1
+    assert found.exit_code == 2
     assert "50 are missing: n01558993 robin, " in found.stderr
     assert "n12144580 corn." in found.stderr
 
