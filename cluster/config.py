@@ -20,6 +20,7 @@ from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KernelFunction
+from pairloom.pipeline.model.learning import Learn, check_learnable
 from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = [
@@ -179,6 +180,10 @@ class ModelConfig(_Section):
     calibration_samples: int = Field(
         2000, ge=1, le=MOST, description="maximum number of training samples for that"
     )
+    learn: Learn = Field(
+        "machines",
+        description="weights of the machines, or learned from these, all together, through the coupling",
+    )
     standardise: bool = Field(
         False,
         description="divide each column by its standard deviation; C and gamma are then for such columns",
@@ -199,16 +204,6 @@ class ModelConfig(_Section):
     random_state: int = Field(
         0, ge=0, description="seed of folds and draws; must be set, since runs are repeatable"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _learns_machines(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "learn" in values:
-            raise ValueError(
-                "model.learn is a parameter of PairwiseSVC only, since a run never has all pairs in one place: leave"
-                ' it out, or fit PairwiseSVC(learn="coupled")'
-            )
-        return values
 
     @field_validator("C")
     @classmethod
@@ -482,6 +477,34 @@ class Config(_Section):
             raise ValueError(
                 f'run.tensor must be "auto" or "virtual" with graph.family = "{self.graph.family}", which has no '
                 'tensor of pairs, got "stored"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _weights_can_be_learned(self) -> Self:
+        model = self.model
+        if model.learn != "coupled":
+            return self
+        try:
+            check_learnable(
+                'model.learn = "coupled"',
+                on_pairs=not self.has_code and model.machine_weight == "none",
+                linear=model.kernel == "linear",
+                coupling=self.couplings[0],
+                wiring=f"graph.family = {self.graph.family!r}, model.machine_weight = {model.machine_weight!r}",
+                machines=f"model.kernel = {model.kernel!r}",
+            )
+        except ValueError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+        if self.growth is not None:
+            raise ValueError(
+                'model.learn must be "machines" with [growth], since the weights of all pairs are learned together and '
+                'no pair can be added later, got "coupled"'
+            )
+        if len(self.couplings) > 1:
+            raise ValueError(
+                'run.also_couple must be empty with model.learn = "coupled", whose weights are learned for the one '
+                f"coupling of the model, got {self.run.also_couple}: make a run for each coupling"
             )
         return self
 

@@ -40,6 +40,7 @@ from pairloom.pipeline.machines.kernel_function import KernelFunction, gamma_of
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import MOST_PROBE_ROWS, Candidate, Probe
 from pairloom.pipeline.model.class_weights import class_weights
+from pairloom.pipeline.model.learning import check_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.stored_form import label_of, plain
 from pairloom.pipeline.pieces import pieces
@@ -61,6 +62,7 @@ _ADVICE = {
     "logits": ", or lower run.samples_per_slab",
     "probabilities": ", or lower run.samples_per_slab",
     "calibration": ", or lower model.calibration_samples",
+    "learning": ', choose a sparser graph, or set model.learn = "machines"',
     "growth": ", or lower growth.pairs",
 }
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "zarr", "dask", "distributed", "networkx")
@@ -379,6 +381,8 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
     )
     shape = _shape(config, data, rows, folds, found)
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
+    if shape.learned:
+        check_weights(shape.n_edges, shape.features, 'model.learn = "coupled"')
     plan = Plan(
         config=config,
         fingerprints=data.fingerprints,
@@ -422,6 +426,7 @@ def _settings(
         shortlist="none" if config.has_code else model.shortlist,
         machine_weight=model.machine_weight,
         kernel=kernel,
+        learn=model.learn,
     )
 
 
@@ -467,6 +472,7 @@ def _shape(
         kernel_rows=max(int(rows[own].sum()) for own in members_of_machines(edges, code)) if curved else 0,
         standardised=model.standardise,
         feature_names=data.feature_names,
+        learned=model.learn == "coupled",
     )
 
 
