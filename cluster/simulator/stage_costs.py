@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pairloom.cluster.simulator.run_sizes import RunSizes
-from pairloom.pipeline.calibration.coupled_learning import MOST_WORK, sample_limit
+from pairloom.pipeline.calibration.coupled_learning import FEW_SAMPLES, MOST_WORK, sample_limit
 from pairloom.pipeline.completion.shortlist import USUAL_SIZE
 from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.report.explained_errors import explaining_work
@@ -112,9 +112,13 @@ def _learned_from(s: RunSizes) -> float:
 
 
 def _learning(s: RunSizes) -> float:
-    """Work of all steps: held-out samples stop most descents after some thirty, of which there are about two."""
+    """Work of all steps: held-out samples stop most descents after some thirty, of which there are about two.
+
+    Where few samples are held out no step is tried.
+    """
     samples, listed = _learned_from(s), min(s.listed, USUAL_SIZE)
     steps = 60 * min(1.0, MOST_WORK / 30 / (samples * s.edges * s.features))
+    steps = steps if samples / s.folds >= FEW_SAMPLES else 1
     return steps * samples * (2 * _PRODUCT * s.edges * s.features + _SWEEPS * listed**2)
 
 
