@@ -16,7 +16,7 @@ from pairloom.cluster.stages import stage_named
 if TYPE_CHECKING:
     from pairloom.cluster.plan import Plan
 
-__all__ = ["crude_seconds", "start_seconds", "workers_of"]
+__all__ = ["crude_seconds", "start_seconds"]
 
 # Seconds per unit, and per unit of the work of `stage_costs`, to one or two digits, of runs on a busy computer.
 _SECONDS: dict[str, tuple[float, float]] = {
@@ -42,7 +42,7 @@ _START_SECONDS = 3.0
 
 def crude_seconds(plan: Plan) -> dict[str, float]:
     """Seconds of each stage of a plan on the workers that it asks for, to an order of magnitude."""
-    sizes, workers = planned_sizes(plan), workers_of(plan)
+    sizes, workers = planned_sizes(plan), plan.config.cluster.expected_workers
     found = {}
     for stage in plan.keys:
         units = plan.units(stage)
@@ -55,17 +55,7 @@ def crude_seconds(plan: Plan) -> dict[str, float]:
 
 def start_seconds(plan: Plan) -> float:
     """Seconds until the workers have started that a run starts on this computer, to an order of magnitude."""
-    if plan.config.cluster.kind != "processes":
-        return 0.0
-    return _START_SECONDS * max(1.0, workers_of(plan) / (os.cpu_count() or 1))
-
-
-def workers_of(plan: Plan) -> int:
-    """The workers that the configuration asks for: of its jobs, or local ones, by default one per core.
-
-    Those of a scheduler are not known before it is asked; as many as this computer has cores are taken.
-    """
     cluster = plan.config.cluster
-    if cluster.job_queue is not None:
-        return cluster.job_queue.jobs * cluster.job_queue.processes
-    return cluster.workers or os.cpu_count() or 1
+    if cluster.kind != "processes":
+        return 0.0
+    return _START_SECONDS * max(1.0, cluster.expected_workers / (os.cpu_count() or 1))

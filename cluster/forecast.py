@@ -11,7 +11,6 @@ import time
 
 import psutil
 
-from pairloom.cluster.crude_forecast import workers_of
 from pairloom.cluster.forecast_file import Ranges
 from pairloom.cluster.plan import Plan
 from pairloom.cluster.simulator.forecast import stage_seconds
@@ -19,7 +18,7 @@ from pairloom.cluster.simulator.unit_costs import measure_costs
 from pairloom.cluster.tiles import crude_training_seconds, numbers_per_row
 from pairloom.pipeline.features.feature_set import OpenFeatures
 
-__all__ = ["forecast_seconds", "forecast_start", "is_worth_a_forecast", "process_seconds", "workers_of"]
+__all__ = ["forecast_seconds", "forecast_start", "is_worth_a_forecast", "process_seconds"]
 
 # A run whose training takes less than this is over before anyone has read a forecast.
 _LONG_SECONDS = 60.0
@@ -29,7 +28,7 @@ _WORKER_START = (0.6, 1.2)
 
 def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:
     """The least and the most seconds of each stage on the workers of the plan. Measuring takes seconds."""
-    return stage_seconds(plan, measure_costs(plan, data), workers_of(plan))
+    return stage_seconds(plan, measure_costs(plan, data), plan.config.cluster.expected_workers)
 
 
 def forecast_start(plan: Plan, imports: float, planning: float) -> tuple[float, float]:
@@ -44,7 +43,7 @@ def forecast_start(plan: Plan, imports: float, planning: float) -> tuple[float, 
     """
     if plan.config.cluster.kind != "processes":
         return imports + planning, imports + planning
-    in_turn = max(1.0, workers_of(plan) / (os.cpu_count() or 1))
+    in_turn = max(1.0, plan.config.cluster.expected_workers / (os.cpu_count() or 1))
     low, high = (imports + planning + share * imports * in_turn for share in _WORKER_START)
     return low, high
 
@@ -60,4 +59,4 @@ def is_worth_a_forecast(plan: Plan) -> bool:
     rows = shape.rows_per_edge
     width = numbers_per_row(shape.features, rows, plan.kernel is not None)
     seconds = crude_training_seconds(plan.most_pairs, rows, width, folds)
-    return seconds / workers_of(plan) > _LONG_SECONDS
+    return seconds / plan.config.cluster.expected_workers > _LONG_SECONDS

@@ -11,7 +11,6 @@ from dask.utils import format_bytes, format_time
 from rich.table import Table
 
 from pairloom.cluster.closed_pipe import QuietConsole
-from pairloom.cluster.forecast import workers_of
 from pairloom.cluster.forecast_file import Ranges
 from pairloom.cluster.growing_run import end_of_growth
 from pairloom.cluster.needs import disk_bytes, file_count, task_bytes, worker_bytes
@@ -84,7 +83,7 @@ def plan_facts(planned: Plan, seconds: Ranges, start: tuple[float, float]) -> di
         },
         "start_seconds": start,
         "seconds": tuple(map(sum, zip(start, *seconds.values(), strict=True))),
-        "workers": workers_of(planned),
+        "workers": planned.config.cluster.expected_workers,
         "synthetic": shape.synthetic,
     }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pairloom.cluster.config import Config
 from pairloom.cluster.driver import Connect, adopt_plan, drive, matching_plan, prepare_run
-from pairloom.cluster.forecast import forecast_seconds, is_worth_a_forecast, workers_of
+from pairloom.cluster.forecast import forecast_seconds, is_worth_a_forecast
 from pairloom.cluster.forecast_file import Ranges, read_forecast, write_forecast
 from pairloom.cluster.lock import REFUSED, RunLock, check_free
 from pairloom.cluster.plan import Mismatch, Plan
@@ -137,5 +137,6 @@ def _forecast(directory: Path, plan: Plan, data: OpenFeatures | None, progress: 
         progress.note(f"How long it will take could not be measured: {error}")
         return None
     low, high = (sum(ends) for ends in zip(*ranges.values(), strict=True))
-    progress.note(f"It should take {time_range((low, high))} on {workers_of(plan)} workers.")
+    workers = plan.config.cluster.expected_workers
+    progress.note(f"It should take {time_range((low, high))} on {workers} workers.")
     return ranges

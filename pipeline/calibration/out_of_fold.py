@@ -45,8 +45,13 @@ def out_of_fold_edge_logits(
     trained : LinearModel or EstimatorModel
     scheme : FoldScheme
     X, folds, parts : the samples, and the fold and the part of each in its class
+
+    Returns
+    -------
+    (E, R) array
+        NaN for samples of the fold `NEVER_HELD_OUT`, which all machines were fitted on.
     """
-    logits = np.empty((len(folds), trained.n_edges), np.float32)
+    logits = np.full((len(folds), trained.n_edges), np.nan, np.float32)
     for k, shares in enumerate(scheme.out_of_fold):
         samples = np.flatnonzero(folds == k)
         if len(samples):

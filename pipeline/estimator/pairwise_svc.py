@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,11 +24,10 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.coupling.model_coupling import check_code_suits, model_coupling
-from pairloom.pipeline.coupling.priors import check_priors
 from pairloom.pipeline.display import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
 from pairloom.pipeline.estimator.documentation import documentation_link
 from pairloom.pipeline.estimator.fit_progress import FitProgress
+from pairloom.pipeline.estimator.fitting import fit_samples
 from pairloom.pipeline.estimator.one_row import one_row
 from pairloom.pipeline.estimator.parameters import (
     check_no_list,
@@ -37,54 +35,32 @@ from pairloom.pipeline.estimator.parameters import (
     check_parameters,
     check_positive,
     check_shortlist,
-    holds_samples_out,
-    measures_distances,
-    seed_of,
+    is_precomputed,
+    resources_of,
+    shortlist_of,
 )
-from pairloom.pipeline.estimator.training_samples import TrainingSamples, training_samples
-from pairloom.pipeline.features.class_distances import (
-    distances_between,
-    distances_from,
-    kernel_mean_distances,
-)
-from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.estimator.training_samples import training_samples
 from pairloom.pipeline.growth.budget import GrowthBudget
 from pairloom.pipeline.growth.wave import GrowthCost, Wave
 from pairloom.pipeline.machines.estimator_model import (
     EstimatorModel,
     PairEstimators,
-    train_estimator_model,
 )
-from pairloom.pipeline.machines.folds import usable_folds
-from pairloom.pipeline.machines.kernel_function import Gamma, KernelFunction, gamma_of
+from pairloom.pipeline.machines.kernel_function import Gamma
 from pairloom.pipeline.machines.kernel_machines import KernelMachines
-from pairloom.pipeline.machines.kernel_model import KernelModel, train_kernel_model
 from pairloom.pipeline.machines.linear_machines import Machines
-from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
-from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
 from pairloom.pipeline.machines.whitening import Shrinkage
-from pairloom.pipeline.model.choice import (
-    Candidate,
-    kernel_candidates,
-    linear_candidates,
-)
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
-from pairloom.pipeline.model.class_table import ClassTable, checksum
 from pairloom.pipeline.model.explaining import explain
 from pairloom.pipeline.model.explanation import Explanation
 from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.fitting import Fit, Resources, fit_model
 from pairloom.pipeline.model.growing_model import grow_fitted_model
-from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.named_errors import named_errors
-from pairloom.pipeline.model.neighbours import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
-from pairloom.pipeline.model.phases import UNWATCHED, Phases
+from pairloom.pipeline.model.phases import UNWATCHED
 from pairloom.pipeline.model.prediction import predict_probabilities
 from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
 from pairloom.pipeline.model.summary import summary_html, summary_rows
-from pairloom.pipeline.model.training_set import TrainingSet
-from pairloom.pipeline.pieces import thread_count
 from pairloom.pipeline.run.run_model import read_run_model
 
 __all__ = ["PairwiseSVC"]
@@ -311,7 +287,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # Fitting, in the order of the data's way.
+    # Fitting.
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machines of the model graph and calibrate the coupled model.
@@ -332,7 +308,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         own = self.estimator is None
-        samples = training_samples(self, X, y, sample_weight, own=own, precomputed=self._precomputed)
+        samples = training_samples(self, X, y, sample_weight, own=own, precomputed=is_precomputed(self))
         labels, classes = np.unique(samples.y, return_inverse=True)
         if len(labels) < 2:
             raise ValueError(
@@ -340,205 +316,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             )
         watched = FitProgress() if self.verbose else nullcontext(UNWATCHED)
         with watched as phases, one_blas_thread():
-            fitted = self._fit_samples(samples, labels, classes, phases)
+            fitted = fit_samples(self, samples, labels, classes, phases)
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
         self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
         self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
         _check_feature_names(self, X, reset=True)
         return self
-
-    def _fit_samples(
-        self, samples: TrainingSamples, labels: NDArray[Any], classes: NDArray[np.int64], phases: Phases
-    ) -> Fit:
-        X, n = samples.X, len(labels)
-        train = functools.partial(self._train, phases)
-        moments, normalisation, kernel = self._features_of(X, classes, n)
-        features = X if moments is None else normalisation(X)
-        training = TrainingSet(features, classes, n, samples.weight, self._precomputed, moments)
-        sums = [checksum(X[rows]) for rows in training.members] if self._linear else []
-        table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
-        if self.priors is not None:
-            check_priors(self.priors, n, "PairwiseSVC: priors")
-        distances = functools.cache(lambda: self._distances(training))
-        settings = self._settings(training, moments, kernel)
-        asked: Any = self.graph
-        # Other machines take too long to be trained more often than they must.
-        if self._linear and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
-            part_of = functools.partial(training.part, seed=settings.seed)
-            asked = with_chosen_neighbours(asked, part_of, distances, settings, train, self.n_jobs, phases)
-        graph = graphs.requested_graph(asked, labels.tolist(), distances, "PairwiseSVC")
-        if isinstance(graph, graphs.ModelCode):
-            check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
-        return fit_model(
-            training,
-            table,
-            graph,
-            settings,
-            train,
-            distances_from=functools.partial(self._distances_from, training, distances),
-            resources=self._resources(),
-            phases=phases,
-            normalisation=normalisation,
-            weighted=samples.weighted,
-            n_features=X.shape[1],
-        )
-
-    def _features_of(
-        self, X: Any, classes: NDArray[np.int64], n: int
-    ) -> tuple[NormalisedMoments | None, Normalisation, KernelFunction | None]:
-        """The moments of X where they are needed, how the machines are given its rows, and their kernel."""
-        as_they_come = Normalisation(np.zeros(X.shape[1]), 0)
-        if self.estimator is not None:
-            return None, as_they_come, None
-        if self._precomputed:
-            return None, as_they_come, KernelFunction("precomputed")
-        found = moments_of(X, classes, n)
-        standardise = bool(self.standardise)
-        moments = normalised_moments(found, "PairwiseSVC: X", standardise=standardise)
-        if self._linear:
-            return moments, moments.normalisation, None
-        gamma = gamma_of(self.gamma, found, "PairwiseSVC: gamma", standardise=standardise)
-        kernel = KernelFunction(self.kernel, gamma, int(self.degree), float(self.coef0))  # type: ignore[arg-type]
-        return moments, kernel.normalisation(found.centre, moments.normalisation.deviation), kernel
-
-    def _settings(
-        self, training: TrainingSet, moments: NormalisedMoments | None, kernel: KernelFunction | None
-    ) -> ModelSettings:
-        code = graphs.asks_for_code(self.graph)
-        return ModelSettings(
-            candidates=self._candidates(moments),
-            coupling=model_coupling(self.coupling, code, "PairwiseSVC: coupling"),
-            folds=self._folds(training),
-            fit_on=self.fit_on,  # type: ignore[arg-type]  # check_parameters has seen it
-            coupled_calibration=self.coupled_calibration,  # type: ignore[arg-type]
-            calibration_samples=int(self.calibration_samples),
-            thresholds=bool(self.thresholds),
-            tol=float(self.tol),
-            seed=seed_of(self.random_state),
-            shortlist="none" if code else self._shortlist,
-            machine_weight=self.machine_weight,  # type: ignore[arg-type]
-            kernel=kernel,
-            learn=self.learn,  # type: ignore[arg-type]
-        )
-
-    def _folds(self, training: TrainingSet) -> int:
-        if not holds_samples_out(self):
-            return 2  # of which no machine misses one
-        return usable_folds(self.folds, np.bincount(training.classes), "PairwiseSVC")
-
-    def _candidates(self, moments: NormalisedMoments | None) -> tuple[Candidate, ...]:
-        # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
-        sloped = self.coupled_calibration != "none" or self.calibration == "none"
-        how = self.calibration if sloped else "platt"
-        if self._linear and moments is not None:
-            return linear_candidates(self.C, self.whiten, how, moments)
-        # C is a parameter of the estimator itself, where there is one.
-        C = self.C if self.estimator is None else "scale"
-        return kernel_candidates(C, how, measures_distances(self))
-
-    def _distances(self, training: TrainingSet) -> NDArray[np.float64]:
-        if self._precomputed:
-            return kernel_mean_distances(training.X, training.classes, len(training.members))
-        return distances_between(training.means)
-
-    def _distances_from(
-        self, training: TrainingSet, distances: Callable[[], NDArray[np.float64]], c: int
-    ) -> NDArray[np.float64]:
-        return distances()[c] if self._precomputed else distances_from(training.means, c)
-
-    def _train(
-        self,
-        phases: Phases,
-        settings: ModelSettings,
-        training: TrainingSet,
-        sides: graphs.Sides,
-        candidate: Candidate,
-    ) -> LinearModel | KernelModel | EstimatorModel:
-        advance = phases.advance
-        if settings.kernel is not None:
-            return self._train_kernel(settings.kernel, training, settings, sides, candidate, advance)
-        train = self._train_linear if self._linear else self._train_estimators
-        return train(training, settings, sides, candidate, advance)
-
-    def _train_linear(
-        self,
-        training: TrainingSet,
-        settings: ModelSettings,
-        sides: graphs.Sides,
-        candidate: Candidate,
-        advance: Advance | None,
-    ) -> LinearModel:
-        weight = None if training.weight is None else training.by_class(training.weight)
-        return train_linear_model(
-            training.by_class(training.X),
-            sides,
-            settings.machines(candidate.C, candidate.calibration),
-            training.whitening(candidate.whiten, settings),
-            thread_count(self.n_jobs, "PairwiseSVC"),
-            advance,
-            sample_weight=weight,
-        )
-
-    def _train_kernel(
-        self,
-        kernel: KernelFunction,
-        training: TrainingSet,
-        settings: ModelSettings,
-        sides: graphs.Sides,
-        candidate: Candidate,
-        advance: Advance | None,
-    ) -> KernelModel:
-        return train_kernel_model(
-            kernel,
-            training.X,
-            training.members,
-            sides,
-            settings.machines(candidate.C, candidate.calibration),
-            weight=training.weight,
-            n_threads=thread_count(self.n_jobs, "PairwiseSVC"),
-            advance=advance,
-        )
-
-    def _train_estimators(
-        self,
-        training: TrainingSet,
-        settings: ModelSettings,
-        sides: graphs.Sides,
-        candidate: Candidate,
-        advance: Advance | None,
-    ) -> EstimatorModel:
-        return train_estimator_model(
-            self.estimator,
-            training.X,
-            training.members,
-            sides,
-            settings.machines(candidate.C, candidate.calibration),
-            precomputed=self._precomputed,
-            n_threads=thread_count(self.n_jobs, "PairwiseSVC"),
-            advance=advance,
-        )
-
-    @property
-    def _linear(self) -> bool:
-        return self.estimator is None and self.kernel == "linear"
-
-    @property
-    def _precomputed(self) -> bool:
-        return self.estimator is None and self.kernel == "precomputed"
-
-    @property
-    def _shortlist(self) -> int | Literal["auto", "none"]:
-        if self.shortlist is None:
-            return "none"
-        return self.shortlist if isinstance(self.shortlist, str) else int(self.shortlist)
-
-    @property
-    def _sparse(self) -> Literal["csr", False]:
-        """Which sparse matrices are accepted."""
-        return False if self._precomputed else "csr"
-
-    def _resources(self) -> Resources:
-        return {"n_jobs": self.n_jobs, "memory_limit": self.memory_limit}
 
     # Prediction.
 
@@ -559,9 +342,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             self.model_,
             X,
             self.coupling,
-            shortlist=self._shortlist,
+            shortlist=shortlist_of(self),
             priors=self.priors,
-            **self._resources(),
+            **resources_of(self),
         )
 
     def _checked_samples(self, X: Any) -> Any:
@@ -572,7 +355,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         check_positive(self, "memory_limit")
         if self.model_.code is not None:
             check_no_list(self.shortlist)
-        return validate_data(self, X, accept_sparse=self._sparse, dtype=[np.float64, np.float32], reset=False)
+        accept_sparse = False if is_precomputed(self) else "csr"
+        return validate_data(
+            self, X, accept_sparse=accept_sparse, dtype=[np.float64, np.float32], reset=False
+        )
 
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
         """The logarithm of `predict_proba`."""
@@ -614,7 +400,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             a,
             b,
             self.coupling,
-            shortlist=self._shortlist,
+            shortlist=shortlist_of(self),
             priors=self.priors,
             names=getattr(self, "feature_names_in_", None),
             owner="PairwiseSVC.explain",
@@ -823,7 +609,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         budget = GrowthBudget(pairs, share, seconds, plateau)
-        grown = grow_fitted_model(self.model_, X, y, cost, wave, budget, self._resources())
+        grown = grow_fitted_model(self.model_, X, y, cost, wave, budget, resources_of(self))
         return self._adopted(grown, self.model_)
 
     def _adopted(self, grown: Iterator[tuple[Wave, FittedModel]], expected: FittedModel) -> Iterator[Wave]:
@@ -901,7 +687,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = (
-            not self._precomputed if self.estimator is None else get_tags(self.estimator).input_tags.sparse
+            not is_precomputed(self) if self.estimator is None else get_tags(self.estimator).input_tags.sparse
         )
-        tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.pairwise = is_precomputed(self)
         return tags

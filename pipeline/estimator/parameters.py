@@ -1,8 +1,8 @@
-"""The values that the parameters of a PairwiseSVC may take, and the errors where they do not."""
+"""The values that the parameters of a PairwiseSVC may take, the errors where they do not, and what they imply."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -23,19 +23,25 @@ from pairloom.pipeline.machines.folds import FIT_ON
 from pairloom.pipeline.machines.kernel_function import CURVED_KERNELS, HIGHEST_DEGREE, KernelFunction
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
+from pairloom.pipeline.model.fitting import Resources
 from pairloom.pipeline.model.learning import LEARN, check_learnable
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_finite, is_positive, is_share
 
 __all__ = [
     "KERNELS",
+    "Parameters",
     "check_no_list",
     "check_one_of",
     "check_parameters",
     "check_positive",
     "check_shortlist",
     "holds_samples_out",
+    "is_linear",
+    "is_precomputed",
     "measures_distances",
+    "resources_of",
     "seed_of",
+    "shortlist_of",
 ]
 
 KERNELS = ("linear", *CURVED_KERNELS)
@@ -61,16 +67,22 @@ class Parameters(Protocol):
     C: Any
     whiten: Any
     folds: Any
+    fit_on: Any
     estimator: Any
     kernel: Any
     gamma: Any
     degree: Any
     coef0: Any
     calibration: Any
+    calibration_samples: Any
     thresholds: Any
     standardise: Any
     shortlist: Any
+    priors: Any
     tol: Any
+    memory_limit: Any
+    n_jobs: Any
+    random_state: Any
 
 
 def check_parameters(model: Parameters) -> None:
@@ -239,6 +251,29 @@ def _check_own_probabilities(model: Parameters) -> None:
         "PairwiseSVC: calibration='none' needs an estimator with predict_proba, whose probabilities are used as they"
         f" are, got {got}."
     )
+
+
+def is_linear(model: Parameters) -> bool:
+    """Whether the machines are Pairloom's own and linear."""
+    return model.estimator is None and bool(model.kernel == "linear")
+
+
+def is_precomputed(model: Parameters) -> bool:
+    """Whether samples are rows of a kernel matrix."""
+    return model.estimator is None and bool(model.kernel == "precomputed")
+
+
+def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:
+    """The shortlist, with one word for none."""
+    if model.shortlist is None:
+        return "none"
+    shortlist: int | Literal["auto", "none"] = model.shortlist
+    return shortlist if isinstance(shortlist, str) else int(shortlist)
+
+
+def resources_of(model: Parameters) -> Resources:
+    """What a fit or a prediction may use."""
+    return {"n_jobs": model.n_jobs, "memory_limit": model.memory_limit}
 
 
 def holds_samples_out(model: Parameters) -> bool:

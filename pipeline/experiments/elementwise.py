@@ -37,7 +37,6 @@ from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor, load_set, paper_settings
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.dealt_class import dealt_class
-from pairloom.pipeline.machines.folds import NEVER_HELD_OUT
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kernel_model import train_kernel_model
 from pairloom.pipeline.machines.linear_model import train_linear_model
@@ -153,7 +152,6 @@ class DealtSet(NamedTuple):
         X_test: NDArray[np.floating],
         rows: NDArray[np.int64],
     ) -> Scored:
-        rows = rows[self.folds[rows] != NEVER_HELD_OUT]
         held_out = np.full((model.n_edges, len(X)), np.nan, np.float32)
         scheme = self.settings.scheme
         held_out[:, rows] = out_of_fold_edge_logits(

@@ -106,7 +106,7 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
     Raises
     ------
     WrongNames
-        If fewer than two classes are wanted, or two of them have the same folder.
+        If fewer than two classes are wanted, two of them have the same folder, or one of them has two.
     ValueError
         If wanted classes have no folder, a class has no pictures, or there are fewer than two classes.
     """
@@ -173,6 +173,11 @@ def _folders_of(
         raise WrongNames(
             f"--classes must give every class a folder of its own, got {listed(shared)} of {folder} "
             "for more than one class."
+        )
+    if twice := [list(names) for names in wanted if known >= set(names) and len(set(names) - set(found)) > 0]:
+        raise WrongNames(
+            f"{folder} must have one folder for each class that --classes asks for, got two of one class: "
+            f"{listed(' and '.join(names) for names in twice)}. Put their pictures into one."
         )
     return tuple(ClassFolder(str(name), names[-1]) for names, name in zip(wanted, found, strict=True))
 

@@ -4,7 +4,9 @@ from typing import get_args
 
 import pytest
 
-from pairloom.cluster.config import Config, ConfigError, Coupling, Family, PairCoupling, differing_keys
+from pairloom.cluster.config import Config, ConfigError, differing_keys
+from pairloom.cluster.config.graph_config import Family
+from pairloom.cluster.config.model_config import Coupling, PairCoupling
 from pairloom.cluster.config_file import configured, load_config, named_configs, with_overrides
 from pairloom.graphs import CODE_FAMILIES, FAMILIES
 from pairloom.pipeline.coupling import CODE_METHODS, METHODS

@@ -13,7 +13,7 @@ from pairloom.benchmarks.memory import peak_bytes
 from pairloom.cluster.cli import main
 from pairloom.cluster.config_file import load_config, with_cluster
 from pairloom.cluster.driver import load_data, prepare_run
-from pairloom.cluster.forecast import forecast_seconds, workers_of
+from pairloom.cluster.forecast import forecast_seconds
 from pairloom.cluster.forecast_file import read_forecast, write_forecast
 from pairloom.cluster.needs import worker_bytes
 from pairloom.cluster.plan import make_plan
@@ -143,7 +143,7 @@ def test_a_run_goes_on_without_a_forecast_that_fails(small_config, tmp_path, mon
 def test_the_workers_of_jobs_are_counted(small_config):
     jobs = {"kind": "slurm", "slurm": {"jobs": 4, "processes": 8, "cores": 8, "memory": "8GiB"}}
     config = with_cluster(load_config(small_config), jobs)
-    assert workers_of(make_plan(config, load_data(config))) == 32
+    assert config.cluster.expected_workers == 32
 
 
 def test_a_torn_line_of_the_log_is_passed_over(tmp_path):

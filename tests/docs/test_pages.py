@@ -89,7 +89,7 @@ def test_hints_install_from_a_clone():
     texts = [
         *PAGES,
         *(ROOT / "configs").glob("*.toml"),
-        *(ROOT / "cluster").glob("*.py"),
+        *ROOT.glob("cluster/**/*.py"),
         *ROOT.glob("pipeline/**/*.py"),
     ]
     assert [path.name for path in texts if re.search(r"pip install \W*pairloom\b", path.read_text())] == []

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
 from pairloom.pipeline.machines.estimator_model import train_estimator_model
-from pairloom.pipeline.machines.folds import PARTS, class_folds, class_parts
+from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, class_folds, class_parts
 from pairloom.pipeline.machines.linear_model import train_linear_model
 from pairloom.pipeline.machines.platt import fit_platt
 from pairloom.pipeline.machines.settings import MachineSettings
@@ -106,6 +106,21 @@ def test_samples_in_any_order_and_absent_folds(samples):
     some = np.flatnonzero(folds != 1)[::-1]
     part = out_of_fold_edge_logits(model, settings.scheme, X[some], folds[some], parts[some])
     np.testing.assert_allclose(part, everything[:, some], rtol=1e-5, atol=1e-5)
+
+
+def test_samples_that_every_machine_was_fitted_on_have_no_logits(samples):
+    """A class with fewer samples than folds is never held out."""
+    X, y = samples
+    settings = MachineSettings(folds=10)
+    model = train_linear_model(rows_of(X, y), EDGES, settings, centring(X))
+    folds, parts = dealt(class_folds, settings), dealt(class_parts, settings)
+    never = folds == NEVER_HELD_OUT
+    assert never.sum() == SIZES[0]
+    found = out_of_fold_edge_logits(model, settings.scheme, X, folds, parts)
+    assert np.isnan(found[:, never]).all()
+    held = out_of_fold_edge_logits(model, settings.scheme, X[~never], folds[~never], parts[~never])
+    np.testing.assert_array_equal(found[:, ~never], held)
+    assert np.isfinite(held).all()
 
 
 def honest_logits(X, y, settings, r, original):

@@ -76,6 +76,10 @@ def test_coupling_is_judged_against_max_wins_and_between_lda_and_qda(changes, ma
 def test_max_wins_that_decides_everywhere_is_not_what_the_paper_found():
     undecided, *_ = mixtures.findings(made_up_rows(undecided=0))
     assert undecided.verdict == "differs"
+    rows = made_up_rows()
+    tied = [row._replace(undecided=0.01) if row.rule == "coupled" else row for row in rows]
+    assert mixtures.findings(rows)[0].holds
+    assert not mixtures.findings(tied)[0].holds
 
 
 def test_the_seed_decides_the_draws(digits):

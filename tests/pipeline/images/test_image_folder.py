@@ -128,6 +128,21 @@ def test_the_fifty_of_table_2_are_found_by_id_or_name_in_its_order(tmp_path):
     assert len(listed.parts[POOL]) == 50
 
 
+def test_a_wanted_class_with_two_folders_is_refused_and_not_halved(tmp_path):
+    wanted = [("n1", "red"), ("n2", "crane"), ("n3",)]
+    make_folder(tmp_path, 1, dict.fromkeys(["n1", "red", "n2", "n3"], (1, 2, 3)))
+    with pytest.raises(WrongNames, match="got two of one class: 'n1 and red'"):
+        list_images(tmp_path, wanted)
+    (tmp_path / "red").rename(tmp_path / "crane-machine")
+    assert [row.folder for row in list_images(tmp_path, wanted).classes] == ["n1", "n2", "n3"]
+
+
+def test_the_name_of_a_class_may_be_the_folder_of_another(tmp_path):
+    make_folder(tmp_path, 1, dict.fromkeys(["n1", "crane"], (1, 2, 3)))
+    found = list_images(tmp_path, [("n1", "crane"), ("crane", "crane, a machine")]).classes
+    assert [row.folder for row in found] == ["n1", "crane"]
+
+
 def test_missing_classes_are_all_named(tmp_path):
     make_folder(tmp_path, 1, {row.wordnet_id: (9, 9, 9) for row in CLASSES[3:]})
     with pytest.raises(

@@ -1,0 +1,136 @@
+"""Arguments that the functions of `pairloom` and `pairloom.graphs` cannot use."""
+
+from __future__ import annotations
+
+import pytest
+from estimator_names import NAMES
+
+FUNCTIONS = [
+    ("couple(L[:, :, 0])", ValueError, r"couple: logits must be \(N, N, R\) .* got shape \(3, 3\)"),
+    ("couple(L[:2])", ValueError, r"couple: logits must be \(N, N, R\) .* got shape \(2, 3, 2\)"),
+    ("couple(None)", ValueError, r"couple: logits must be \(N, N, R\) .* got shape \(\)"),
+    ("couple([[1], [1, 2]])", ValueError, r"couple: logits must be \(N, N, R\) numbers: .* inhomogeneous"),
+    ("couple(with_entry(L, (0, 1, 0), nan))", ValueError, r"logits must be finite, got L\[0, 1, 0\] = nan"),
+    ("couple(with_entry(L, (0, 1, 0), inf))", ValueError, r"logits must be finite, got L\[0, 1, 0\] = inf"),
+    ("couple(with_entry(L, (0, 1, 1), 9))", ValueError, r"logits must be antisymmetric .* L\[0, 1, 1\] = 9"),
+    ("couple(with_entry(L, (1, 1, 0), 1))", ValueError, r"logits must be antisymmetric .* L\[1, 1, 0\] = 1"),
+    ("couple(L * 1j)", TypeError, "couple: logits must be real numbers, got dtype complex128"),
+    ("couple(L.astype(str))", TypeError, "couple: logits must be real numbers, got dtype <U"),
+    ("couple(L.astype(object))", TypeError, "couple: logits must be real numbers, got dtype object"),
+    ("couple(L, 'x')", ValueError, "method must be one of .* got 'x'"),
+    ("couple(L, None)", ValueError, "method must be one of .* got None"),
+    ("couple(L, weights=distances)", ValueError, "weights must be None unless .* method 'stratified'"),
+    ("couple(L, 'normal', np.ones((2, 2)))", ValueError, r"weights must have shape \(3, 3\), got \(2, 2\)"),
+    (
+        "couple(L, 'normal', -np.ones((3, 3)))",
+        ValueError,
+        r"weights must be positive, .* weights\[0, 1\] = -1",
+    ),
+    ("couple(L, 'normal', np.full((3, 3), nan))", ValueError, r"weights must be .* weights\[0, 1\] = nan"),
+    ("couple(L, 'normal', np.ones((3, 3)) * 1j)", ValueError, r"weights must be real numbers, got array\("),
+    ("couple(L, 'normal', 'abc')", ValueError, "weights must be real numbers, got 'abc'"),
+    (
+        "couple(L, 'normal', [[1], [1, 2]])",
+        ValueError,
+        r"weights must be real numbers, got \[\[1\], \[1, 2\]\]",
+    ),
+    ("couple(L, tol=-1)", ValueError, "tol must be a number of at least 0, got -1"),
+    ("couple(L, tol=nan)", ValueError, "tol must be a number of at least 0, got nan"),
+    ("couple(L, tol=True)", ValueError, "tol must be a number of at least 0, got True"),
+    ("couple(L, tol='a')", ValueError, "tol must be a number of at least 0, got 'a'"),
+    ("couple(L, n_jobs=0)", ValueError, "couple: n_jobs must be .* got 0"),
+    ("couple(L, start=np.ones((3, 3)))", ValueError, r"start must be \(2, 3\) probabilities, .* \(3, 3\)"),
+    ("couple(L, start=-np.ones((2, 3)))", ValueError, r"start must be probabilities, got start\[0, 0\] = -1"),
+    ("couple(L, start=np.full((2, 3), inf))", ValueError, r"start must be .* got start\[0, 0\] = inf"),
+    ("couple(L, start=np.ones((2, 3)) * 1j)", ValueError, r"start must be real numbers, got array\("),
+    ("couple(L, start='abc')", ValueError, "start must be real numbers, got 'abc'"),
+    ("complete_logits(L[0], graphs.star(3))", ValueError, r"complete_logits: logits must be .* \(3, 2\)"),
+    ("complete_logits(L * 1j, graphs.star(3))", TypeError, "complete_logits: logits must be real numbers"),
+    ("complete_logits([[1], [1, 2]], graphs.star(3))", ValueError, "complete_logits: logits must be"),
+    (
+        "complete_logits(with_entry(L, (0, 1, 0), nan), graphs.star(3))",
+        ValueError,
+        r"complete_logits: logits of trained pairs must be finite .* L\[0, 1, 0\] = nan",
+    ),
+    ("complete_logits(L, 'star')", TypeError, "must be an undirected networkx.Graph, got str"),
+    ("complete_logits(L, nx.path_graph(4))", ValueError, r"nodes must be the classes 0..2, got also 3"),
+    ("complete_logits(L, nx.path_graph(2))", ValueError, r"nodes must be .* got a graph without 2"),
+    ("complete_logits(L, nx.DiGraph([(0, 1), (1, 2)]))", TypeError, "must be an undirected .* got DiGraph"),
+    ("graphs.edge_array(None)", TypeError, "edge_array: must be an undirected .* got NoneType"),
+    (
+        "graphs.edge_array(nx.DiGraph([(0, 1)]))",
+        TypeError,
+        "edge_array: must be an undirected .* got DiGraph",
+    ),
+    ("graphs.edge_array(nx.MultiGraph([(0, 1)]))", TypeError, "edge_array: .* got MultiGraph"),
+    ("graphs.edge_array(nx.Graph([(0, 1), (1, 1)]))", ValueError, "edge_array: must not join .* got 1"),
+    ("graphs.star(0)", ValueError, "star: n must be at least 1, got 0"),
+    ("graphs.star(True)", TypeError, "star: n must be an integer, got True"),
+    ("graphs.star(3, 'a')", TypeError, "star: centre must be an integer, got 'a'"),
+    ("graphs.star(3, -1)", ValueError, "star: centre must be at least 0 .* got -1"),
+    ("graphs.path(1.5)", TypeError, "path: n must be an integer, got 1.5"),
+    ("graphs.complete(None)", TypeError, "complete: n must be an integer, got None"),
+    ("graphs.tree(3)", TypeError, "tree: parents must be a list of classes, got 3"),
+    ("graphs.tree({0: -1})", TypeError, r"tree: parents must be a list of classes, got \{0: -1\}"),
+    (
+        "graphs.tree([0, 0])",
+        ValueError,
+        "tree: parents must have -1 for exactly one class, the root, got none",
+    ),
+    ("graphs.tree([-1, 0.0])", TypeError, r"tree: parents\[1\] must be an integer, got 0.0"),
+    ("graphs.tree([-1, 2, 1])", ValueError, "tree: following parents .* got a cycle from 1, 2"),
+    ("graphs.bipartite(3, True)", TypeError, "bipartite: hubs must be an integer, got True"),
+    ("graphs.bipartite(3, 3)", ValueError, "bipartite: hubs must be .* n - 1 = 2, got 3"),
+    ("graphs.spanning_tree('abc')", ValueError, "spanning_tree: distances must be a matrix .* got 'abc'"),
+    ("graphs.spanning_tree({})", ValueError, r"spanning_tree: distances must be a matrix .* got \{\}"),
+    ("graphs.spanning_tree(distances * 1j)", ValueError, r"spanning_tree: distances must be .* got array\("),
+    ("graphs.spanning_tree(distances[:2])", ValueError, r"distances must be a square matrix .* \(2, 3\)"),
+    ("graphs.spanning_tree(distances + 1)", ValueError, r"distances must be zero .* distances\[0, 0\] = 1"),
+    (
+        "graphs.spanning_tree(np.triu(distances))",
+        ValueError,
+        r"distances must be symmetric, .*\[0, 1\] = 1.0",
+    ),
+    ("graphs.hub_neighbours(distances * nan)", ValueError, r"distances must be finite, .*\[0, 0\] = nan"),
+    ("graphs.hub_neighbours(-distances)", ValueError, r"distances must be non-negative, .*\[0, 1\] = -1"),
+    ("graphs.hub_neighbours(distances, 1, True)", TypeError, "neighbours must be an integer, got True"),
+    ("graphs.grown(4, 7)", ValueError, r"grown: edges must be .* got 7"),
+    ("graphs.grown(4, 4, np.array(['a', 'b']))", ValueError, "grown: cost must be one of .* got"),
+    ("graphs.grown(4, 4, 'dprime')", ValueError, "matrix must be given for the cost 'dprime', got None"),
+    (
+        "graphs.grown(4, 4, 'dprime', matrix=[[0, 1], [1]])",
+        ValueError,
+        r"matrix must be .* got \[\[0, 1\], \[1\]\]",
+    ),
+    ("graphs.grown(4, 4, matrix=distances)", ValueError, "matrix must be None for the cost 'uniform'"),
+    (
+        "graphs.grow(graphs.star(4), lambda i, j: 'a')",
+        ValueError,
+        r"cost must be a number .* cost\(1, 2\) = 'a'",
+    ),
+    (
+        "graphs.grow(graphs.star(4), lambda i, j: [1])",
+        ValueError,
+        r"cost must be a number .* cost\(1, 2\) = \[1\]",
+    ),
+    ("graphs.grow('star')", TypeError, "must be an undirected networkx.Graph, got str"),
+    ("graphs.build(['star'], 3)", ValueError, r"build: family must be one of .* got \['star'\]"),
+    ("graphs.build('star', None)", TypeError, "build: n must be an integer, got None"),
+    (
+        "graphs.build('tree', 3, parents=[-1, 0])",
+        ValueError,
+        "parents of family 'tree' must be for n = 3 .* got 2",
+    ),
+    ("graphs.needs_distances(None)", ValueError, "needs_distances: family must be one of .* got None"),
+    (
+        "graphs.family_parameters(['a'])",
+        ValueError,
+        r"family_parameters: family must be one of .* got \['a'\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "error", "message"), FUNCTIONS, ids=[row[0] for row in FUNCTIONS])
+def test_an_argument_of_a_function_is_named(row, error, message):
+    with pytest.raises(error, match=f"(?s){message}"):
+        eval(row, dict(NAMES))
