@@ -22,7 +22,7 @@ from pairloom.cluster.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.units import VersionMismatch
 from pairloom.cluster.worker_memory import WorkersTooSmall
 from pairloom.pipeline.images.name_list import WrongNames
-from pairloom.pipeline.images.picture_store import StoreRefused
+from pairloom.pipeline.images.store_refused import StoreRefused
 from pairloom.pipeline.run.run_model import UnknownCoupling
 
 __all__ = ["RESUMABLE", "ended_by_signals", "error_named", "exits", "print_error", "resumable", "stderr"]

@@ -22,8 +22,8 @@ __all__ = ["forecast_seconds", "forecast_start", "is_worth_a_forecast", "process
 
 # A run whose training takes less than this is over before anyone has read a forecast.
 _LONG_SECONDS = 60.0
-# A worker process imports less than the command line does, but as many of them at once as there are cores.
-_WORKER_START = (0.6, 1.2)
+# A worker process imports a little less than the command does, but as many of them at once as there are cores.
+_WORKER_START = (0.75, 1.5)
 
 
 def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:

@@ -30,6 +30,7 @@ from pairloom.graphs.labels import listed
 from pairloom.pipeline.images.image_folder import POOL
 from pairloom.pipeline.images.picture_check import CheckedPicture
 from pairloom.pipeline.images.picture_rows import PictureRows
+from pairloom.pipeline.images.store_refused import StoreRefused
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, file_digest, sealed, unsealed
@@ -39,7 +40,6 @@ __all__ = [
     "BLOCK",
     "PictureStore",
     "StoreContent",
-    "StoreRefused",
     "checked_before",
     "name_in_store",
     "settings_of",
@@ -50,10 +50,6 @@ BLOCK = 256
 
 # Ours, in a folder of its own beside the arrays.
 _SETTINGS, _CHECKED, _LEDGER = (f"extraction/{name}" for name in ("settings.json", "pictures.json", "ledger"))
-
-
-class StoreRefused(ValueError):
-    """A place where no store may be written, or a store that was made of something else."""
 
 
 class StoreContent(NamedTuple):

@@ -227,7 +227,7 @@ def test_a_real_run_took_as_long_as_its_forecast(client, tmp_path, small_config)
         assert 0.5 < ratio < 1.3
 
 
-@pytest.mark.parametrize(("cluster", "workers"), [("processes", (0.6, 1.2)), ("threads", (0.0, 0.0))])
+@pytest.mark.parametrize(("cluster", "workers"), [("processes", (0.75, 1.5)), ("threads", (0.0, 0.0))])
 def test_the_start_is_that_of_the_command_and_of_its_workers(plan, cluster, workers):
     planned = replace(
         plan, config=with_overrides(plan.config, [f"cluster.kind={cluster}", "cluster.workers=1"])

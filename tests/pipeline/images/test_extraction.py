@@ -18,8 +18,8 @@ from pairloom.pipeline.images.extraction import CPU, ExtractionOptions, extract_
 from pairloom.pipeline.images.network import open_network
 from pairloom.pipeline.images.network_column import class_probabilities
 from pairloom.pipeline.images.picture import read_picture
-from pairloom.pipeline.images.picture_store import StoreRefused
 from pairloom.pipeline.images.preprocessing import Preprocessing, centre_crop, normalised
+from pairloom.pipeline.images.store_refused import StoreRefused
 
 NORMAL = {"mean": [0.5], "std": [0.25]}
 HOW = Preprocessing(18, (16, 16), (0.5,) * 3, (0.25,) * 3, 1.0, "bilinear", "rgb")

@@ -13,6 +13,7 @@ from dask.utils import format_bytes
 from rich.table import Table
 
 from pairloom.cluster.closed_pipe import QuietConsole
+from pairloom.cluster.commands.options import json_option
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
@@ -94,7 +95,7 @@ def _size_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--seed", type=click.IntRange(0), default=0, metavar="N", help="Seed of the simulation. Default: 0."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+@json_option
 @_size_options
 @_cluster_options
 def simulate_command(

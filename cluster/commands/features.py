@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from pairloom.cluster.commands.options import LocalPath, json_option, local_path
 from pairloom.cluster.config import ConfigError
 from pairloom.cluster.connect import install_hint
 from pairloom.cluster.exits import ended_by_signals, exits, stderr
-from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
 from pairloom.cluster.picture_progress import picture_progress_for
 
 __all__ = ["features_command"]
@@ -35,27 +35,16 @@ class _Numbers(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"must be numbers separated by commas, got {value!r}.", param, ctx)
 
 
-class _LocalPath(click.Path):
-    """A path that does not look like a URL."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if looks_like_url(value):
-            self.fail(f"must be a path, not a URL, got {str(value)!r}. {URL_ADVICE}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 @click.command("features")
-@click.argument("images", type=_LocalPath(path_type=Path, exists=True, file_okay=False))
+@click.argument("images", type=LocalPath(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--model",
     required=True,
-    type=_LocalPath(path_type=Path, exists=True, dir_okay=False),
+    type=LocalPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
     help="The network, an ONNX file.",
 )
-@click.option(
-    "--out", required=True, type=_LocalPath(path_type=Path), metavar="STORE", help="Zarr store to write."
-)
+@click.option("--out", required=True, type=local_path, metavar="STORE", help="Zarr store to write.")
 @click.option(
     "--layer",
     metavar="NAME",
@@ -139,7 +128,7 @@ class _LocalPath(click.Path):
     metavar="NAME",
     help="Execution provider of onnxruntime, such as CUDAExecutionProvider. Default: CPUExecutionProvider.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+@json_option
 def features_command(images: Path, model: Path, out: Path, as_json: bool, **options: Any) -> None:
     """Extract the features of the pictures in the folder IMAGES with a network.
 

@@ -1,0 +1,138 @@
+"""The command ``pairloom experiment``."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pairloom.cluster.closed_pipe import QuietConsole
+from pairloom.cluster.commands.options import LocalPath, cluster_options, local_path, with_cluster_options
+from pairloom.cluster.config import Config, DataConfig
+from pairloom.cluster.connect import connected
+from pairloom.cluster.exits import ended_by_signals, exits, print_error
+from pairloom.cluster.experiments import repeat_on_cluster
+from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
+from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
+from pairloom.pipeline.experiments.results_page import write_results
+from pairloom.pipeline.features.feature_set import DATA_FOLDER
+
+__all__ = ["experiment_command"]
+
+
+@click.command("experiment")
+@click.argument("name", type=click.Choice([*EXPERIMENTS, "all", "results"]), metavar="NAME")
+@click.option(
+    "--data",
+    "sets",
+    type=LocalPath(),
+    metavar="SET",
+    multiple=True,
+    help="Name of a set, or a feature file. May be repeated.",
+)
+@click.option(
+    "--out",
+    type=local_path,
+    default=Path("runs/experiments"),
+    help="Output folder. Default: runs/experiments.",
+)
+@click.option(
+    "--repetitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of repetitions. Default: that of the experiment.",
+)
+@click.option(
+    "--full",
+    is_flag=True,
+    help="As many repetitions as the paper: 200 for growth. Fewer on 100 classes or more.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Skip what was measured before, with the same data, settings and code."
+)
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of the draws. Default: 0.")
+@click.option(
+    "--pictures",
+    type=local_path,
+    metavar="FOLDER",
+    help="Folder of pictures that the features were made of, to be shown in figures.",
+)
+@click.option(
+    "--page",
+    type=local_path,
+    default=Path("docs/results.md"),
+    help="Page that `results` writes. Default: docs/results.md.",
+)
+@cluster_options
+def experiment_command(
+    name: str,
+    sets: tuple[str, ...],
+    out: Path,
+    repetitions: int | None,
+    full: bool,
+    resume: bool,
+    seed: int,
+    pictures: Path | None,
+    page: Path,
+    **options: Any,
+) -> None:
+    """Repeat an experiment of the paper.
+
+    Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
+    star-centres, growth, centres, bipartite, disagreements, boundaries, elementwise, mixtures, gaussians,
+    encodings-simulated, encodings or curved; `all` for all of them; or `results`, which collects their output on one
+    page.
+
+    Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
+    result is the same. The folder of --out must have the same path on the workers.
+    """
+    with exits(), ended_by_signals("Trained machines are kept. Run the same command again to continue."):
+        if name == "results":
+            click.echo("\n".join(str(file) for file in write_results(out, page)))
+            return
+        wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
+        began, times_taken = time.perf_counter(), {}
+        with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
+            for chosen in wanted:
+                present = sets_for(chosen, sets, full)
+                if not present:
+                    tables = ", ".join(chosen.tables)
+                    print_error(
+                        f"{chosen.name} is skipped: {DATA_FOLDER} names no folder with any of {tables}."
+                    )
+                for data in present:
+                    start = time.perf_counter()
+                    files = perform(
+                        chosen,
+                        data,
+                        out,
+                        repetitions=repetitions,
+                        full=full,
+                        seed=seed,
+                        pictures=pictures,
+                        console=QuietConsole(),
+                        elsewhere=elsewhere,
+                        resume=resume,
+                    )
+                    times_taken[f"{chosen.name}, {Path(data).stem}"] = time.perf_counter() - start
+                    click.echo("\n".join(str(file) for file in files))
+        if name == "all":
+            times_taken["all"] = time.perf_counter() - began
+            click.echo("\n".join(f"{seconds:8.1f} s  {what}" for what, seconds in times_taken.items()))
+
+
+@contextlib.contextmanager
+def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
+    """The cluster of the options, to compute repetitions; None for this process."""
+    if not any(options.values()):
+        yield None
+        return
+    # A configuration must name data. Only its [cluster] section is used here.
+    cluster = with_cluster_options(Config(data=DataConfig(features="digits")), options).cluster
+    with connected(cluster, note=print_error) as client:
+        yield functools.partial(repeat_on_cluster, client)
