@@ -25,7 +25,7 @@ def by_minimisation(logits, weights=None):
         return np.diag(H.sum(axis=1)) - H
 
     start = np.clip(logits, -CLIP, CLIP).mean(axis=1)
-    found = minimize(loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-10})
+    found = minimize(loss, start, jac=True, hess=curvature, method="trust-ncg", options={"gtol": 1e-10})
     # The gradient locates the minimum more precisely than the loss. u is determined up to a constant.
     polished = root(
         lambda u: loss(u)[1] + u.sum(), found.x - found.x.mean(), jac=lambda u: curvature(u) + 1, tol=1e-14
