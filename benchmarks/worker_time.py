@@ -23,7 +23,7 @@ from pairloom.cluster.stages import STAGES
 TRAINING, APPLYING, COUPLING = (
     ("candidates", "machines"),
     ("held_out", "logits"),
-    ("growth", "calibration", "probabilities"),
+    ("growth", "calibration", "learning", "probabilities"),
 )
 KINDS = {
     stage: kind

@@ -30,6 +30,7 @@ _SECONDS: dict[str, tuple[float, float]] = {
     "held_out": (0.01, 2.5e-3),
     "growth": (0.05, 5e-9),
     "calibration": (0.02, 3e-9),
+    "learning": (0.1, 1e-8),
     "model": (0.005, 2e-4),
     "logits": (0.01, 1e-10),
     "probabilities": (0.005, 3e-9),

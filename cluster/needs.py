@@ -14,6 +14,7 @@ from dask.utils import parse_bytes
 from pairloom.cluster.stages import stage_named
 from pairloom.cluster.worker_memory import PROCESS_BYTES
 from pairloom.graphs import ModelCode
+from pairloom.pipeline.calibration.coupled_learning import sample_limit
 from pairloom.pipeline.machines.gram_blocks import KEPT_BYTES, gram_type
 from pairloom.pipeline.machines.kernel_model import VECTORS_AT_ONCE
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, applies_listed_pairs
@@ -32,6 +33,8 @@ __all__ = ["disk_bytes", "file_count", "probe_pairs", "task_bytes", "worker_byte
 _FLOAT = 4
 #: run.json, model.json, forecast.json, log.txt, what the driver says of itself, and the six files of the report.
 _OWN_FILES = 11
+#: L-BFGS keeps 15 numbers of a weight; the weights, their gradient and copies of both are the others.
+_LEARNING_NUMBERS_PER_WEIGHT = 24
 #: Nodes and edges of networkx are dictionaries.
 _BYTES_PER_NX_EDGE = 800
 
@@ -52,6 +55,7 @@ def task_bytes(plan: Plan) -> dict[str, int]:
         "held_out": _held_out_bytes,
         "growth": _growth_bytes,
         "calibration": _calibration_bytes,
+        "learning": _learning_bytes,
         "model": _description_bytes,
         "logits": _logits_bytes,
         "probabilities": _coupled_bytes if plan.shape.tensor_stored else _predicted_bytes,
@@ -180,6 +184,19 @@ def _calibration_bytes(plan: Plan) -> int:
     return by_edges + completed + _completion_bytes(plan)
 
 
+def _learning_bytes(plan: Plan) -> int:
+    """All machines, as read and in order; the samples, with their logits and gradients; and the vectors of L-BFGS."""
+    shape, E = plan.shape, plan.shape.n_edges
+    samples = min(sample_limit(E), sum(shape.rows)) + len(shape.classes)
+    machines = 3 * E * _machine_bytes_of_edge(plan)
+    # Rows as they came and normalised; whitened, scaled and with a column of ones, of the folds apart and of all.
+    rows = samples * (shape.features + 1) * (2 * np.dtype(shape.dtype).itemsize + 8 * _FLOAT)
+    # Logits of the folds apart and of all, their gradient, and a copy in the making.
+    logits = _FLOAT * samples * 5 * E
+    weights = 8 * _LEARNING_NUMBERS_PER_WEIGHT * E * (shape.features + 1)
+    return machines + rows + logits + weights + _FLOAT * 4 * shape.features**2 + _completion_bytes(plan)
+
+
 def _growth_bytes(plan: Plan) -> int:
     """As calibration, and the graph and the matrix of costs by which pairs are proposed."""
     N, E = len(plan.shape.classes), plan.most_pairs
@@ -238,7 +255,7 @@ def disk_bytes(plan: Plan) -> dict[str, int]:
     tensor = R * N**2 if shape.tensor_stored else 0
     return {
         "features.zarr": _bytes_of_features(plan),
-        "machines.zarr": E * _machine_bytes_of_edge(plan),
+        "machines.zarr": E * (_machine_bytes_of_edge(plan) + shape.learned * _FLOAT * (shape.features + 1)),
         "logits.zarr": _FLOAT * (held_out + tensor),
         "probabilities.zarr": _FLOAT * R * N * len(shape.couplings),
     }
@@ -261,5 +278,5 @@ def file_count(plan: Plan) -> int:
     ledger = (
         sum(map(plan.units, plan.keys)) + -(-plan.most_pairs // plan.shape.edges_per_tile) - len(plan.tiles)
     )
-    single = sum(map(plan.units, ("candidates", "growth", "calibration")))
+    single = sum(map(plan.units, ("candidates", "growth", "calibration", "learning")))
     return chunk_count(plan.shape._replace(edges=edges)) + groups + ledger + single + _OWN_FILES

@@ -23,6 +23,7 @@ _OWN = (
     "candidates",
     "growth",
     "calibration",
+    "learning",
     "ledger",
     "drivers",
     "report",

@@ -23,6 +23,7 @@ from pairloom.pipeline.run.calibrating import calibrate_coupling, judge_model
 from pairloom.pipeline.run.choosing import judge_candidates
 from pairloom.pipeline.run.coupling import couple_samples
 from pairloom.pipeline.run.holding_out import hold_out_slab
+from pairloom.pipeline.run.learning import learn_model
 from pairloom.pipeline.run.predicting import predict_samples
 from pairloom.pipeline.run.run_model import write_run_model
 from pairloom.pipeline.run.storing import (
@@ -256,23 +257,36 @@ def _calibrate(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None
     return calibrate_coupling(plan.run(directory), unit)
 
 
+# Learning: the weights of all machines, through the coupling. No units if those of the machines are kept.
+
+
+def _learning_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
+    if not plan.shape.learned:
+        return ()
+    return (digest_of([earlier["machines"], earlier["calibration"]]),)
+
+
+def _learn(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
+    return learn_model(plan.run(directory))
+
+
 # Model: model.json, from which an estimator reads the model of the run.
 
 
 def _model_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     facts = [plan.estimator_parameters, plan.model_label, *plan.shape.feature_names]
-    return (digest_of([earlier["machines"], earlier["calibration"], facts]),)
+    return (digest_of([earlier["machines"], earlier["calibration"], facts, *earlier["learning"]]),)
 
 
 def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
     ledger, files = Ledger(directory), dict[str, str]()
-    for stage in ("features", "statistics", "whitening", "machines", "calibration"):
+    for stage in ("features", "statistics", "whitening", "machines", "calibration", "learning"):
         for entry in ledger.claimed(stage, plan.keys[stage]):
             files |= entry.files
     # Support vectors of machines with a kernel are training rows.
     rows = ("train",) if plan.kernel is None else ()
     unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter")]
-    unread.append("calibration/")
+    unread += ["calibration/", "learning/"]
     needed = {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
     return write_run_model(plan.run(directory), plan.model_label, plan.estimator_parameters, needed)
 
@@ -283,7 +297,7 @@ def _describe(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None)
 def _logits_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     if not plan.shape.tensor_stored:
         return ()
-    return (digest_of([earlier["machines"], earlier["samples"]]),) * len(plan.slabs)
+    return (digest_of([earlier["machines"], earlier["samples"], *earlier["learning"]]),) * len(plan.slabs)
 
 
 def _store_tensor(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
@@ -297,7 +311,7 @@ def _probabilities_keys(plan: Plan, earlier: Keys) -> tuple[str, ...]:
     model = plan.config.model
     inputs = earlier["logits"] or [earlier["machines"], earlier["samples"]]
     facts = [plan.shape.couplings, plan.shape.tensor_stored, model.priors, model.shortlist]
-    return (digest_of([inputs, earlier["calibration"], *facts]),) * len(plan.slabs)
+    return (digest_of([inputs, earlier["calibration"], *facts, *earlier["learning"]]),) * len(plan.slabs)
 
 
 def _couple(directory: Path, plan: Plan, unit: int, data: OpenFeatures | None) -> list[Path]:
@@ -339,6 +353,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("held_out", "cluster", _held_out_keys, _hold_out),
     Stage("growth", "in turn", _growth_keys, _judge_wave),
     Stage("calibration", "cluster", _calibration_keys, _calibrate),
+    Stage("learning", "cluster", _learning_keys, _learn),
     Stage("model", "cluster", _model_keys, _describe),
     Stage("logits", "cluster", _logits_keys, _store_tensor),
     Stage("probabilities", "cluster", _probabilities_keys, _couple),

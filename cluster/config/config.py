@@ -19,6 +19,7 @@ from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.coupling.model_coupling import check_weighted, model_coupling
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.model.choice import Candidate
+from pairloom.pipeline.model.learning import check_learnable
 from pairloom.pipeline.model.model_settings import ModelSettings
 
 __all__ = ["Config", "ConfigError"]
@@ -99,6 +100,34 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _weights_can_be_learned(self) -> Self:
+        model = self.model
+        if model.learn != "coupled":
+            return self
+        try:
+            check_learnable(
+                'model.learn = "coupled"',
+                on_pairs=not self.has_code and model.machine_weight == "none",
+                linear=model.kernel == "linear",
+                coupling=self.couplings[0],
+                wiring=f"graph.family = {self.graph.family!r}, model.machine_weight = {model.machine_weight!r}",
+                machines=f"model.kernel = {model.kernel!r}",
+            )
+        except ValueError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+        if self.growth is not None:
+            raise ValueError(
+                'model.learn must be "machines" with [growth], since the weights of all pairs are learned together and '
+                'no pair can be added later, got "coupled"'
+            )
+        if len(self.couplings) > 1:
+            raise ValueError(
+                'run.also_couple must be empty with model.learn = "coupled", whose weights are learned for the one '
+                f"coupling of the model, got {self.run.also_couple}: make a run for each coupling"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _growth_has_a_start(self) -> Self:
         if self.growth is None:
             return self
@@ -129,6 +158,7 @@ class Config(Section):
             shortlist="none" if self.has_code else model.shortlist,
             machine_weight=model.machine_weight,
             kernel=kernel,
+            learn=model.learn,
         )
 
     def most_pairs(self, edges: int, n_classes: int) -> int:

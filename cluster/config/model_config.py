@@ -11,6 +11,7 @@ from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KernelFunction
+from pairloom.pipeline.model.learning import Learn
 from pairloom.pipeline.model.number_checks import MOST
 
 __all__ = ["Coupling", "ModelConfig", "PairCoupling"]
@@ -48,6 +49,10 @@ class ModelConfig(Section):
     calibration_samples: int = Field(
         2000, ge=1, le=MOST, description="maximum number of training samples for that"
     )
+    learn: Learn = Field(
+        "machines",
+        description="weights of the machines, or learned from these, all together, through the coupling",
+    )
     standardise: bool = Field(
         False,
         description="divide each column by its standard deviation; C and gamma are then for such columns",
@@ -68,16 +73,6 @@ class ModelConfig(Section):
     random_state: int = Field(
         0, ge=0, description="seed of folds and draws; must be set, since runs are repeatable"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _learns_machines(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "learn" in values:
-            raise ValueError(
-                "model.learn is a parameter of PairwiseSVC only, since a run never has all pairs in one place: leave"
-                ' it out, or fit PairwiseSVC(learn="coupled")'
-            )
-        return values
 
     @field_validator("C")
     @classmethod

@@ -31,6 +31,7 @@ from pairloom.pipeline.machines.gram_blocks import check_gram_rows
 from pairloom.pipeline.machines.kernel_function import KernelFunction, gamma_of
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.class_weights import class_weights
+from pairloom.pipeline.model.learning import check_weights
 from pairloom.pipeline.model.stored_form import label_of, plain
 from pairloom.pipeline.run.planning import ModelPlan, plan_model
 from pairloom.pipeline.run.run_directory import RunShape, members_of_machines
@@ -45,6 +46,7 @@ _ADVICE = {
     "logits": ", or lower run.samples_per_slab",
     "probabilities": ", or lower run.samples_per_slab",
     "calibration": ", or lower model.calibration_samples",
+    "learning": ', choose a sparser graph, or set model.learn = "machines"',
     "growth": ", or lower growth.pairs",
 }
 
@@ -78,6 +80,8 @@ def make_plan(config: Config, data: OpenFeatures) -> Plan:
     )
     shape = _shape(config, data, rows, folds, found)
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
+    if shape.learned:
+        check_weights(shape.n_edges, shape.features, 'model.learn = "coupled"')
     plan = Plan(
         config=config,
         fingerprints=data.fingerprints,
@@ -146,6 +150,7 @@ def _shape(
         kernel_rows=max(int(rows[own].sum()) for own in members_of_machines(edges, code)) if curved else 0,
         standardised=model.standardise,
         feature_names=data.feature_names,
+        learned=model.learn == "coupled",
     )
 
 

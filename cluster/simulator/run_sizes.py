@@ -35,7 +35,8 @@ class RunSizes(NamedTuple):
 
     ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
     coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``classes_per_edge`` is 2 for pairs, and more for
-    machines on sets of classes; ``explained`` are the errors that the report explains, at most.
+    machines on sets of classes; ``explained`` are the errors that the report explains, at most; ``learned`` says
+    whether weights are learned through the coupling.
     """
 
     classes: int
@@ -58,6 +59,7 @@ class RunSizes(NamedTuple):
     tensor_stored: bool
     classes_per_edge: float = 2.0
     explained: int = 0
+    learned: bool = False
 
     @property
     def tiles(self) -> int:
@@ -109,6 +111,7 @@ def planned_sizes(plan: Plan) -> RunSizes:
         tensor_stored=shape.tensor_stored,
         classes_per_edge=2.0 if shape.code is None else float(np.count_nonzero(shape.code) / shape.n_edges),
         explained=most_explained(plan.run(Path()), min(shape.samples, MOST_ERRORS)) if shape.labelled else 0,
+        learned=shape.learned,
     )
 
 

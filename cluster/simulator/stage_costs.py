@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pairloom.cluster.simulator.run_sizes import RunSizes
+from pairloom.pipeline.calibration.coupled_learning import FEW_SAMPLES, MOST_WORK, sample_limit
+from pairloom.pipeline.completion.shortlist import USUAL_SIZE
 from pairloom.pipeline.machines.class_scatter import scatter_parts
 from pairloom.pipeline.report.explained_errors import explaining_work
 from pairloom.pipeline.run.run_directory import rows_per_file
@@ -104,6 +106,22 @@ def _held_out_bytes(s: RunSizes) -> float:
     return 4.0 * s.draws * kept
 
 
+def _learned_from(s: RunSizes) -> float:
+    """Samples that weights are learned from."""
+    return min(sample_limit(s.edges), s.classes * s.rows)
+
+
+def _learning(s: RunSizes) -> float:
+    """Work of all steps: held-out samples stop most descents after some thirty, of which there are about two.
+
+    Where few samples are held out no step is tried.
+    """
+    samples, listed = _learned_from(s), min(s.listed, USUAL_SIZE)
+    steps = 60 * min(1.0, MOST_WORK / 30 / (samples * s.edges * s.features))
+    steps = steps if samples / s.folds >= FEW_SAMPLES else 1
+    return steps * samples * (2 * _PRODUCT * s.edges * s.features + _SWEEPS * listed**2)
+
+
 def _page(s: RunSizes) -> float:
     """Seconds of work on the page of a report without its explanations: on 50 classes 0.2, on 1654 classes 0.8."""
     return 0.02 * math.sqrt(s.classes) + 2e-9 * s.samples * s.classes * s.couplings
@@ -157,6 +175,18 @@ STAGE_COSTS: dict[str, StageCost] = {
         operations=lambda s: 10.0 + 4 * s.draw_slabs / _AT_ONCE,
         memory=lambda s: 4 * _held_out_bytes(s),
     ),
+    # All machines and all samples in one unit, and 24 numbers of eight bytes for each weight.
+    "learning": StageCost(
+        "one",
+        work=_learning,
+        reads=lambda s: s.edges * s.machine_bytes + s.itemsize * _learned_from(s) * s.features,
+        writes=lambda s: 4.0 * s.edges * s.features,
+        operations=lambda s: 20.0 + 2 * s.tiles / _AT_ONCE,
+        memory=lambda s: (
+            s.edges * (3 * s.machine_bytes + 192.0 * s.features)
+            + 20.0 * _learned_from(s) * (s.edges + 2 * s.features)
+        ),
+    ),
     "model": StageCost("one", work=lambda s: float(s.tiles), operations=lambda s: float(s.tiles)),
     # The first slab of a worker reads all machines and keeps them as one affine map; without a tensor, that of the
     # probabilities does.
@@ -205,7 +235,12 @@ def cost_of_stage(stage: str) -> StageCost:
 
 def count_units(stage: str, sizes: RunSizes) -> int:
     """Units of a stage of an imagined run that does not grow. A plan knows its own."""
-    absent = {"draws": not sizes.draws, "growth": True, "logits": not sizes.tensor_stored}
+    absent = {
+        "draws": not sizes.draws,
+        "growth": True,
+        "learning": not sizes.learned,
+        "logits": not sizes.tensor_stored,
+    }
     if absent.get(stage, False):
         return 0
     return {

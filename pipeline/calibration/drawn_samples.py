@@ -14,6 +14,7 @@ __all__ = [
     "DrawnSamples",
     "draw_by_class",
     "draw_evenly",
+    "draw_evenly_by_class",
     "draw_samples",
     "draws_by_class",
     "first_of_each_class",
@@ -87,10 +88,14 @@ def draw_evenly(y: NDArray[np.int64], most: int, folds: int, seed: int) -> Drawn
 
     Classes with fewer samples than folds are drawn from too, in the fold `NEVER_HELD_OUT`.
     """
-    sizes = np.bincount(y)
-    quotas = np.maximum(1, (sizes * min(1.0, most / len(y))).astype(np.int64))
-    drawn = _drawn(sizes, quotas, folds, seed, np.arange(len(sizes)))
+    drawn = draw_evenly_by_class(np.bincount(y), most, folds, seed)
     return drawn._replace(rows=_rows_of(y, drawn))
+
+
+def draw_evenly_by_class(sizes: NDArray[np.int64], most: int, folds: int, seed: int) -> DrawnSamples:
+    """As `draw_evenly`, where only the sizes of the classes are known: rows are counted within each class."""
+    quotas = np.maximum(1, (sizes * min(1.0, most / sizes.sum())).astype(np.int64))
+    return _drawn(sizes, quotas, folds, seed, np.arange(len(sizes)))
 
 
 def _drawn(

@@ -24,7 +24,7 @@ from pairloom.pipeline.machines.kernel_function import CURVED_KERNELS, HIGHEST_D
 from pairloom.pipeline.machines.settings import CALIBRATIONS
 from pairloom.pipeline.model.choice import candidate_Cs
 from pairloom.pipeline.model.fitting import Resources
-from pairloom.pipeline.model.learning import LEARN
+from pairloom.pipeline.model.learning import LEARN, check_learnable
 from pairloom.pipeline.model.number_checks import MOST, is_count, is_finite, is_positive, is_share
 
 __all__ = [
@@ -191,22 +191,15 @@ def _check_learning(model: Parameters) -> None:
     """Raise if weights are to be learned through a coupling, or of machines, that have no gradient."""
     if model.learn != "coupled":
         return
-    if asks_for_code(model.graph) or model.machine_weight != "none":
-        raise ValueError(
-            "PairwiseSVC: learn='coupled' needs machines on pairs of classes, all with the same weight, got"
-            f" graph={model.graph!r}, machine_weight={model.machine_weight!r}."
-        )
-    if model_coupling(model.coupling, False, "PairwiseSVC: coupling") not in GRADIENTS:
-        raise ValueError(
-            f"PairwiseSVC: learn='coupled' needs a coupling with a gradient, one of {listed(GRADIENTS)}, got"
-            f" coupling={model.coupling!r}."
-        )
-    if model.estimator is not None or model.kernel != "linear":
-        machine = f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}"
-        raise ValueError(
-            "PairwiseSVC: learn='coupled' needs linear machines, kernel='linear' without an estimator, since their"
-            f" weights are learned, got {machine}."
-        )
+    code = asks_for_code(model.graph)
+    check_learnable(
+        "PairwiseSVC: learn='coupled'",
+        on_pairs=not code and model.machine_weight == "none",
+        linear=model.estimator is None and model.kernel == "linear",
+        coupling=model_coupling(model.coupling, code, "PairwiseSVC: coupling"),
+        wiring=f"graph={model.graph!r}, machine_weight={model.machine_weight!r}",
+        machines=f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}",
+    )
 
 
 def check_shortlist(model: Parameters) -> None:

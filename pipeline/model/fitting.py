@@ -8,6 +8,8 @@ import networkx as nx
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
+from pairloom.pipeline.calibration.coupled_learning import sample_limit
+from pairloom.pipeline.calibration.drawn_samples import draw_evenly
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
 from pairloom.pipeline.machines.estimator_model import EstimatorModel
@@ -26,7 +28,7 @@ from pairloom.pipeline.model.choice import (
 from pairloom.pipeline.model.class_table import ClassTable
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.judging import Train, drawn_logits, judge_trial
-from pairloom.pipeline.model.learning import Learned, check_weights, learn_weights
+from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, learn_weights
 from pairloom.pipeline.model.model_settings import ModelSettings
 from pairloom.pipeline.model.phases import Phases, begin_training
 from pairloom.pipeline.model.training_set import TrainingSet
@@ -77,7 +79,7 @@ def fit_model(
         Further fields of `FittedModel`.
     """
     if settings.learn == "coupled" and isinstance(graph, nx.Graph):
-        check_weights(graph.number_of_edges(), training.X.shape[1])
+        check_weights(graph.number_of_edges(), training.X.shape[1], "PairwiseSVC: learn='coupled'")
     judged = _judged(training, graph, settings, train, distances_from, resources, phases)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
     begin_training(phases, "machines", graphs.sides_of(graph))
@@ -168,4 +170,7 @@ def _learned(
         return None
     assert isinstance(trained, LinearModel)
     assert isinstance(wiring, Completion)
-    return learn_weights(training, trained, settings, coupled, wiring, n_jobs=resources["n_jobs"])
+    drawn = draw_evenly(training.classes, sample_limit(trained.n_edges), settings.folds, settings.seed)
+    weight = None if training.weight is None else training.weight[drawn.rows]
+    samples = DrawnRows(drawn, training.X[drawn.rows], weight)
+    return learn_weights(samples, trained, settings, coupled, wiring, n_jobs=resources["n_jobs"])

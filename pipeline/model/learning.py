@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.graphs.labels import listed
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import (
     CoupledLoss,
     LearningRecord,
     LearningSamples,
     learn_changes,
-    sample_limit,
 )
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_evenly
+from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
+from pairloom.pipeline.calibration.drawn_samples import DrawnSamples
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.machines.linear_model import LinearModel
 from pairloom.pipeline.machines.logits import AffineLogits, calibrated, collapse
 from pairloom.pipeline.model.model_settings import ModelSettings
-from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.pieces import thread_count
 
-__all__ = ["LEARN", "Learn", "Learned", "check_weights", "learn_weights"]
+__all__ = [
+    "LEARN",
+    "MOST_WEIGHTS",
+    "DrawnRows",
+    "Learn",
+    "Learned",
+    "check_learnable",
+    "check_weights",
+    "learn_weights",
+]
 
 #: Weights of the machines as they were trained; or learned all together through the coupling.
 Learn = Literal["machines", "coupled"]
@@ -41,17 +50,64 @@ class Learned(NamedTuple):
     record: LearningRecord
 
 
-def check_weights(n_edges: int, n_features: int) -> None:
+class DrawnRows(NamedTuple):
+    """Training samples that weights are learned from: which they are, their normalised rows, and their weights."""
+
+    drawn: DrawnSamples
+    X: NDArray[np.floating]
+    weight: NDArray[np.float64] | None
+
+    def part(self, chosen: NDArray[np.bool_]) -> DrawnRows:
+        """Some of the samples."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return DrawnRows(DrawnSamples(*(values[chosen] for values in self.drawn)), self.X[chosen], weight)
+
+
+def check_learnable(
+    owner: str,
+    *,
+    on_pairs: bool,
+    linear: bool,
+    coupling: str,
+    wiring: str,
+    machines: str,
+) -> None:
+    """Raise if weights are to be learned through a coupling, or of machines, that have no gradient.
+
+    Parameters
+    ----------
+    owner : str
+        The parameter that asks for it, for the messages.
+    on_pairs : bool
+        Whether all machines are on pairs of classes and have the same weight.
+    linear : bool
+    coupling : str
+    wiring, machines : str
+        The parameters behind `on_pairs` and `linear`, as they were given.
+    """
+    if not on_pairs:
+        raise ValueError(
+            f"{owner} needs machines on pairs of classes, all with the same weight, got {wiring}."
+        )
+    if coupling not in GRADIENTS:
+        raise ValueError(
+            f"{owner} needs a coupling with a gradient, one of {listed(GRADIENTS)}, got {coupling!r}."
+        )
+    if not linear:
+        raise ValueError(f"{owner} needs linear machines, since their weights are learned, got {machines}.")
+
+
+def check_weights(n_edges: int, n_features: int, owner: str) -> None:
     """Raise if a model has more weights than can be learned at once."""
     if n_edges * (n_features + 1) > MOST_WEIGHTS:
         raise ValueError(
-            f"PairwiseSVC: learn='coupled' needs at most {MOST_WEIGHTS:,} weights, (features + 1) x pairs, got"
-            f" {n_features + 1:,} x {n_edges:,}: use a sparser graph or learn='machines'."
+            f"{owner} needs at most {MOST_WEIGHTS:,} weights, (features + 1) x pairs, got {n_features + 1:,} x"
+            f" {n_edges:,}: use a sparser graph, or the value 'machines'."
         )
 
 
 def learn_weights(
-    training: TrainingSet,
+    samples: DrawnRows,
     trained: LinearModel,
     settings: ModelSettings,
     coupled: CoupledCalibration,
@@ -64,27 +120,22 @@ def learn_weights(
     How far to go is found by the machines that were not fitted on fold 0: they are changed on samples of the other
     folds, and those of fold 0 say when to stop. Then all machines are changed on all samples.
     """
-    drawn = draw_evenly(training.classes, sample_limit(trained.n_edges), settings.folds, settings.seed)
-    view = _View(training, trained, settings, coupled)
+    view = _View(samples, trained, settings, coupled)
     shortlist = settings.shortlist_of(completion.n_classes)
     n_threads = thread_count(n_jobs, "PairwiseSVC")
 
     def loss(samples: LearningSamples) -> CoupledLoss:
         return CoupledLoss(samples, completion, settings.coupling, shortlist, n_threads)
 
-    unseen = drawn.folds == HELD_OUT_FOLD
+    unseen = samples.drawn.folds == HELD_OUT_FOLD
     scheme = settings.machines().scheme
     without_fold = scheme.out_of_fold[HELD_OUT_FOLD]
     change, record = learn_changes(
-        loss(view.samples(_of(drawn, ~unseen), without_fold)),
-        loss(view.held_out(_of(drawn, unseen), without_fold)),
-        lambda: loss(view.samples(drawn, scheme.shares)),
+        loss(view.seen(samples.part(~unseen), without_fold)),
+        loss(view.held_out(samples.part(unseen), without_fold)),
+        lambda: loss(view.seen(samples, scheme.shares)),
     )
     return Learned(view.changed(change) if record.iterations else None, record)
-
-
-def _of(drawn: DrawnSamples, chosen: NDArray[np.bool_]) -> DrawnSamples:
-    return DrawnSamples(*(values[chosen] for values in drawn))
 
 
 class _View:
@@ -92,26 +143,26 @@ class _View:
 
     def __init__(
         self,
-        training: TrainingSet,
+        samples: DrawnRows,
         trained: LinearModel,
         settings: ModelSettings,
         coupled: CoupledCalibration,
     ) -> None:
-        self._training, self._trained, self._coupled = training, trained, coupled
+        self._trained, self._coupled = trained, coupled
         self._shares = settings.machines().scheme.shares
-        rows = self._whitened(slice(None, None, max(1, len(training.classes) // 1000)))
+        rows = self._whitened(samples.X)
         size = float(np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1).mean()))
         self._size = size if size > 0 else 1.0
 
-    def samples(self, drawn: DrawnSamples, shares: NDArray[np.float64]) -> LearningSamples:
+    def seen(self, samples: DrawnRows, shares: NDArray[np.float64]) -> LearningSamples:
         """Samples by machines with these shares, which were fitted on them."""
-        return self._with(drawn, self._affine(shares).by_sample(self._training.X[drawn.rows]))
+        return self._with(samples, self._affine(shares).by_sample(samples.X))
 
-    def held_out(self, drawn: DrawnSamples, shares: NDArray[np.float64]) -> LearningSamples:
+    def held_out(self, samples: DrawnRows, shares: NDArray[np.float64]) -> LearningSamples:
         """Samples by machines with these shares, and with parameters, that they had no part in."""
-        raw = self._trained.held_out_logits(shares, self._training.X[drawn.rows], drawn.parts).T
+        raw = self._trained.held_out_logits(shares, samples.X, samples.drawn.parts).T
         slope, shift = (of.astype(np.float32) for of in (self._coupled.slope, self._coupled.shift))
-        return self._with(drawn, np.ascontiguousarray(raw * slope + shift))
+        return self._with(samples, np.ascontiguousarray(raw * slope + shift))
 
     def changed(self, change: NDArray[np.float64]) -> AffineLogits:
         """The logits of all machines with changes (E, D + 1) to their weights and biases."""
@@ -127,11 +178,10 @@ class _View:
         raw = collapse(self._trained.machines, shares, self._trained.whitening)
         return calibrated(raw, self._coupled.slope, self._coupled.shift)
 
-    def _with(self, drawn: DrawnSamples, logits: NDArray[np.float32]) -> LearningSamples:
-        features = self._whitened(drawn.rows) / np.float32(self._size)
+    def _with(self, samples: DrawnRows, logits: NDArray[np.float32]) -> LearningSamples:
+        features = self._whitened(samples.X) / np.float32(self._size)
         rows = np.hstack([features, np.ones((len(features), 1), np.float32)])
-        weight = self._training.weight
-        return LearningSamples(rows, logits, drawn.classes, None if weight is None else weight[drawn.rows])
+        return LearningSamples(rows, logits, samples.drawn.classes, samples.weight)
 
-    def _whitened(self, rows: Any) -> NDArray[np.float32]:
-        return np.ascontiguousarray(self._trained.whitening(self._training.X[rows]), np.float32)
+    def _whitened(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
+        return np.ascontiguousarray(self._trained.whitening(X), np.float32)

@@ -18,6 +18,7 @@ from pairloom.pipeline.report.trained_pairs import TrainedPairs
 from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.feature_store import read_normalisation, read_whitening
+from pairloom.pipeline.run.learning import read_learned
 from pairloom.pipeline.run.machine_store import read_machines
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
@@ -167,10 +168,12 @@ def _slab_bytes(run: Run) -> int:
 
 def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
     """Machines of some edges, by their ascending numbers, as the coupling of the model hears them."""
+    as_stored, learned = np.argsort(run.shape.order)[edges], read_learned(run)
+    if learned is not None and learned.logits is not None:
+        return AffineLogits(*(values[as_stored] for values in learned.logits))
     whitening = read_whitening(run, chosen_candidate(run).whiten)
     shares = run.settings.machines().scheme.shares
     calibration = read_calibrations(run)[run.shape.couplings[0]]
-    as_stored = np.argsort(run.shape.order)[edges]
     slope, shift = calibration.slope[as_stored], calibration.shift[as_stored]
     parts = [
         collapse(read_machines(run.directory, tile).of_edges(own), shares, whitening)

@@ -15,6 +15,7 @@ from pairloom.pipeline.report.table import Cell, Column, Markup, table
 from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
 from pairloom.pipeline.run.feature_store import read_normalisation
+from pairloom.pipeline.run.learning import read_learning_record
 from pairloom.pipeline.run.run import Run
 
 __all__ = ["configuration_section", "model_section", "warnings_section"]
@@ -38,9 +39,25 @@ def model_section(run: Run, record: RunRecord) -> Section:
         "calibration": f"{chosen.calibration}, coupled scale {scale:.3g}",
         "coupling": shape.couplings[0]
         + (f", of the {run.shortlist} likeliest classes" if run.shortlist else ""),
+        **_learning(run),
     }
     body = _facts(facts) + _candidates(run)
     return Section("model", "Data and model", body)
+
+
+def _learning(run: Run) -> dict[str, str]:
+    """What learning through the coupling has done, if the run learns."""
+    record = read_learning_record(run)
+    if record is None:
+        return {}
+    if not record.iterations:
+        return {
+            "learning": f"{record.held_out:,} held-out samples did not gain clearly: the machines were kept"
+        }
+    return {
+        "learning": f"{record.iterations} steps through the coupling; log loss of {record.held_out:,} held-out samples"
+        f" {record.held_out_before:.4f} before, {record.held_out_after:.4f} after"
+    }
 
 
 def _facts(facts: Mapping[str, str]) -> str:

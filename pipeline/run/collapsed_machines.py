@@ -17,6 +17,7 @@ from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.feature_store import read_whitening
 from pairloom.pipeline.run.kernel_tiles import read_kernel_model
+from pairloom.pipeline.run.learning import read_learned
 from pairloom.pipeline.run.machine_store import read_tiles
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import wiring_of_run
@@ -25,17 +26,20 @@ __all__ = ["collapsed_machines", "release_machines"]
 
 # The machines of one run. Threads share them: they are as large as all edges times all features, or with a kernel as
 # all support vectors and their coefficients.
-_kept: dict[tuple[Path, str, str], AffineModel | CurvedModel] = {}
+_kept: dict[tuple[Path, str, str, str], AffineModel | CurvedModel] = {}
 _lock = threading.Lock()
 
 
 def collapsed_machines(run: Run) -> AffineModel | CurvedModel:
-    """The uncalibrated logits of the model's machines as one map, and how they are joined."""
-    key = (run.directory, run.keys.machines, run.settings.machine_weight)
+    """The logits of the model's machines as one map, and how they are joined.
+
+    They are uncalibrated, or those that were learned through the coupling: see `learning.remaining_calibrations`.
+    """
+    key = (run.directory, run.keys.machines, run.keys.learning, run.settings.machine_weight)
     with _lock:
         if key not in _kept:
             _kept.clear()
-            _kept[key] = _collapsed(run) if run.settings.kernel is None else _curved(run)
+            _kept[key] = _affine(run) if run.settings.kernel is None else _curved(run)
         return _kept[key]
 
 
@@ -43,6 +47,13 @@ def release_machines() -> None:
     """Forget the machines that this process keeps."""
     with _lock:
         _kept.clear()
+
+
+def _affine(run: Run) -> AffineModel:
+    learned = read_learned(run)
+    if learned is None or learned.logits is None:
+        return _collapsed(run)
+    return AffineModel(learned.logits, wiring_of_run(run))
 
 
 def _collapsed(run: Run) -> AffineModel:

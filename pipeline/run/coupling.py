@@ -11,7 +11,7 @@ from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.completion.uncoupled import uncoupled
 from pairloom.pipeline.coupling.priors import normalised, prior_odds
-from pairloom.pipeline.run.calibrating import read_calibrations
+from pairloom.pipeline.run.learning import remaining_calibrations
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_completion import wiring_of_run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -39,11 +39,11 @@ def write_probabilities(run: Run, slab: slice, coupled: Coupled) -> list[Path]:
 
 
 def _coupled(run: Run, logits: NDArray[np.float32]) -> Coupled:
-    """Probabilities (sample, class) by each method, from the uncalibrated logits of the sorted edges."""
+    """Probabilities (sample, class) by each method, from the stored logits of the sorted edges."""
     shape, limit = run.shape, run.memory_limit
     completion = wiring_of_run(run)
     assert isinstance(completion, Completion), "of machines on sets of classes there is no tensor"
-    found = read_calibrations(run)
+    found = remaining_calibrations(run)
     if not shape.edges_calibrated and run.shortlist is None:
         scales = {method: calibration.scale for method, calibration in found.items()}
         return couple_slab(logits, completion, shape.couplings, scales=scales, memory_limit=limit)

@@ -19,22 +19,22 @@ from pairloom.pipeline.machines.logits import calibrated
 from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, AffineModel
 from pairloom.pipeline.model.curved_model import CurvedModel
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.calibrating import read_calibrations
 from pairloom.pipeline.run.collapsed_machines import collapsed_machines, release_machines
 from pairloom.pipeline.run.coupling import Coupled, write_probabilities
 from pairloom.pipeline.run.feature_store import read_samples
+from pairloom.pipeline.run.learning import remaining_calibrations
 from pairloom.pipeline.run.run import Run
 
 __all__ = ["predict_samples", "release_predictors"]
 
 # The models of one run whose edges have slopes of their own, one for each method.
-_kept: dict[tuple[Path, str, str], dict[str, AffineModel | CurvedModel]] = {}
+_kept: dict[tuple[Path, str, str, str], dict[str, AffineModel | CurvedModel]] = {}
 _lock = threading.Lock()
 
 
 def predict_samples(run: Run, slab: slice) -> list[Path]:
     """Predict a slab of samples from the machines by every method."""
-    X, calibrations = read_samples(run, slab), read_calibrations(run)
+    X, calibrations = read_samples(run, slab), remaining_calibrations(run)
     models = _models(run, calibrations)
     coupled = {method: np.empty((len(X), len(run.shape.classes)), np.float32) for method in calibrations}
     for batch in pieces(len(X), PREDICTION_BATCH):
@@ -75,7 +75,7 @@ def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[st
     """The machines of the run as one map for each method: one for all, unless edges have slopes of their own."""
     if not _is_calibrated_apart(run):
         return dict.fromkeys(calibrations, collapsed_machines(run))
-    key = (run.directory, run.keys.machines, run.keys.calibration)
+    key = (run.directory, run.keys.machines, run.keys.calibration, run.keys.learning)
     with _lock:
         if key not in _kept:
             _kept.clear()

@@ -18,13 +18,14 @@ __all__ = ["Run", "StoreKeys"]
 
 
 class StoreKeys(NamedTuple):
-    """Digests of what workers keep in memory: whitening, drawn samples, test samples, machines, their calibration."""
+    """Digests of what workers keep in memory, by the stage that wrote it."""
 
     whitening: str
     draws: str
     samples: str
     machines: str
     calibration: str
+    learning: str
 
 
 class Run(NamedTuple):

@@ -8,7 +8,9 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           mean (shrinkage, feature) and factor (whitening, feature, whitened), from kept_mean
                           (class, feature) and scatter (part, feature, other_feature), without the drawn
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
-                          coefficients on the rows of both classes; parameters (edge, machine, parameter), all else
+                          coefficients on the rows of both classes; parameters (edge, machine, parameter), all else;
+                          learned_coef (edge, feature) and learned_intercept (edge), if weights are learned through the
+                          coupling, with chunks if that has changed them
 logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
                           out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
                           coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
@@ -93,7 +95,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_part",
         "deviation",
     ),
-    "machines.zarr": ("coef", "beta"),
+    "machines.zarr": ("coef", "beta", "learned_coef", "learned_intercept"),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (*METHODS, *CODE_METHODS, "slope", "shift"),
 }
@@ -121,6 +123,7 @@ class RunShape(NamedTuple):
     kernel_rows : the most training rows of a machine, if machines have a kernel, else 0
     standardised : whether columns are divided by their standard deviation
     feature_names : names of the features, if they have any
+    learned : whether weights are learned through the coupling
     """
 
     classes: tuple[str, ...]
@@ -146,6 +149,7 @@ class RunShape(NamedTuple):
     kernel_rows: int = 0
     standardised: bool = False
     feature_names: tuple[str, ...] = ()
+    learned: bool = False
 
     @property
     def n_edges(self) -> int:
@@ -369,10 +373,14 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     weights = _noise("coef", (*own, "feature"), (E, M, D), (T, M, D))
     if n:  # most coefficients are zero, and compressed
         weights = ChunkedArray("beta", (*own, "row_of_edge"), (E, M, n), (T, M, n), "float64")
-    return [
+    arrays = [
         weights,
         _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
+    if shape.learned:
+        arrays.append(_noise("learned_coef", ("edge", "feature"), (E, D), (E, D)))
+        arrays.append(_noise("learned_intercept", ("edge",), (E,), (E,)))
+    return arrays
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:

@@ -22,6 +22,7 @@ from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
 from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.kernel_tiles import stored_kernel_machines
+from pairloom.pipeline.run.learning import read_learning_record
 from pairloom.pipeline.run.machine_store import unpacked
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import members_of_machines, rows_per_file
@@ -57,7 +58,7 @@ def write_run_model(
     files : mapping
         Digests of the chunks of the model's arrays, by path inside the run directory.
     """
-    chosen = chosen_candidate(run)
+    chosen, learning = chosen_candidate(run), read_learning_record(run)
     shape, settings = run.shape, run.settings
     content = {
         "format": FORMAT,
@@ -76,6 +77,7 @@ def write_run_model(
             "n_features": shape.features,
             "exponent": run.exponent,
             "kernel": None if settings.kernel is None else asdict(settings.kernel),
+            "learned": None if learning is None else learning._asdict(),
         },
         "parameters": plain(dict(parameters)),
         "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
@@ -152,6 +154,18 @@ def _linear_arrays(
         **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
         **_whitening(directory, content["shrinkages"], content["model"]["whiten"]),
         **_moments(directory, content),
+        **_learned(directory, content, order),
+    }
+
+
+def _learned(directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    """The weights that were learned through the coupling, if any were, in the order of the sorted edges."""
+    record = content["model"].get("learned")
+    if record is None or not record["iterations"]:
+        return {}
+    return {
+        "learned/weights": _array(directory, "machines.zarr/learned_coef")[order],
+        "learned/bias": _array(directory, "machines.zarr/learned_intercept")[order],
     }
 
 
@@ -229,6 +243,8 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         names += ["machines.zarr/beta", "features.zarr/train"]
     names += ["features.zarr/factor"] if run.shape.whitenings else []
     names += ["features.zarr/deviation"] if run.shape.standardised else []
+    if run.shape.learned:
+        names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"]
     calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
     names += [f"probabilities.zarr/{name}" for name in calibrations]
     return {f"{name}/zarr.json": file_digest(run.directory / name / "zarr.json") for name in names}

@@ -29,7 +29,7 @@ def store_tensor(run: Run, slab: slice) -> list[Path]:
 
 
 def read_edge_logits(run: Run, slab: slice) -> NDArray[np.float32]:
-    """(E, r) uncalibrated logits of the sorted edges for a slab of test samples: the tensor where it was trained."""
+    """(E, r) stored logits of the sorted edges for a slab of test samples: the tensor where it was trained."""
     everything = slice(None)
     tensor = read_whole(open_group(run.directory, "logits.zarr")["tensor"], (everything, everything, slab))
     i, j = run.shape.edges[graphs.edge_order(run.shape.edges)].T

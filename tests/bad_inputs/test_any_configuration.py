@@ -36,7 +36,7 @@ SECTIONS = {
 WORDS = [
     "star", "path", "tree", "bipartite", "complete", "hub_neighbours", "grown", "stratified", "normal", "vote", "scale",
     "edges", "none", "auto", "never", "balanced", "confusion", "dprime", "uniform", "rest", "threads", "slurm", "1KiB",
-    "2GiB", "tcp://127.0.0.1:1", "data.npz", "digits.npz", "int", "", "\n", "[red]",
+    "coupled", "2GiB", "tcp://127.0.0.1:1", "data.npz", "digits.npz", "int", "", "\n", "[red]",
 ]  # fmt: skip
 
 names = st.sampled_from(["int", "float", "str", "list", "x", "a b", "", "é", "run", "C"])

@@ -29,6 +29,10 @@ RUNS = {
         {"classes": 90, "rows": 30, "features": 64, "samples": 1500},
         ("graph.family=complete", "run.tensor=stored", "model.shortlist=none", "run.samples_per_slab=1024"),
     ),
+    "weights learned through the coupling": (
+        {"classes": 60, "rows": 100, "features": 300, "samples": 500},
+        ("graph.family=complete", "run.also_couple=[]", "model.learn=coupled", "run.tensor=virtual"),
+    ),
     "large classes": (
         {"classes": 8, "rows": 9000, "features": 300, "samples": 500},
         ("graph.family=complete", "run.also_couple=[]"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from pairloom.cluster.needs import disk_bytes
 from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
 from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.features.feature_set import open_features
+from pairloom.pipeline.model import learning
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
@@ -84,12 +86,31 @@ def test_another_format_is_refused(digits, tmp_path):
         ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.C=0.5", {"candidates", *TRAINED}),
         ("run.tensor=virtual", {"samples", "logits", "probabilities", "report"}),
+        ("model.learn=coupled", {"learning", "model", "logits", "probabilities", "report"}),
         ("cluster.kind=threads", set()),
     ],
 )
 def test_a_change_is_felt_only_where_it_matters(override, changed, digits):
     old, new = planned(digits), planned(digits, override)
     assert {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]} == changed
+
+
+@pytest.mark.parametrize("override", ["model.C=0.5", "model.coupling=normal", "model.class_weight=balanced"])
+@pytest.mark.parametrize("level", ["scale", "none"])
+def test_weights_are_learned_again_from_other_machines(level, override, digits):
+    learns = ["model.learn=coupled", f"model.coupled_calibration={level}"]
+    old, new = planned(digits, *learns), planned(digits, *learns, override)
+    assert old.units("learning") == 1
+    assert planned(digits).units("learning") == 0
+    assert old.keys["learning"] != new.keys["learning"]
+
+
+def test_more_weights_than_can_be_learned_are_refused_in_the_plan(digits, monkeypatch):
+    monkeypatch.setattr(learning, "MOST_WEIGHTS", 65 * 45 - 1)
+    assert planned(digits).units("learning") == 0
+    message = 'model.learn = "coupled" needs at most 2,924 weights, (features + 1) x pairs, got 65 x 45: use a sparser'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        planned(digits, "model.learn=coupled")
 
 
 def test_other_test_samples_keep_the_machines(digits):

@@ -21,7 +21,7 @@ from pairloom.cluster.plan import DamagedPlan, Plan
 from pairloom.cluster.progress import Quiet
 from pairloom.cluster.status import run_status
 
-# What a person may change between two drivers: coupling methods, test samples, whether and how far it grows.
+# What a person may change between two drivers: coupling methods, test samples, whether it learns or grows, and how far.
 GROWING = ("graph.family=star", "growth.wave=1", "growth.plateau=never")
 VARIANTS = {
     "as it was": (),
@@ -29,6 +29,7 @@ VARIANTS = {
         "model.coupling=normal",
         "run.also_couple=[]",
     ),
+    "learns": ("model.learn=coupled", "run.also_couple=[]"),
     "other test samples": ("data.test='{other}'",),
     "grows": (*GROWING, "growth.pairs=4"),
     "grows further": (*GROWING, "growth.pairs=6"),

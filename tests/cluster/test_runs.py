@@ -24,7 +24,7 @@ from pairloom.cluster.stages import STAGE_NAMES
 from pairloom.pipeline.features.feature_set import load_features
 
 # A run that grows has a file of tests to itself, and so has the choice among candidates.
-STAGES_HERE = tuple(stage for stage in STAGE_NAMES if stage not in ("growth", "candidates"))
+STAGES_HERE = tuple(stage for stage in STAGE_NAMES if stage not in ("growth", "candidates", "learning"))
 REPORT = ["classes.csv", "errors.csv", "index.html", "methods.csv", "metrics.json", "pairs.csv"]
 
 

@@ -8,7 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
+from small_runs import (
+    assert_same_bytes,
+    bytes_of,
+    run_here,
+    write_config,
+    write_features,
+    write_regions,
+)
 
 from pairloom import PairwiseSVC
 from pairloom.cluster.cli import main
@@ -129,6 +136,42 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
         probabilities_of(directory, "stratified"), model.predict_proba(data.X_test), atol=1e-6
     )
     np.testing.assert_allclose(read.class_shares_, model.class_shares_)
+
+
+@pytest.fixture(scope="module")
+def regions_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("regions")
+    return write_config(
+        folder / "regions.toml", write_regions(folder / "regions.npz"), edges_per_tile=3, samples_per_slab=64
+    )
+
+
+@pytest.mark.parametrize("tensor", ["stored", "virtual"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("graph.family=bipartite", "graph.hubs=2", "model.class_weight=balanced"),
+        ('model.class_weight={"class 1" = 5.0}', "model.coupling=bradley_terry", "model.whiten=none"),
+        ("model.coupled_calibration=edges", "model.shortlist=3", "model.coupling=normal"),
+        ("model.coupled_calibration=none", "model.fit_on=fold", "model.standardise=true"),
+    ],
+)
+def test_weights_learned_through_the_coupling_are_those_of_the_estimator(
+    settings, tensor, regions_file, client, tmp_path
+):
+    directory = tmp_path / "run"
+    common = ("model.learn=coupled", "run.also_couple=[]", f"run.tensor={tensor}")
+    plan = run_here(regions_file, directory, client, *common, *settings)
+    data = load_data(plan.config).load()
+    model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
+    assert model.learned_.iterations > 0
+    assert read.learned_ == model.learned_
+    for ours, theirs in zip(model.model_.learned.logits, read.model_.learned.logits, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    expected = model.predict_proba(data.X_test)
+    np.testing.assert_array_equal(read.predict_proba(data.X_test), expected)
+    np.testing.assert_allclose(probabilities_of(directory, plan.shape.couplings[0]), expected, atol=1e-6)
 
 
 CODE_RUNS = [

@@ -88,6 +88,43 @@ SETTINGS = [
     (f"model.calibration_samples={10**24}", 2, "model.calibration_samples must be .* 2147483647, got 1000"),
     ("model.whiten=2", 2, "model.whiten must be between 0 and 1, 'auto' or 'none', got 2"),
     ("model.whiten=nan", 2, "model.whiten must be between 0 and 1, .* got nan"),
+    ("model.learn=couple", 2, "model.learn must be 'machines' or 'coupled', got 'couple'"),
+    ("model.learn=3", 2, "model.learn must be 'machines' or 'coupled', got 3"),
+    (
+        "model.learn=coupled --set model.coupling=vote",
+        2,
+        "model.learn = \"coupled\" needs a coupling with a gradient, one of .*, got 'vote'",
+    ),
+    (
+        "model.learn=coupled --set model.kernel=rbf",
+        2,
+        "model.learn = \"coupled\" needs linear machines, .* got model.kernel = 'rbf'",
+    ),
+    (
+        "model.learn=coupled --set graph.family=dense",
+        2,
+        "model.learn = \"coupled\" needs machines on pairs of classes, .* got graph.family = 'dense'",
+    ),
+    (
+        "model.learn=coupled --set model.coupling=normal --set model.machine_weight=counts",
+        2,
+        "all with the same weight, got graph.family = 'hub_neighbours', model.machine_weight = 'counts'",
+    ),
+    (
+        "model.learn=coupled --set growth.pairs=6",
+        2,
+        r'model.learn must be "machines" with \[growth\], .* got "coupled"',
+    ),
+    (
+        "model.learn=coupled --set 'run.also_couple=[\"normal\"]'",
+        2,
+        "run.also_couple must be empty with model.learn = .* got .'normal'.: make a run for each coupling",
+    ),
+    (
+        "model.learn=coupled --set run.memory_limit=1KB",
+        2,
+        "run.memory_limit must be at least .* got 1KB",
+    ),
     ("model.thresholds=yes", 2, "model.thresholds must be a boolean, got 'yes'"),
     ("model.priors=[1]", 2, r"model.priors must be 4 non-negative numbers, .* got \[1.0\]"),
     ("model.priors=[1,1,1,-1]", 2, r"model.priors must be 4 non-negative .* got \[1.0, 1.0, 1.0, -1.0\]"),

@@ -39,8 +39,10 @@ def start_driver(faulty_config):
     """Start a driver as a process, which does not outlive the test."""
     drivers: list[subprocess.Popen[str]] = []
 
-    def start_driver(directory: Path, *options: object, **env: str) -> subprocess.Popen[str]:
-        arguments = ("run", faulty_config, "--directory", directory, *options)
+    def start_driver(
+        directory: Path, *options: object, config: Path = faulty_config, **env: str
+    ) -> subprocess.Popen[str]:
+        arguments = ("run", config, "--directory", directory, *options)
         drivers.append(pairloom_process(*arguments, env={**os.environ, **env}))
         return drivers[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -17,7 +18,15 @@ from disturbed_runs import (
     trains,
     units_begun_again,
 )
-from small_runs import assert_same_bytes, times_begun, workers_at_work
+from small_runs import (
+    assert_same_bytes,
+    bytes_of,
+    run_here,
+    times_begun,
+    workers_at_work,
+    write_config,
+    write_regions,
+)
 
 from pairloom.cluster.stages import STAGE_NAMES
 
@@ -36,6 +45,27 @@ def test_a_worker_is_killed_in_mid_tile(begin, directory, dask_processes, undist
     assert_same_bytes(directory, undisturbed)
     assert times_begun(directory, "machines")[unit] == 2
     assert units_begun_again(directory, "machines") == 1
+
+
+def test_a_worker_is_killed_while_it_learns(start_driver, directory, dask_processes, client, tmp_path):
+    settings = ("model.learn=coupled", "run.also_couple=[]")
+    config = write_config(tmp_path / "learns.toml", write_regions(tmp_path / "regions.npz"))
+    run_here(config, tmp_path / "whole", client, *settings)
+    record = (tmp_path / "whole" / "learning" / "record.json").read_bytes()
+    assert json.loads(record)["iterations"] > 0
+    workers = {
+        worker.pid: worker for worker in (dask_processes.start_worker(), dask_processes.start_worker())
+    }
+    options = [option for setting in settings for option in ("--set", setting)]
+    scheduler = ("--scheduler-file", dask_processes.scheduler_file)
+    driver = start_driver(directory, *scheduler, *options, config=config)
+    pid, unit = stop_in_mid_unit(directory, "learning", set(workers))
+    kill_and_reap(workers[pid])
+    code, errors = finish(driver)
+    assert_finished(code, errors, directory, bytes_of(tmp_path / "whole"))
+    assert (directory / "learning" / "record.json").read_bytes() == record
+    assert times_begun(directory, "learning")[unit] == 2
+    assert set(times_begun(directory, "machines").values()) == {1}
 
 
 def test_workers_are_killed_every_second_ten_times(begin, directory, dask_processes, undisturbed):

@@ -194,10 +194,3 @@ def test_too_many_weights_are_refused_before_anything_is_trained(regions, monkey
     monkeypatch.setattr(learning, "MOST_WEIGHTS", 8)
     with pytest.raises(ValueError, match=re.escape("at most 8 weights, (features + 1) x pairs, got 3 x 3")):
         fitted(regions, learn="coupled")
-
-
-def test_a_run_says_that_it_is_for_the_estimator():
-    from pairloom.cluster.config import ModelConfig
-
-    with pytest.raises(ValueError, match=re.escape("model.learn is a parameter of PairwiseSVC only")):
-        ModelConfig.model_validate({"learn": "coupled"})
