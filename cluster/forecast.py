@@ -1,4 +1,4 @@
-"""The forecast of a run: how long its start and each stage should take on the workers at hand, by a short measurement.
+"""The forecast of a run: how long its stages, start and end should take on the workers at hand, by a short measurement.
 
 ``pairloom plan`` shows it. A run that is long enough to be worth it makes one before it begins, and its report sets the
 times that the stages took beside it. No result depends on a forecast.
@@ -18,12 +18,14 @@ from pairloom.cluster.simulator.unit_costs import measure_costs
 from pairloom.cluster.tiles import crude_training_seconds, numbers_per_row
 from pairloom.pipeline.features.feature_set import OpenFeatures
 
-__all__ = ["forecast_seconds", "forecast_start", "is_worth_a_forecast", "process_seconds"]
+__all__ = ["forecast_overhead", "forecast_seconds", "is_worth_a_forecast", "process_seconds"]
 
 # A run whose training takes less than this is over before anyone has read a forecast.
 _LONG_SECONDS = 60.0
 # A worker process imports a little less than the command does, but as many of them at once as there are cores.
 _WORKER_START = (0.75, 1.5)
+# To end them, and to print the result.
+_END_SECONDS = (0.3, 1.0)
 
 
 def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:
@@ -31,8 +33,8 @@ def forecast_seconds(plan: Plan, data: OpenFeatures) -> Ranges:
     return stage_seconds(plan, measure_costs(plan, data), plan.config.cluster.expected_workers)
 
 
-def forecast_start(plan: Plan, imports: float, planning: float) -> tuple[float, float]:
-    """The least and the most seconds until the workers of a run of this command line have started.
+def forecast_overhead(plan: Plan, imports: float, planning: float) -> tuple[float, float]:
+    """The least and the most seconds of the command ``pairloom run`` besides its stages: its start and its end.
 
     Parameters
     ----------
@@ -41,10 +43,12 @@ def forecast_start(plan: Plan, imports: float, planning: float) -> tuple[float, 
     imports, planning
         How long the imports of this process took, and then reading the data and planning.
     """
-    if plan.config.cluster.kind != "processes":
-        return imports + planning, imports + planning
     in_turn = max(1.0, plan.config.cluster.expected_workers / (os.cpu_count() or 1))
-    low, high = (imports + planning + share * imports * in_turn for share in _WORKER_START)
+    starts = _WORKER_START if plan.config.cluster.kind == "processes" else (0.0, 0.0)
+    low, high = (
+        imports + planning + start * imports * in_turn + end
+        for start, end in zip(starts, _END_SECONDS, strict=True)
+    )
     return low, high
 
 

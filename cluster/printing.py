@@ -54,7 +54,7 @@ def _end_of_growth(directory: Path) -> str | None:
     return end_of_growth(directory, Plan.read(directory))
 
 
-def plan_facts(planned: Plan, seconds: Ranges, start: tuple[float, float]) -> dict[str, Any]:
+def plan_facts(planned: Plan, seconds: Ranges, overhead: tuple[float, float]) -> dict[str, Any]:
     """What `pairloom plan` shows, given the least and most seconds of each stage."""
     shape = planned.shape
     N, E = len(shape.classes), shape.n_edges
@@ -81,8 +81,8 @@ def plan_facts(planned: Plan, seconds: Ranges, start: tuple[float, float]) -> di
             for stage in planned.keys
             if planned.units(stage)
         },
-        "start_seconds": start,
-        "seconds": tuple(map(sum, zip(start, *seconds.values(), strict=True))),
+        "overhead_seconds": overhead,
+        "seconds": tuple(map(sum, zip(overhead, *seconds.values(), strict=True))),
         "workers": planned.config.cluster.expected_workers,
         "synthetic": shape.synthetic,
     }
@@ -108,7 +108,7 @@ def print_facts(facts: dict[str, Any]) -> None:
     ]
     click.echo("\n".join(lines))
     table = Table("stage", "units", "time", "memory of a task")
-    table.add_row("(start)", "", time_range(facts["start_seconds"]), "")
+    table.add_row("(start, end)", "", time_range(facts["overhead_seconds"]), "")
     for stage, found in facts["stages"].items():
         memory = "in the driver" if found["bytes"] is None else format_bytes(found["bytes"])
         table.add_row(stage, str(found["units"]), time_range(found["seconds"]), memory)

@@ -10,7 +10,7 @@ from pairloom.cluster.commands.options import json_option, set_option
 from pairloom.cluster.config_file import load_config
 from pairloom.cluster.driver import load_data
 from pairloom.cluster.exits import exits
-from pairloom.cluster.forecast import forecast_seconds, forecast_start, process_seconds
+from pairloom.cluster.forecast import forecast_overhead, forecast_seconds, process_seconds
 from pairloom.cluster.input_errors import input_errors
 from pairloom.cluster.plan import make_plan
 from pairloom.cluster.printing import plan_facts, print_facts
@@ -32,8 +32,8 @@ def plan_command(config: str, overrides: tuple[str, ...], as_json: bool) -> None
         settings = load_config(config, overrides)
         data = load_data(settings)
         planned = make_plan(settings, data)
-        start = forecast_start(planned, imports, process_seconds() - imports)
-        facts = plan_facts(planned, forecast_seconds(planned, data), start)
+        overhead = forecast_overhead(planned, imports, process_seconds() - imports)
+        facts = plan_facts(planned, forecast_seconds(planned, data), overhead)
         if as_json:
             click.echo(json.dumps(facts, indent=1))
         else:

@@ -12,7 +12,7 @@ from small_runs import run_here
 
 from pairloom.cluster.config_file import load_config, with_overrides
 from pairloom.cluster.driver import load_data
-from pairloom.cluster.forecast import forecast_start
+from pairloom.cluster.forecast import forecast_overhead
 from pairloom.cluster.ledger import Ledger
 from pairloom.cluster.plan import Plan, make_plan
 from pairloom.cluster.simulator import (
@@ -228,9 +228,9 @@ def test_a_real_run_took_as_long_as_its_forecast(client, tmp_path, small_config)
 
 
 @pytest.mark.parametrize(("cluster", "workers"), [("processes", (0.75, 1.5)), ("threads", (0.0, 0.0))])
-def test_the_start_is_that_of_the_command_and_of_its_workers(plan, cluster, workers):
+def test_beside_its_stages_a_command_starts_and_ends_itself_and_its_workers(plan, cluster, workers):
     planned = replace(
         plan, config=with_overrides(plan.config, [f"cluster.kind={cluster}", "cluster.workers=1"])
     )
-    low, high = forecast_start(planned, 2.0, 0.5)
-    assert (low, high) == pytest.approx((2.5 + 2 * workers[0], 2.5 + 2 * workers[1]))
+    low, high = forecast_overhead(planned, 2.0, 0.5)
+    assert (low, high) == pytest.approx((2.8 + 2 * workers[0], 3.5 + 2 * workers[1]))
