@@ -221,7 +221,7 @@ def test_a_driver_in_a_job_that_is_told_to_end_stops_cleanly(submit, directory, 
     command("scancel", "--batch", "--signal=TERM", driver)
     wait_until(lambda: not jobs(DRIVER) | jobs(WORKERS), "the end of all jobs")
     assert f"Resume with: pairloom resume {directory}" in (tmp_path / "driver.txt").read_text()
-    assert "Terminated" in run_status(directory).driver
+    assert run_status(directory).driver.endswith(": terminated")
 
 
 def test_a_queue_that_does_not_exist_is_found_before_anything_is_written(begin, directory):
