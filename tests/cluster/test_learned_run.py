@@ -25,6 +25,8 @@ from pairloom.pipeline.report.explained_errors import explained_errors
 from pairloom.pipeline.report.trained_pairs import read_trained_pairs
 from pairloom.pipeline.run.run_directory import open_group
 
+pytestmark = pytest.mark.long
+
 LEARNED = ("run.also_couple=[]", "model.learn=coupled")
 WEIGHTS = ("learned_coef", "learned_intercept")
 
