@@ -8,30 +8,13 @@ import zipfile
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from configuration_sections import SECTIONS
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pairloom.cluster.cli import main
-from pairloom.cluster.config import (
-    ClusterConfig,
-    DataConfig,
-    GraphConfig,
-    GrowthConfig,
-    JobQueueConfig,
-    ModelConfig,
-    RunConfig,
-)
 
 CODES = {0, 1, 2, 3, 4, 130, 143}  # as docs/runs.md has them
-SECTIONS = {
-    "data": DataConfig,
-    "graph": GraphConfig,
-    "model": ModelConfig,
-    "growth": GrowthConfig,
-    "cluster": ClusterConfig,
-    "cluster.slurm": JobQueueConfig,
-    "run": RunConfig,
-}
 #: Words that some key takes, and words that no key should stumble over.
 WORDS = [
     "star", "path", "tree", "bipartite", "complete", "hub_neighbours", "grown", "stratified", "normal", "vote", "scale",

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from pairloom.cluster.config import (
-    ClusterConfig,
-    DataConfig,
-    GraphConfig,
-    GrowthConfig,
-    JobQueueConfig,
-    ModelConfig,
-    RunConfig,
-)
+from configuration_sections import SECTIONS
 
 CONFIGURATIONS = [
     ("missing.toml", "CONFIG must be a TOML file or .* got missing.toml"),
@@ -204,17 +195,6 @@ SETTINGS = [
 @pytest.mark.parametrize(("setting", "code", "message"), SETTINGS, ids=[row[0][:60] for row in SETTINGS])
 def test_a_setting_that_cannot_be_is_refused(setting, code, message, assert_refused):
     assert_refused(f"plan config.toml --set {setting}", code, message)
-
-
-SECTIONS = {
-    "data": DataConfig,
-    "graph": GraphConfig,
-    "model": ModelConfig,
-    "growth": GrowthConfig,
-    "cluster": ClusterConfig,
-    "cluster.slurm": JobQueueConfig,
-    "run": RunConfig,
-}
 
 
 KEYS = [f"{name}.{key}" for name, section in SECTIONS.items() for key in section.model_fields]
