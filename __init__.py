@@ -2,15 +2,7 @@
 
 import importlib
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pairloom import graphs
-    from pairloom.cluster.background_run import run, submit
-    from pairloom.pipeline.completion.complete import complete_logits
-    from pairloom.pipeline.coupling import couple, couple_code
-    from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-    from pairloom.pipeline.machines.nearest_neighbours import NearestNeighboursCV
+from typing import Any
 
 __version__ = version("pairloom")
 __all__ = [
@@ -31,10 +23,10 @@ _HOMES = {
     "NearestNeighboursCV": "pairloom.pipeline.machines.nearest_neighbours",
     "PairwiseSVC": "pairloom.pipeline.estimator.pairwise_svc",
     "complete_logits": "pairloom.pipeline.completion.complete",
-    "couple": "pairloom.pipeline.coupling",
-    "couple_code": "pairloom.pipeline.coupling",
-    "run": "pairloom.cluster.background_run",
-    "submit": "pairloom.cluster.background_run",
+    "couple": "pairloom.pipeline.coupling.pairs.couple",
+    "couple_code": "pairloom.pipeline.coupling.codes.couple_code",
+    "run": "pairloom.cluster.run",
+    "submit": "pairloom.cluster.run",
 }
 
 

@@ -6,7 +6,7 @@ Its imports take seconds. So it says within a second that it has been started, a
 import os
 import sys
 
-from pairloom.cluster.start_line import start_line
+from pairloom.cluster.commands.streams import start_line
 
 # Set by a shell that completes a word, which shows nothing but its completions.
 _COMPLETION = "_PAIRLOOM_COMPLETE"
@@ -16,7 +16,7 @@ def main() -> None:
     """Import the command that is called, and call it."""
     if _COMPLETION not in os.environ:
         _load(sys.argv[1:])
-    from pairloom.cluster.cli import main as command
+    from pairloom.cluster.commands.cli import main as command
 
     command(prog_name="pairloom")
 
@@ -25,7 +25,7 @@ def _load(arguments: list[str]) -> None:
     """Import the command line, with what these arguments need of it."""
     try:
         with start_line(arguments, sys.stderr):
-            from pairloom.cluster.cli import COMMANDS
+            from pairloom.cluster.commands.cli import COMMANDS
 
             COMMANDS.load(arguments)
     except KeyboardInterrupt:

@@ -2,9 +2,9 @@
 
     python -m pairloom.benchmarks.choices [SET ...]
 
-Everything that a row does not name has its default. A fit takes two threads and is timed by the wall; "one row" is the
-median of a hundred predictions of one test sample on one thread. Log losses and accuracies are of test samples. Sets
-that are not there are left out.
+Everything that a row does not name has its default. A fit takes two threads, its time is wall-clock time; "one row" is
+the median of a hundred predictions of one test sample on one thread. Log losses and accuracies are of test samples.
+Missing sets are left out.
 """
 
 import sys
@@ -20,12 +20,12 @@ from pairloom import PairwiseSVC
 from pairloom.benchmarks.classifiers import MOST_COMPLETE, THREADS
 from pairloom.benchmarks.datasets import DataNotFound, Split, load
 from pairloom.benchmarks.record import Column, Record
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 
 SETS = ("satimage", "digits", "letter", "tinyimagenet50", "clinc150", "icd10cm")
 #: Predictions of a single row, of which the median is taken.
 SINGLE_ROWS = 100
-#: What is varied, one parameter at a time.
+#: The variants, one parameter at a time.
 CHOICES: dict[str, dict[str, Any]] = {
     "defaults": {},
     "complete": {"graph": "complete"},
@@ -101,7 +101,7 @@ def one_row_ms(model: PairwiseSVC, X: np.ndarray[Any, Any]) -> float:
 
 
 def compare(record: Record, names: Iterable[str], choices: Iterable[str] = tuple(CHOICES)) -> Iterator[Row]:
-    """All choices on all sets that are there."""
+    """All choices on all sets that are present."""
     record.begin("choices", COLUMNS)
     for name in names:
         try:

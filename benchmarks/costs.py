@@ -1,7 +1,7 @@
 """The cost of runs and of the estimator as the work grows, with fitted powers.
 
 Four axes: the number of classes, rows per class, features, and test rows. Along an axis one size grows and the others
-stay at those of the base. Data are synthetic (`synthetic_classes.py`), the graph and the model have their defaults.
+stay at those of the base. Data are synthetic (`datasets.py`), the graph and the model have their defaults.
 
 All seconds are CPU seconds, so that other work on the machine does not bend the curves:
 
@@ -21,19 +21,23 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from distributed import Client
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from pairloom.benchmarks.classifiers import OURS, THREADS
-from pairloom.benchmarks.datasets import Split, write_split
+from pairloom.benchmarks.datasets import Split, synthetic_classes, write_split
 from pairloom.benchmarks.peers import compare
-from pairloom.benchmarks.power_law import PowerLaw, fit_power
 from pairloom.benchmarks.record import Column, Record
-from pairloom.benchmarks.synthetic_classes import synthetic_classes
 from pairloom.benchmarks.timed_run import timed_run
-from pairloom.cluster.config import ClusterConfig, Config, DataConfig
-from pairloom.cluster.connect import connected
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.connect.connect import connected
+from pairloom.pipeline.config.cluster_config import ClusterConfig
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import DataConfig
+from pairloom.pipeline.stages import STAGE_NAMES
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,10 @@ SMALL_BASE = Sizes(12, 12, 8, 50)
 #: How far above its expected power a cost may be, and the least share of the whole and the least seconds that
 #: matter.
 SLACK, LEAST_SHARE, LEAST_VALUE = 0.25, 0.02, 0.05
-#: Stages that the runs of this benchmark have not: they neither grow nor learn through the coupling.
+#: Stages that these runs do not have: they neither grow nor learn through the coupling.
 NOT_HERE = ("growth", "learning")
+#: Shorter times are noise: the system counts CPU time in hundredths of a second.
+LEAST_SECONDS = 0.03
 #: Powers of (classes, rows per class, features, test rows). A class has a fixed number of pairs, so pairs grow as
 #: classes; samples that calibrate and the probe are capped; of a sample only its shortlist is coupled.
 EXPECTED: dict[str, tuple[float, float, float, float]] = {
@@ -139,9 +145,9 @@ def columns(sizes: Sequence[int]) -> Iterator[Column]:
 def costs_of(client: Client, sizes: Sizes, folder: Path, limit: float) -> dict[str, float]:
     """All costs at one size."""
     split = synthetic_classes(**vars(sizes))
-    found = run_costs(client, split, folder)
+    of_run = run_costs(client, split, folder)
     (row,) = compare("synthetic", split, [OURS], [THREADS], limit)
-    return {**found, "fit": row.fit_cpu_s, "predict": row.predict_cpu_s, "peak MB": row.peak_bytes / 1e6}
+    return {**of_run, "fit": row.fit_cpu_s, "predict": row.predict_cpu_s, "peak MB": row.peak_bytes / 1e6}
 
 
 def run_costs(client: Client, split: Split, folder: Path) -> dict[str, float]:
@@ -151,20 +157,40 @@ def run_costs(client: Client, split: Split, folder: Path) -> dict[str, float]:
     write_split(split, path)
     run = timed_run(client, Config(data=DataConfig(features=str(path))), folder / "run")
     stages = [stage for stage in ("plan", *STAGE_NAMES) if stage not in NOT_HERE]
-    found = {f"run: {stage}": run.stage_cpu[stage] for stage in stages}
-    return {**found, "run: whole": sum(found.values())}
+    seconds = {f"run: {stage}": run.stage_cpu[stage] for stage in stages}
+    return {**seconds, "run: whole": sum(seconds.values())}
 
 
 def rows_of(axis: str, sizes: Sequence[int], costs: Sequence[dict[str, float]]) -> Iterator[Row]:
     """The rows of one axis, with their powers."""
     for cost in costs[0]:
-        values = [found[cost] for found in costs]
+        values = [costs_of_size[cost] for costs_of_size in costs]
         expected = EXPECTED[cost][list(AXES).index(axis)]
         fitted = fit_power(sizes, values) or PowerLaw(float("nan"), float("nan"))
         share = values[-1] / costs[-1]["run: whole"] if cost.startswith("run: ") else float("nan")
         matters = values[-1] >= LEAST_VALUE and not share < LEAST_SHARE
         too_fast = bool(matters and fitted.last > expected + SLACK)
         yield Row(axis, cost, list(sizes), values, *fitted, expected, share, too_fast)
+
+
+class PowerLaw(NamedTuple):
+    """The power over all sizes, and over the last three at most, which says more of sizes to come."""
+
+    power: float
+    last: float
+
+
+def fit_power(sizes: Sequence[float], seconds: Sequence[float]) -> PowerLaw | None:
+    """The powers of a series, or None if fewer than two of its times are long enough to be measured."""
+    usable = [(n, s) for n, s in zip(sizes, seconds, strict=True) if s >= LEAST_SECONDS]
+    if len(usable) < 2:
+        return None
+    log_n, log_s = np.log(usable).T
+    return PowerLaw(_slope(log_n, log_s), _slope(log_n[-3:], log_s[-3:]))
+
+
+def _slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    return float(np.polyfit(x, y, 1)[0])
 
 
 def findings(rows: Sequence[Row]) -> Iterator[str]:
@@ -177,3 +203,18 @@ def findings(rows: Sequence[Row]) -> Iterator[str]:
         )
     if not fast:
         yield "Nothing grows faster than it should."
+
+
+def costs_figure(rows: Sequence[Row]) -> Figure:
+    """CPU seconds of the costs that matter against each size."""
+    axes_of_work = list(dict.fromkeys(row.axis for row in rows))
+    figure = Figure(figsize=(6 * len(axes_of_work), 5), layout="constrained")
+    panels = figure.subplots(1, len(axes_of_work), squeeze=False)[0]
+    for axes, axis in zip(panels, axes_of_work, strict=True):
+        for row in rows:
+            if row.axis == axis and row.cost != "peak MB" and not row.share < LEAST_SHARE:
+                axes.plot(row.sizes, row.values, "o-", ms=3, label=f"{row.cost}, {row.power:.2f}")
+        axes.set(xscale="log", yscale="log", xlabel=axis, ylabel="CPU seconds")
+        axes.legend(frameon=False, fontsize=7)
+        axes.grid(alpha=0.3, which="both")
+    return figure

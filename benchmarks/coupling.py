@@ -20,9 +20,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from pairloom import couple
-from pairloom.benchmarks.ratio import Ratio, summary
-from pairloom.benchmarks.ratio import columns as ratio_columns
-from pairloom.benchmarks.record import Record
+from pairloom.benchmarks.record import Ratio, Record, ratio_columns, summary
 from pairloom.pipeline.accelerate import simd_kernel
 
 THREADS = 2
@@ -238,7 +236,7 @@ def cost_of_bradley_terry(n_classes: int, n_samples: int, repetitions: int) -> I
 def memory(n_classes: int, hubs: int, n_samples: int) -> Iterator[Ratio]:
     """Peak memory of `normal` over a bipartite graph, in a process of its own, beside the size of the tensor."""
     sizes = map(str, (n_classes, hubs, n_samples))
-    command = [sys.executable, "-m", "pairloom.benchmarks.bipartite_memory", *sizes]
+    command = [sys.executable, "-m", "pairloom.benchmarks.memory", *sizes]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     _, peak = map(float, done.stdout.split())
     yield Ratio(
@@ -280,10 +278,10 @@ def compare(record: Record, small: bool) -> list[Ratio]:
         f"{AGREEMENT:g}."
     )
     record.begin("coupling", ratio_columns(width=76))
-    found = []
+    ratios = []
     with threadpool_limits(THREADS):
         for row in rows(SMALL if small else FULL):
             record.add(row)
-            found.append(row)
-    record.note(summary(found))
-    return found
+            ratios.append(row)
+    record.note(summary(ratios))
+    return ratios

@@ -1,8 +1,8 @@
 """PairwiseSVC with few rows of each class, beside LogisticRegression(C=1) on the same standardised columns.
 
-Few samples must not give certainty. For every set and number of rows the table has the mean log loss over the draws of
-both, their ratio, and how many predictions were errors with a probability above 0.999. Rows that are not drawn are the
-test samples, at most 400 of them. Columns are standardised by the training rows.
+A model of a few samples must not be overconfident. For every set and number of rows the table has the mean log loss
+over the draws of both, their ratio, and how many predictions were errors with a probability above 0.999. Rows that are
+not drawn are the test samples, at most 400 of them. Columns are standardised by the training rows.
 """
 
 import warnings
@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pairloom import PairwiseSVC
 from pairloom.benchmarks.record import Column, Record
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 
 SETS: dict[str, Callable[..., Any]] = {
     "wine": load_wine,
@@ -62,7 +62,7 @@ def compare(samples: Draw, number: int) -> Outcome:
     """Fit both on a draw."""
     X, y, X_new, y_new = samples
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of few samples, which is the point
+        warnings.simplefilter("ignore", UserWarning)  # warnings of few samples, which are the point here
         ours = PairwiseSVC(random_state=number).fit(X, y).predict_proba(X_new)
     theirs = LogisticRegression(C=1, max_iter=2000).fit(X, y).predict_proba(X_new)
     certain = (ours.max(axis=1) > CERTAIN) & (ours.argmax(axis=1) != y_new)
@@ -95,8 +95,8 @@ COLUMNS = (
 def row_of(name: str, rows: int, draws: int) -> Row:
     """Compare on the draws of one set."""
     X, y = SETS[name](return_X_y=True)
-    found = [compare(draw(X, y, rows, number), number) for number in range(draws)]
-    ours, theirs, errors, tested = (np.array(values) for values in zip(*found, strict=True))
+    scores = [compare(draw(X, y, rows, number), number) for number in range(draws)]
+    ours, theirs, errors, tested = (np.array(values) for values in zip(*scores, strict=True))
     ratio = float(ours.mean() / theirs.mean())
     return Row(
         name, rows, float(ours.mean()), float(theirs.mean()), ratio, int(errors.sum()), int(tested.sum())
@@ -106,14 +106,14 @@ def row_of(name: str, rows: int, draws: int) -> Row:
 def compare_sets(record: Record, rows: Iterable[int], draws: int) -> list[Row]:
     """The table of log losses, and the targets."""
     record.begin("few rows", COLUMNS, f"mean log loss of {draws} draws")
-    numbers, found = tuple(rows), []
+    numbers, measured = tuple(rows), []
     for name in SETS:
         for number in numbers:
-            found.append(row_of(name, number, draws))
-            record.add(found[-1])
-    ahead, worst = sum(row.ratio < 1 for row in found), max(row.ratio for row in found)
-    certain = sum(row.certain_errors for row in found) / sum(row.predictions for row in found)
-    record.note(f"ahead on {ahead} of {len(found)} (target {AHEAD} of 12)")
+            measured.append(row_of(name, number, draws))
+            record.add(measured[-1])
+    ahead, worst = sum(row.ratio < 1 for row in measured), max(row.ratio for row in measured)
+    certain = sum(row.certain_errors for row in measured) / sum(row.predictions for row in measured)
+    record.note(f"ahead on {ahead} of {len(measured)} (target {AHEAD} of 12)")
     record.note(f"worst ratio {worst:.2f} (target at most {WORST})")
     record.note(f"certain errors {certain:.2%} (target below {CERTAIN_ERRORS:.1%})")
-    return found
+    return measured

@@ -1,7 +1,7 @@
 """Fit and predict with one classifier in a process of its own.
 
 The clocks are inside that process and start after its warm-up, a fit and a prediction of a few rows of the same data:
-neither start-up, nor imports, nor compilation count, and the limit is on what follows.
+neither start-up, nor imports, nor compilation count, and the time limit starts then.
 """
 
 import subprocess
@@ -43,7 +43,7 @@ def fit_elsewhere(peer: str, threads: int, folder: Path, limit: float) -> str:
 
 
 def measure(name: str, threads: int, folder: Path) -> None:
-    """Fit and predict what `folder` holds, and write probabilities, times and sizes there.
+    """Fit and predict the data in `folder`, and write probabilities, times and sizes there.
 
     A line is printed when the clock starts.
     """
@@ -56,13 +56,13 @@ def measure(name: str, threads: int, folder: Path) -> None:
         caught.clear()
         print("warm", flush=True)
         model = PEERS[name].make(variance)
-        found = fit_and_predict(model, split)
+        measured = fit_and_predict(model, split)
     converged = not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
     np.savez(
         folder / "found.npz",
         note="" if converged else "not converged",
         model_bytes=array_bytes(model),
-        **found,
+        **measured,
     )
 
 

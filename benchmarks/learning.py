@@ -1,10 +1,10 @@
-"""What learning through the coupling is worth: PairwiseSVC with learn="machines" and with learn="coupled", set by set.
+"""The gain of learning through the coupling: PairwiseSVC with learn="machines" and with learn="coupled", set by set.
 
 Both have defaults otherwise, and two threads. "difference" is the change of the log loss on test samples, negative
-where learning is better, with the standard error of the paired difference. "held out" is the log loss of the training
-samples that decide, before and at its best. "steps" are those of L-BFGS: zero where the
-held-out training samples did not gain, and the machines were kept. Gradients are timed in a table of their own: the
-seconds of one value and one gradient of the loss of 1000 samples, with 20 classes listed of each.
+where learning is better, with the standard error of the paired difference. "held out" is the log loss of the held-out
+training samples, before and at its best. "steps" are those of L-BFGS: zero where the held-out log loss did not improve
+and the machines were kept. A second table has the times of gradients: seconds for one value and one gradient of the
+loss of 1000 samples, with shortlists of 20 classes.
 """
 
 import time
@@ -19,13 +19,13 @@ from pairloom import PairwiseSVC, graphs
 from pairloom.benchmarks.classifiers import THREADS
 from pairloom.benchmarks.datasets import DataNotFound, Split, load
 from pairloom.benchmarks.record import Column, Record
-from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
-from pairloom.pipeline.calibration.log_loss import log_losses
+from pairloom.pipeline.calibration.held_out import log_losses
 from pairloom.pipeline.calibration.shortlist_gradient import (
     gradient_through_shortlists,
     log_probabilities_of_lists,
 )
 from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 from pairloom.pipeline.features.class_distances import distances_between
 
 #: The sets of a comparison that names none: embeddings, then tables of few features.
@@ -35,7 +35,7 @@ GRADIENT_SAMPLES, GRADIENT_CLASSES, LISTED = 1000, 150, 20
 
 @dataclass(frozen=True)
 class Row:
-    """One set: both models, and what was learned."""
+    """One set: both models, and the gain."""
 
     data: str
     classes: int
@@ -75,8 +75,8 @@ COLUMNS = (
 def compare(name: str, split: Split) -> Row:
     """Fit both on a set."""
     y_new = split.y_new
-    found = [_fitted(split, learn) for learn in ("machines", "coupled")]
-    (before, _, before_s), (after, model, after_s) = found
+    fits = [_fitted(split, learn) for learn in ("machines", "coupled")]
+    (before, _, before_s), (after, model, after_s) = fits
     losses, learned = log_losses(before, y_new), log_losses(after, y_new)
     difference = learned - losses
     assert model.learned_ is not None
@@ -155,19 +155,19 @@ def _best_of_three(function: Any, arguments: tuple[Any, ...]) -> float:
 
 
 def compare_sets(record: Record, sets: Iterable[str], n_samples: int = GRADIENT_SAMPLES) -> list[Row]:
-    """The table of sets, and that of gradients. A set that is not there is skipped with a note."""
+    """The table of sets, and that of gradients. A missing set is skipped with a note."""
     record.begin("learning", COLUMNS, "machines, and learned through the coupling")
-    found = []
+    measured = []
     for name in sets:
         try:
             split = load(name)
         except DataNotFound as reason:
             record.note(f"{name}: skipped. {reason}")
             continue
-        found.append(compare(name, split))
-        record.add(found[-1])
+        measured.append(compare(name, split))
+        record.add(measured[-1])
     title = f"{n_samples} samples of {GRADIENT_CLASSES} classes, {LISTED} listed, one thread"
     record.begin("gradients", GRADIENT_COLUMNS, title)
     for coupling in GRADIENTS:
         record.add(gradient_cost(coupling, n_samples))
-    return found
+    return measured

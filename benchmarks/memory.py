@@ -1,12 +1,23 @@
-"""Memory: the peak of this process, and what the arrays of an object hold."""
+"""Memory: the peak of this process, and the bytes that the arrays of an object hold.
+
+Run as a program, it prints the time and the peak memory of `normal` over a bipartite graph (for `coupling.py`).
+"""
 
 import sys
+import time
 import types
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
+
+from pairloom import graphs
+from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.completion.slab import couple_slab
+
+#: Standard deviation of the logits.
+SPREAD = 3.0
 
 
 def peak_bytes() -> int:
@@ -49,3 +60,19 @@ def parts(thing: object) -> Iterator[object]:
     elif is_dataclass(thing):
         yield from (getattr(thing, field.name) for field in fields(thing))
     yield from getattr(thing, "__dict__", {}).values()
+
+
+def complete_and_couple_bipartite(n_classes: int, hubs: int, n_samples: int) -> None:
+    """Print the time and the peak memory of `normal` over K(hubs, n_classes - hubs)."""
+    completion = plan_completion(graphs.bipartite(n_classes, hubs))
+    rng = np.random.default_rng(0)
+    edge_logits = SPREAD * rng.standard_normal((len(completion.edges), n_samples), np.float32)
+    began = time.perf_counter()
+    p = couple_slab(edge_logits, completion, ["normal"])["normal"]
+    seconds = time.perf_counter() - began
+    assert abs(p.sum(axis=1) - 1).max() < 1e-5
+    print(seconds, peak_bytes())
+
+
+if __name__ == "__main__":
+    complete_and_couple_bipartite(*map(int, sys.argv[1:]))

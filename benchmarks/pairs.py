@@ -23,8 +23,7 @@ from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from pairloom.benchmarks.datasets import DataNotFound, training_rows
-from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
-from pairloom.benchmarks.record import Column, Record
+from pairloom.benchmarks.record import Column, Ratio, Record, add_ratios, summary
 from pairloom.pipeline.machines.svm import fit_linear_svm, solve_rows
 
 #: Rows, and labels of 1 and -1.
@@ -246,8 +245,8 @@ def compare_solvers(record: Record, small: bool) -> list[Ratio]:
                 (text if name == "clinc150-minilm" else pairs).extend(measured)
         for n, D in [(300, 30)] if small else [(2000, 64), (5000, 512)]:
             record.add(row_of(f"overlapping {n} x {D}", 1.0, compare([overlapping(n, D, 0.1)], 1.0, 1)))
-    found = verdicts(pairs, text) if pairs and text else []
-    if found:
-        add_ratios(record, "targets", found, "CPU seconds of all fits; figure: theirs over ours")
-        record.note(summary(found))
-    return found
+    ratios = verdicts(pairs, text) if pairs and text else []
+    if ratios:
+        add_ratios(record, "targets", ratios, "CPU seconds of all fits; figure: theirs over ours")
+        record.note(summary(ratios))
+    return ratios

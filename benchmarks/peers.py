@@ -4,8 +4,8 @@ Every peer runs in a process of its own, one after the other, which is stopped a
 
 At most two threads: n_jobs=2 for ours. A peer runs once with one thread of BLAS and OpenMP and once with two, and its
 faster run counts, with the number in the column "threads": two threads of BLAS make a LogisticRegression of few rows
-many times slower, which must not pass for a merit of ours. `--threads 2` leaves the choice out. What scikit-learn does
-not spread over threads (LIBSVM, LIBLINEAR, the folds of a calibration) has one in any case.
+many times slower, which must not count as an advantage of ours. `--threads 2` leaves the choice out. Anything that
+scikit-learn does not spread over threads (LIBSVM, LIBLINEAR, the folds of a calibration) has one in any case.
 
 - "log loss" has probabilities below 1e-7 count as 1e-7. "against ours" is its difference to PairwiseSVC with defaults,
   positive where ours is better, with the standard error of the paired difference.
@@ -27,17 +27,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom.benchmarks.classifiers import LOGISTIC, OURS, PEERS, THREADS
 from pairloom.benchmarks.datasets import DataNotFound, Split, load
 from pairloom.benchmarks.fit_process import SINGLE_ROWS, fit_elsewhere
-from pairloom.benchmarks.quality import brier_score, calibration_error
 from pairloom.benchmarks.record import Column, Record
-from pairloom.pipeline.calibration.log_loss import log_losses
+from pairloom.pipeline.calibration.held_out import log_losses
 
 #: The sets of a comparison that names none.
 USUAL_SETS = ("clinc150", "icd10cm", "tinyimagenet50", "digits")
+#: Bins of the calibration error.
+BINS = 15
 
 
 @dataclass(frozen=True)
@@ -231,3 +233,45 @@ def time_ratios(rows: Iterable[Row]) -> Iterator[TimeRatio]:
     if ours is not None:
         for row in sorted(by_name.values(), key=lambda row: row.peer != LOGISTIC):
             yield TimeRatio(row.data, row.peer, ours.seconds, row.seconds, ours.seconds / row.seconds)
+
+
+def brier_score(p: NDArray[np.floating], y: NDArray[np.integer]) -> float:
+    """Squared error of the probabilities, summed over classes: |p|² - 2 p_y + 1, the mean of samples."""
+    squares = np.einsum("rc,rc->r", p, p, dtype=np.float64)
+    return float((squares - 2 * p[np.arange(len(y)), y] + 1).mean())
+
+
+def calibration_error(p: NDArray[np.floating], y: NDArray[np.integer]) -> float:
+    """Mean gap between confidence and accuracy in bins of as many samples each.
+
+    Most samples of a good model are in the last bin of equal width; bins of equal mass tell them apart.
+    """
+    confidence = p.max(axis=1).astype(np.float64)
+    gap = confidence - (p.argmax(axis=1) == y)
+    bins = np.array_split(gap[np.argsort(confidence, kind="stable")], BINS)
+    return sum(abs(float(part.sum())) for part in bins) / len(y)
+
+
+def comparison_figure(rows: Sequence[Row]) -> Figure:
+    """Log loss against the time to fit, one panel per set: to the left and down is better."""
+    names = list(dict.fromkeys(row.data for row in rows))
+    figure = Figure(figsize=(6.5 * len(names), 5), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        ended = [row for row in rows if row.data == name and row.ended]
+        for k, row in enumerate(sorted(ended, key=lambda row: (row.log_loss, row.fit_s))):
+            colour, place = "#3465a4" if row.peer.startswith(OURS) else "#222222", (row.fit_s, row.log_loss)
+            axes.plot(*place, "o", color=colour)
+            # The names stand beside the panel in the order of their log loss, where they cannot overlap.
+            axes.annotate(
+                row.peer,
+                place,
+                (1.03, (k + 0.5) / len(ended)),
+                textcoords="axes fraction",
+                va="center",
+                fontsize=8,
+                color=colour,
+                arrowprops={"arrowstyle": "-", "color": colour, "alpha": 0.3},
+            )
+        axes.set(xscale="log", yscale="log", xlabel="fit, seconds", ylabel="log loss", title=name)
+        axes.grid(alpha=0.3)
+    return figure

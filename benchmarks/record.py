@@ -1,4 +1,4 @@
-"""The record of a benchmark: tables that are printed row by row, and one JSON file with all of it.
+"""The record of a benchmark: the machine, tables that are printed row by row, ratios with targets, and one JSON file.
 
 Every benchmark has the same form::
 
@@ -9,15 +9,22 @@ Every benchmark has the same form::
 
 import json
 import math
+import os
+import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pairloom.benchmarks.machine import machine, machine_lines, versions
+import psutil
+
+from pairloom.pipeline.experiments.perform import processor
 from pairloom.pipeline.storage.atomic_file import write_atomically
+
+PACKAGES = ("pairloom", "numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr")
 
 
 @dataclass(frozen=True)
@@ -124,3 +131,100 @@ def _finite(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """numpy's scalars as Python's, paths as text."""
     return str(value) if isinstance(value, Path) else value.item()
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, memory, operating system, and the load when the benchmark started.
+
+    The load is the average number of runnable processes in the last minute. A quiet machine has less than one.
+    """
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "usable_cores": usable_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "system": platform.platform(),
+        "load": psutil.getloadavg()[0],
+    }
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that do the work."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def machine_lines(facts: dict[str, Any], packages: dict[str, str]) -> list[str]:
+    """Both, as lines to print."""
+    return [
+        f"{facts['processor']}, {facts['cores']} cores ({facts['usable_cores']} usable), "
+        f"{facts['memory_bytes'] / 2**30:.1f} GiB, {facts['system']}, load {facts['load']:.2f}",
+        ", ".join(f"{name} {number}" for name, number in packages.items()),
+    ]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Two figures, a figure derived from them, and the bound that it has to keep.
+
+    Parameters
+    ----------
+    what
+        What was compared.
+    ours, theirs, unit
+        Both figures and their unit.
+    figure
+        Usually their ratio; ``what`` says which.
+    relation, target
+        The target is a lower (">=") or an upper ("<=") bound on ``figure``.
+    """
+
+    what: str
+    ours: float
+    theirs: float
+    unit: str
+    figure: float
+    relation: Literal[">=", "<="]
+    target: float
+    met: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        met = self.figure >= self.target if self.relation == ">=" else self.figure <= self.target
+        object.__setattr__(self, "met", met)
+
+
+def ratio_columns(ours: str = "ours", theirs: str = "theirs", width: int = 40) -> tuple[Column, ...]:
+    """The ratio_columns of a table of ratios."""
+    return (
+        Column("", lambda row: row.what, width, left=True),
+        Column(ours, lambda row: quantity(row.ours, row.unit), 12),
+        Column(theirs, lambda row: quantity(row.theirs, row.unit), 12),
+        Column("figure", lambda row: f"{row.figure:.3f}", 8),
+        Column("target", lambda row: f"{row.relation} {row.target:g}", 8),
+        Column("", lambda row: "OK" if row.met else "missed", 6, left=True),
+    )
+
+
+def quantity(value: float, unit: str) -> str:
+    """A figure with its unit; short times are printed in milliseconds."""
+    if unit == "s" and value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def add_ratios(record: Record, table: str, ratios: Sequence[Ratio], title: str = "", **heads: str) -> None:
+    """Print and keep a table of ratios."""
+    width = max((len(ratio.what) for ratio in ratios), default=0)
+    record.begin(table, ratio_columns(**heads, width=width), title)
+    for ratio in ratios:
+        record.add(ratio)
+
+
+def summary(ratios: Sequence[Ratio]) -> str:
+    """How many targets were met."""
+    missed = sum(not ratio.met for ratio in ratios)
+    return "All targets met." if not missed else f"{missed} of {len(ratios)} targets missed."

@@ -1,4 +1,4 @@
-"""What a crash costs: driver and workers are killed (SIGKILL) after a share of the units, and the run is resumed.
+"""The cost of a crash: driver and workers are killed (SIGKILL) after a share of the units, and the run is resumed.
 
 The commands are those of a user, `pairloom run` and `pairloom resume`, each in a process of its own with local workers.
 All times are of the wall clock:
@@ -26,18 +26,18 @@ from typing import NamedTuple
 
 import psutil
 
-from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
-from pairloom.benchmarks.record import Column, Record
+from pairloom.benchmarks.record import Column, Ratio, Record, add_ratios, summary
 from pairloom.benchmarks.timed_run import digest
-from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.run_log import begin_times
-from pairloom.cluster.stages import STAGES
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_log import begin_times
+from pairloom.pipeline.stages import STAGES
+from pairloom.pipeline.stages.run_file import read_run
 
 SHARES = (0.25, 0.5, 0.75)
 #: Target: at most so many times the undisturbed run, beside the start-up.
 MOST = 1.1
-#: Seconds between two looks at the ledger.
+#: Seconds between two checks of the ledger.
 POLL = 0.005
 
 
@@ -94,9 +94,7 @@ def kill_and_resume(
     options = [word for override in overrides for word in ("--set", override)] + ["--workers", str(workers)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if (
-            warm_up
-        ):  # compiles what is not compiled yet, and has the data in the page cache for all that follow
+        if warm_up:  # compiles the kernels, and brings the data into the page cache for all runs that follow
             run_to_the_end(["run", config, "--directory", str(folder / "warm"), *options])
         whole = undisturbed(config, options, folder / "undisturbed")
         record.begin("resumed", COLUMNS, f"{config} on {workers} workers: {whole.units} units")
@@ -106,10 +104,10 @@ def kill_and_resume(
             record.add(rows[-1])
     if not all(row.same_bytes for row in rows):
         raise RunFailed(f"{config}: a resumed run has other bytes than the undisturbed one.")
-    found = [verdict(row) for row in rows]
+    ratios = [verdict(row) for row in rows]
     heads = {"ours": "twice started", "theirs": "undisturbed"}
-    add_ratios(record, "targets", found, "(killed + resumed - start-up) / undisturbed", **heads)
-    record.note(summary(found))
+    add_ratios(record, "targets", ratios, "(killed + resumed - start-up) / undisturbed", **heads)
+    record.note(summary(ratios))
     return rows
 
 
@@ -120,16 +118,16 @@ def verdict(row: Row) -> Ratio:
 
 
 def undisturbed(config: str, options: Sequence[str], directory: Path) -> Undisturbed:
-    """A run that nobody disturbs."""
+    """An undisturbed run."""
     began = time.time()
     seconds = run_to_the_end(["run", config, "--directory", str(directory), *options])
-    plan = Plan.read(directory)
+    plan = read_run(directory)
     return Undisturbed(
         seconds, startup_seconds(directory, plan, began), units_done(directory), digest(directory)
     )
 
 
-def startup_seconds(directory: Path, plan: Plan, began: float) -> float:
+def startup_seconds(directory: Path, plan: Run, began: float) -> float:
     """Seconds before the first unit, and between the driver's first units and the first unit of a worker."""
     begun = sorted((at, *unit) for unit, at in begin_times(directory).items())
     on_cluster = {stage.name for stage in STAGES if stage.where != "driver"}
@@ -173,7 +171,7 @@ def kill_at(config: str, options: Sequence[str], directory: Path, units: float) 
 
 
 def kill_with_children(pid: int) -> None:
-    """SIGKILL for a process and all that it has started, and wait until they are gone."""
+    """Send SIGKILL to a process and all its children, and wait until they have ended."""
     driver = psutil.Process(pid)
     family = [driver, *driver.children(recursive=True)]
     for process in family:  # the driver first: it must not see its workers die

@@ -2,18 +2,18 @@
 
 Workers are processes on this machine with one thread each. They are started, and warmed up by two runs of a few rows of
 the same classes, before the clock starts; "start s" is the time that starting them took. The clocks, and the headings
-of the shares, are described in `timed_run.py` and `worker_time.py`.
+of the shares, are described in `timed_run.py`.
 
 Strong: every number of workers does the same run. The efficiency is T(first) first / (T(w) w).
 
-Weak: w of W workers do a run of the first classes of the data, so many that the pairs per worker stay about the same:
-a share w / W of the classes, or its square root where the graph is complete. Test samples are those of these classes.
-The pairs of both are printed, and the efficiency is corrected by them: it is the pairs per second and worker, relative
-to the first.
+Weak: w of W workers do a run of the first classes of the data, so many that the pairs per worker stay about the same: a
+share w / W of the classes, or its square root where the graph is complete. Test samples are those of these classes. The
+pairs of both are printed, and the efficiency is corrected by them: it is the pairs per second and worker, relative to
+the first.
 
-What is neither training, nor applying, nor coupling is given twice: "other stages" is the share of the wall clock in
-stages of another kind; "overhead" is the share of the worker-seconds that no such computation got, so that reading and
-writing the store within a stage, and waiting for its last task, count too.
+All but training, applying and coupling is given twice: "other stages" is the share of the wall clock in stages of
+another kind; "overhead" is the share of the worker-seconds that no such computation got, so that reading and writing
+the store within a stage, and waiting for its last task, count too.
 
 All strong runs must write the same bytes, otherwise the benchmark ends with an error.
 """
@@ -26,23 +26,32 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import dask
+import numpy as np
 from distributed import Client
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from pairloom.benchmarks.class_subset import with_first_classes
-from pairloom.benchmarks.ratio import Ratio, add_ratios, summary
-from pairloom.benchmarks.record import Column, Record
-from pairloom.benchmarks.timed_run import TimedRun, digest, timed_run
-from pairloom.benchmarks.worker_time import KINDS, WorkerTime, store_seconds, worker_time
-from pairloom.cluster.config import ClusterConfig, Config
-from pairloom.cluster.config_file import with_section
-from pairloom.cluster.connect import connected
-from pairloom.cluster.driver import load_data
+from pairloom.benchmarks.record import Column, Ratio, Record, add_ratios, summary
+from pairloom.benchmarks.timed_run import (
+    KINDS,
+    TimedRun,
+    WorkerTime,
+    digest,
+    store_seconds,
+    timed_run,
+    worker_time,
+)
+from pairloom.cluster.config.config_file import with_section
+from pairloom.cluster.connect.connect import connected
+from pairloom.cluster.drive.driver import load_data
+from pairloom.pipeline.config.cluster_config import ClusterConfig
+from pairloom.pipeline.config.config import Config
 
 #: Targets: efficiency of training, and the share that is neither training, nor applying, nor coupling.
 EFFICIENCY, OVERHEAD = 0.9, 0.1
 #: The warm-up: so many classes and rows of each, and test samples. More classes than a shortlist needs to be used.
 WARM_CLASSES, WARM_ROWS, WARM_TESTS = 60, 16, 200
-#: Dask keeps the last thousand tasks unless it is told otherwise.
+#: Dask keeps the last thousand tasks by default.
 MOST_TASKS = 1_000_000
 
 
@@ -130,9 +139,9 @@ def scale(
     )
     for mode in dict.fromkeys(row.mode for row in rows):
         _add_stages(record, [row for row in rows if row.mode == mode])
-    found = list(verdicts(rows))
-    add_ratios(record, "targets", found, "targets", ours="first", theirs="second")
-    record.note(summary(found))
+    ratios = list(verdicts(rows))
+    add_ratios(record, "targets", ratios, "targets", ours="first", theirs="second")
+    record.note(summary(ratios))
     return rows
 
 
@@ -272,3 +281,65 @@ def _warm_cluster(
 def _long_task_stream() -> contextlib.AbstractContextManager[object]:
     """Have Dask keep all tasks of a run, not the last thousand."""
     return dask.config.set({"distributed.scheduler.dashboard.tasks.task-stream-length": MOST_TASKS})
+
+
+def with_first_classes(
+    config: Config, classes: int, folder: Path, rows: int | None = None, tests: int | None = None
+) -> Config:
+    """The configuration for its first classes only, with at most ``rows`` of each and ``tests`` test samples.
+
+    The part is written to ``folder``.
+    """
+    data = load_data(config)
+    y_test = data.y_test if data.y_test is not None else np.zeros(len(data.X_test), np.int64)
+    limit = rows or len(data.y_train)
+    train = np.concatenate([np.flatnonzero(data.y_train == c)[:limit] for c in range(classes)])
+    test = np.flatnonzero(y_test < classes)[:tests]
+    path = folder / f"first-{classes}-{limit}.npz"
+    np.savez(
+        path,
+        X_train=data.X_train.read(train),
+        y_train=data.y_train[train],
+        X_test=data.X_test.read(test),
+        y_test=y_test[test],
+        classes=np.array(data.classes[:classes]),
+    )
+    return with_section(config, "data", {"features": str(path), "test": None})
+
+
+def scaling_figure(rows: Sequence[Row]) -> Figure:
+    """Speedup beside the ideal line, and where the time of the workers goes."""
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw_speedup(left, rows)
+    draw_shares(right, rows)
+    return figure
+
+
+def draw_speedup(axes: Axes, rows: Sequence[Row]) -> None:
+    """Speedup of the run and of its training against the number of workers."""
+    numbers = sorted({row.workers for row in rows})
+    axes.plot(numbers, [w / numbers[0] for w in numbers], "--", color="#888888", label="ideal")
+    for mode, colour in (("strong", "#3465a4"), ("weak", "#c17d11")):
+        some = [row for row in rows if row.mode == mode]
+        workers = [row.workers for row in some]
+        if not some:
+            continue
+        axes.plot(workers, [row.speedup for row in some], "o-", color=colour, label=f"{mode}, whole run")
+        trained = [row.training_efficiency * row.workers / workers[0] for row in some]
+        axes.plot(workers, trained, "s:", color=colour, label=f"{mode}, training")
+    axes.set(xlabel="workers", ylabel="speedup (weak: pairs per second)", xticks=numbers)
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.3)
+
+
+def draw_shares(axes: Axes, rows: Sequence[Row]) -> None:
+    """The shares of the worker-seconds of every run, as stacked bars."""
+    names = [f"{row.mode}\n{row.workers}" for row in rows]
+    bottom = [0.0] * len(rows)
+    for heading in rows[0].shares:
+        heights = [100 * row.shares[heading] for row in rows]
+        axes.bar(names, heights, bottom=bottom, label=heading)
+        bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
+    axes.set(ylabel="share of the worker-seconds, %")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,4 +1,4 @@
-"""How runs would scale on clusters that are simulated: the table, the figure and the what-ifs of docs/scaling.md.
+"""How runs would scale, on simulated clusters: the table, the figure and the what-ifs of docs/scaling.md.
 
     python -m pairloom.benchmarks.simulated_clusters                    # simulate (some minutes), then write
     python -m pairloom.benchmarks.simulated_clusters --quick            # a few small cases, written nowhere
@@ -19,10 +19,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from pairloom.cluster.config import Config, DataConfig
-from pairloom.cluster.driver import load_data
-from pairloom.cluster.plan import Plan, make_plan
-from pairloom.cluster.printing import short_time
+from pairloom.cluster.drive.driver import load_data
 from pairloom.cluster.simulator import (
     RunForecast,
     SimulatedCluster,
@@ -32,8 +29,13 @@ from pairloom.cluster.simulator import (
     imagined_workload,
     simulate,
 )
-from pairloom.cluster.simulator.run_sizes import RunSizes
 from pairloom.cluster.simulator.unit_costs import StageTimes
+from pairloom.graphs.text import duration
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import DataConfig
+from pairloom.pipeline.run.costs import RunSizes
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.stages.planning import plan_run
 
 WORKERS = (2, 16, 64, 256, 1024, 4096)
 CASES = [
@@ -68,7 +70,7 @@ COLOURS = {
 }
 
 
-def settings_plan() -> Plan:
+def settings_plan() -> Run:
     """A plan of all defaults, for its settings: the sizes are imagined."""
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +79,7 @@ def settings_plan() -> Plan:
         X = random.standard_normal((60, 8))[y] + random.standard_normal((len(y), 8))
         np.savez(path, X_train=X.astype(np.float32), y_train=y, X_test=X[::9].astype(np.float32))
         config = Config(data=DataConfig(features=str(path)))
-        return make_plan(config, load_data(config))
+        return plan_run(config, load_data(config))
 
 
 def write_costs(path: Path, costs: dict[int, UnitCosts]) -> None:
@@ -109,31 +111,31 @@ def read_costs(path: Path) -> dict[int, UnitCosts]:
 
 def shares(forecast: RunForecast) -> dict[str, float]:
     """Seconds by what limits them."""
-    found = {"start of the workers": forecast.startup}
+    seconds_of = {"start of the workers": forecast.startup}
     for stage in forecast.stages:
-        found[stage.limited_by] = found.get(stage.limited_by, 0.0) + stage.seconds
-    return found
+        seconds_of[stage.limited_by] = seconds_of.get(stage.limited_by, 0.0) + stage.seconds
+    return seconds_of
 
 
 def outcome(work: Workload, costs: UnitCosts, **keys: Any) -> dict[str, Any]:
     """A simulation, in figures."""
     started = time.perf_counter()
-    found = simulate(work, costs, SimulatedCluster(**CLUSTER | keys))
+    forecast = simulate(work, costs, SimulatedCluster(**CLUSTER | keys))
     print(
         f"{work.sizes.classes} classes, {work.sizes.rows:.0f} rows, {work.sizes.edges} pairs, {keys}: "
-        f"{short_time(found.seconds)}, {found.efficiency:.0%}, {found.limited_by}; "
+        f"{duration(forecast.seconds)}, {forecast.efficiency:.0%}, {forecast.limited_by}; "
         f"simulated in {time.perf_counter() - started:.1f} s",
         flush=True,
     )
     return {
-        "seconds": found.seconds,
-        "efficiency": found.efficiency,
-        "limited_by": found.limited_by,
-        "shares": shares(found),
-        "bytes": found.bytes_moved,
-        "price": found.price,
-        "stages": {stage.stage: [round(stage.seconds, 2), stage.limited_by] for stage in found.stages},
-        "too_large": {stage.stage: stage.memory for stage in found.too_large},
+        "seconds": forecast.seconds,
+        "efficiency": forecast.efficiency,
+        "limited_by": forecast.limited_by,
+        "shares": shares(forecast),
+        "bytes": forecast.bytes_moved,
+        "price": forecast.price,
+        "stages": {stage.stage: [round(stage.seconds, 2), stage.limited_by] for stage in forecast.stages},
+        "too_large": {stage.stage: stage.memory for stage in forecast.too_large},
     }
 
 
@@ -153,35 +155,35 @@ class Study:
 
     def cases(self) -> dict[str, Any]:
         """Every case on every number of workers."""
-        found = {}
+        outcomes = {}
         for n, rows, family in CASES[:2] if self._quick else CASES:
             work = self._imagined(n, rows, family)
             for count in (2, 64) if self._quick else WORKERS:
-                found[f"{n} {rows} {family}|{count}"] = outcome(work, self._nearest(rows), workers=count)
-        return found
+                outcomes[f"{n} {rows} {family}|{count}"] = outcome(work, self._nearest(rows), workers=count)
+        return outcomes
 
     def tiles(self) -> dict[str, Any]:
         """All pairs of 1000 classes in tiles of several sizes."""
-        found = {}
+        outcomes = {}
         for tile in TILES[2:3] if self._quick else TILES:
             work = self._imagined(1000, 200, "complete", edges_per_tile=tile)
             for count in (64,) if self._quick else (16, 256, 1024, 4096):
-                found[f"{tile}|{count}"] = outcome(work, self._nearest(200), workers=count)
-        return found
+                outcomes[f"{tile}|{count}"] = outcome(work, self._nearest(200), workers=count)
+        return outcomes
 
     def what_ifs(self) -> dict[str, Any]:
         """Improvements, one by one and together."""
-        found = {}
+        outcomes = {}
         for name, keys in WHAT_IFS.items():
             for n, rows, family in CASES[:1] if self._quick else [CASES[3], CASES[6], CASES[5]]:
                 work = self._imagined(n, rows, family)
                 key = f"{name}|{n} {rows} {family}"
-                found[key] = outcome(work, self._nearest(rows), workers=1024, **keys)
-        return found
+                outcomes[key] = outcome(work, self._nearest(rows), workers=1024, **keys)
+        return outcomes
 
 
 def table(results: dict[str, Any], key: str) -> list[str]:
-    """Rows of a Markdown table: what is before the bar down, what is behind it across."""
+    """Rows of a Markdown table: keys are "row|column"."""
     down = list(dict.fromkeys(name.split("|")[0] for name in results[key]))
     across = list(dict.fromkeys(name.split("|")[1] for name in results[key]))
     lines = [f"| | {' | '.join(across)} |", "|---|" + "---|" * len(across)]
@@ -191,10 +193,10 @@ def table(results: dict[str, Any], key: str) -> list[str]:
     return lines
 
 
-def _cell(found: dict[str, Any] | None) -> str:
-    if found is None:
+def _cell(forecast: dict[str, Any] | None) -> str:
+    if forecast is None:
         return ""
-    return f"{short_time(found['seconds'])}, {found['efficiency']:.0%}, {found['limited_by']}"
+    return f"{duration(forecast['seconds'])}, {forecast['efficiency']:.0%}, {forecast['limited_by']}"
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
@@ -206,12 +208,12 @@ def draw(results: dict[str, Any], path: Path) -> None:
         columns = [name.split("|")[1] for name in results["cases"] if name.startswith(f"{case}|")]
         bottom = np.zeros(len(columns))
         for resource, colour in COLOURS.items():
-            found = [results["cases"][f"{case}|{column}"] for column in columns]
-            share = np.array([one["shares"].get(resource, 0.0) / one["seconds"] for one in found])
+            outcomes = [results["cases"][f"{case}|{column}"] for column in columns]
+            share = np.array([one["shares"].get(resource, 0.0) / one["seconds"] for one in outcomes])
             panel.bar(columns, share, bottom=bottom, color=colour, label=resource, width=0.85)
             bottom += share
         for x, column in enumerate(columns):
-            label = short_time(results["cases"][f"{case}|{column}"]["seconds"])
+            label = duration(results["cases"][f"{case}|{column}"]["seconds"])
             panel.text(x, 1.02, label, ha="center", va="bottom", fontsize=7)
         n, rows, family = case.split()
         panel.set_title(f"{int(n):,} classes, {rows} rows, {family}", fontsize=9, pad=16)

@@ -1,8 +1,8 @@
-"""SVC and what replaces its probabilities, with the same kernel and C: the figures and the picture of README.md.
+"""SVC(probability=True) and its replacements with the same kernel and C: the numbers and the figure of README.md.
 
     python -m pairloom.benchmarks.svc_probability [--set satimage] [--C 1] [--plot FILE]
 
-scikit-learn 1.9 deprecates ``SVC(probability=True)`` and advises ``CalibratedClassifierCV(SVC(), ensemble=False)``,
+scikit-learn 1.9 deprecates ``SVC(probability=True)`` and recommends ``CalibratedClassifierCV(SVC(), ensemble=False)``,
 which calibrates each class against the rest. Beside both: pairs of classes with the same kernel, C and gamma, one
 machine per pair fitted on all samples as in SVC.
 """
@@ -23,9 +23,9 @@ from sklearn.svm import SVC
 from pairloom import PairwiseSVC
 from pairloom.benchmarks.classifiers import THREADS
 from pairloom.benchmarks.datasets import Split, load
-from pairloom.benchmarks.quality import calibration_error
+from pairloom.benchmarks.peers import calibration_error
 from pairloom.benchmarks.record import Column, Record
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 
 #: Groups of the reliability diagram, of as many test samples each.
 GROUPS = 12
@@ -64,10 +64,12 @@ Predictions = dict[str, tuple[Row, NDArray[np.floating]]]
 def compare(record: Record, split: Split, C: float) -> Predictions:
     """Fit and score each classifier; rows, and the probabilities of test samples."""
     record.begin("svc_probability", COLUMNS)
-    found: Predictions = {}
+    predictions: Predictions = {}
     for name, make in CLASSIFIERS.items():
         began = time.perf_counter()
-        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # the very deprecation
+        with warnings.catch_warnings(
+            category=FutureWarning, action="ignore"
+        ):  # the deprecation that this compares
             fitted = make(C).fit(split.X, split.y)
         seconds = time.perf_counter() - began
         p = fitted.predict_proba(split.X_new)
@@ -76,28 +78,28 @@ def compare(record: Record, split: Split, C: float) -> Predictions:
             name, right, float(mean_log_loss(p, split.y_new)), calibration_error(p, split.y_new), seconds
         )
         record.add(row)
-        found[name] = row, p
-    return found
+        predictions[name] = row, p
+    return predictions
 
 
-def reliability_figure(found: Predictions, y: NDArray[np.integer], title: str) -> Figure:
-    """Probabilities of all classes against how often they come true, and the log losses beside each other."""
+def reliability_figure(predictions: Predictions, y: NDArray[np.integer], title: str) -> Figure:
+    """Predicted against observed frequencies of all classes, and the log losses."""
     figure = Figure(figsize=(8.6, 3.6), layout="constrained")
     diagram, losses = figure.subplots(1, 2, width_ratios=(1, 1.35))
-    for colour, (name, (_, p)) in zip(COLOURS, found.items(), strict=True):
+    for colour, (name, (_, p)) in zip(COLOURS, predictions.items(), strict=True):
         confidence, right = p.max(axis=1), p.argmax(axis=1) == y
         groups = np.array_split(np.argsort(confidence, kind="stable"), GROUPS)
         diagram.plot(
             *([part[g].mean() for g in groups] for part in (confidence, right)), "o-", color=colour, ms=4
         )
-        losses.barh(name, found[name][0].log_loss, color=colour, height=0.55)
-        losses.text(found[name][0].log_loss, name, f" {found[name][0].log_loss:.3f}", va="center")
+        losses.barh(name, predictions[name][0].log_loss, color=colour, height=0.55)
+        losses.text(predictions[name][0].log_loss, name, f" {predictions[name][0].log_loss:.3f}", va="center")
     diagram.plot([0.3, 1], [0.3, 1], ":", color="#555555", zorder=0)
     diagram.set(
         xlabel="predicted probability", ylabel="share that is right", xlim=(0.3, 1.01), ylim=(0.3, 1.01)
     )
     losses.set(xlabel="log loss of test samples (less is better)", title=title)
-    losses.set_yticks(range(len(found)), [_in_lines(name) for name in found])
+    losses.set_yticks(range(len(predictions)), [_in_lines(name) for name in predictions])
     losses.spines[["top", "right"]].set_visible(False)
     losses.margins(x=0.15)
     losses.invert_yaxis()
@@ -118,10 +120,10 @@ def main() -> None:
     asked = parser.parse_args()
     split = load(asked.set)
     command = f"python -m pairloom.benchmarks.svc_probability --set {asked.set} --C {asked.C:g}"
-    found = compare(Record("svc_probability", command, {"C": asked.C}), split, asked.C)
+    predictions = compare(Record("svc_probability", command, {"C": asked.C}), split, asked.C)
     if asked.plot:
         title = f"{asked.set}, RBF kernel, C = {asked.C:g}"
-        reliability_figure(found, split.y_new, title).savefig(asked.plot, metadata={"Date": None})
+        reliability_figure(predictions, split.y_new, title).savefig(asked.plot, metadata={"Date": None})
 
 
 if __name__ == "__main__":

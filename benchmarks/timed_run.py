@@ -1,4 +1,4 @@
-"""A whole run on a cluster that is connected and warm, with the times of its stages and tasks.
+"""A whole run on a connected, warm cluster: the times of its stages and tasks, and where its worker-seconds go.
 
 Three clocks, none of them inside the pipeline:
 
@@ -16,7 +16,8 @@ import contextlib
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,27 +26,36 @@ import psutil
 import zarr
 from distributed import Client
 
-import pairloom
-from pairloom.cluster.config import Config
-from pairloom.cluster.driver import adopt_plan, drive, prepare_run
-from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.progress import Quiet
-from pairloom.cluster.schedule import Stop
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.drive.driver import adopt_run, drive, prepare_run
+from pairloom.cluster.drive.schedule import Stop
+from pairloom.cluster.watch.progress import Quiet
+from pairloom.pipeline import storage
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.run import ledger, run_directory
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.stages import STAGE_NAMES, STAGES
+from pairloom.pipeline.stages.run_file import read_run
 
 GROUPS = ("machines.zarr", "logits.zarr", "probabilities.zarr")
-_PACKAGE = Path(pairloom.__file__).parent
 #: Files and folders whose code reads and writes the run directory.
-STORE = tuple(
-    str(path)
-    for path in (
-        Path(zarr.__file__).parent,
-        _PACKAGE / "pipeline" / "storage",
-        _PACKAGE / "pipeline" / "run" / "run_directory.py",
-        _PACKAGE / "cluster" / "ledger.py",
-    )
+STORE = (
+    str(Path(zarr.__file__).parent),
+    str(Path(storage.__file__).parent),
+    run_directory.__file__,
+    ledger.__file__,
 )
+TRAINING, APPLYING, COUPLING = (
+    ("candidates", "machines"),
+    ("held_out", "logits"),
+    ("growth", "calibration", "learning", "probabilities"),
+)
+KINDS = {
+    stage: kind
+    for kind, stages in (("training", TRAINING), ("applying", APPLYING), ("coupling", COUPLING))
+    for stage in stages
+}
+WHERE = {"plan": "driver", **{stage.name: stage.where for stage in STAGES}}
 
 
 class Interval(NamedTuple):
@@ -85,7 +95,7 @@ class TimedRun(NamedTuple):
         CPU seconds of the driver (with the scheduler) and all workers, per stage.
     """
 
-    plan: Plan
+    plan: Run
     intervals: tuple[Interval, ...]
     tasks: tuple[TaskSpan, ...]
     work: dict[str, float]
@@ -139,10 +149,10 @@ def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
     clock = StageClock(lambda: _cpu_seconds(client) + _own_cpu_seconds())
     fresh, data = prepare_run(config, directory)
     directory.mkdir(parents=True)
-    plan = adopt_plan(directory, config, fresh)
-    drive(directory, plan, data, lambda: contextlib.nullcontext(client), Stop(), clock)
+    plan = adopt_run(directory, config, fresh)
+    drive(plan, data, lambda: contextlib.nullcontext(client), Stop(), clock)
     intervals, stage_cpu = clock.end()
-    plan = Plan.read(directory)  # that of a growing run is longer now
+    plan = read_run(directory)  # that of a growing run is longer now
     tasks = tuple(_task_span(task) for task in client.get_task_stream(start=began))
     # Workers file their samples once a second.
     profiled = {stage: client.profile(key=stage, start=began - 1) for stage in {task.stage for task in tasks}}
@@ -157,7 +167,7 @@ def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
     )
 
 
-def ledger_seconds(directory: Path, plan: Plan) -> dict[str, float]:
+def ledger_seconds(directory: Path, plan: Run) -> dict[str, float]:
     """Seconds of all units per stage, as their workers measured them."""
     ledger = Ledger(directory)
     return {
@@ -211,3 +221,90 @@ def _cpu_seconds(client: Client) -> float:
 def _own_cpu_seconds() -> float:
     times = psutil.Process().cpu_times()
     return float(times.user + times.system)
+
+
+@dataclass(frozen=True)
+class WorkerTime:
+    """Where the time of the workers goes: every worker-second of a run belongs to exactly one heading.
+
+    W workers give a run of T seconds W T worker-seconds. A worker either has a task or not:
+
+    - training, applying, coupling: in a task of that kind, outside the store;
+    - store: in a task, reading or writing the run directory, digests and ledger included (the profiler's share);
+    - transfer: in a task, fetching arguments from other workers or deserialising them (the task stream);
+    - scheduler: without a task although the stage has tasks that no worker has begun, or while no worker has one: the
+      round trip through scheduler and driver, and at the end of a stage the comparison of the next stage's files;
+    - idle: without a task because the stage has no more of them while another worker is still busy: the tail of a
+      stage, and stages that run their tasks in turn;
+    - driver: the driver does a stage itself, or plans;
+    - other: in a task of another stage (draws, statistics, whitening, the description of the model, the report).
+    """
+
+    training: float = 0.0
+    applying: float = 0.0
+    coupling: float = 0.0
+    store: float = 0.0
+    transfer: float = 0.0
+    scheduler: float = 0.0
+    idle: float = 0.0
+    driver: float = 0.0
+    other: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All worker-seconds."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def overhead(self) -> float:
+        """Share of what is neither training, nor applying, nor coupling."""
+        return 1 - (self.training + self.applying + self.coupling) / self.total if self.total else 0.0
+
+    def shares(self) -> dict[str, float]:
+        """Share of every heading."""
+        return {field.name: getattr(self, field.name) / self.total for field in fields(self)}
+
+
+def worker_time(run: TimedRun, workers: int) -> WorkerTime:
+    """The worker-seconds of a run."""
+    seconds_of = dict.fromkeys((field.name for field in fields(WorkerTime)), 0.0)
+    for heading, seconds in (*_in_tasks(run), *_between_tasks(run.intervals, run.tasks, workers)):
+        seconds_of[heading] += seconds
+    return WorkerTime(**seconds_of)
+
+
+def _in_tasks(run: TimedRun) -> Iterator[tuple[str, float]]:
+    for stage, _, begin, end, transfer in run.tasks:
+        computing = end - begin - transfer
+        store = run.store_share(stage) * computing
+        yield from ((KINDS.get(stage, "other"), computing - store), ("store", store), ("transfer", transfer))
+
+
+def store_seconds(run: TimedRun) -> dict[str, float]:
+    """Worker-seconds in every function of the store, the longest first."""
+    of_function: dict[str, float] = {}
+    for stage, _, begin, end, transfer in run.tasks:
+        for name, share in run.store_parts.get(stage, {}).items():
+            of_function[name] = of_function.get(name, 0.0) + share * (end - begin - transfer)
+    return dict(sorted(of_function.items(), key=lambda item: -item[1]))
+
+
+def _between_tasks(
+    intervals: Iterable[Interval], tasks: Sequence[TaskSpan], workers: int
+) -> Iterator[tuple[str, float]]:
+    for stage, begin, end in intervals:
+        if WHERE[stage] == "driver":
+            yield "driver", workers * (end - begin)
+            continue
+        here = [task for task in tasks if task.stage == stage and begin <= task.begin < end]
+        # Tasks that run in turn do not wait for a worker, but for one another.
+        waiting_until = (
+            max((task.begin for task in here), default=begin) if WHERE[stage] == "cluster" else begin
+        )
+        times = sorted(
+            {begin, end, *(min(max(t, begin), end) for task in here for t in (task.begin, task.end))}
+        )
+        for since, until in pairwise(times):
+            busy = sum(task.begin <= since and until <= task.end for task in here)
+            heading = "scheduler" if until <= waiting_until or not busy else "idle"
+            yield heading, (workers - busy) * (until - since)

@@ -11,30 +11,41 @@ References
    https://github.com/ondrej-such/svm3
 """
 
-from .bipartite import bipartite
-from .code_connection import closed_classes, code_identifies, code_is_connected
-from .code_graph import code_from_graph, code_graph
-from .code_matrix import check_code, code_of_pairs
-from .code_text import code_as_text, code_from_text
-from .codes import one_vs_one, one_vs_rest
-from .complete import complete
-from .coverage import Coverage, coverage, has_distant_pairs
-from .families import CODE_FAMILIES, FAMILIES, build, build_code, family_parameters, needs_distances
-from .growth_order import grow, grown
-from .hub_neighbours import hub_neighbours
-from .model_code import ModelCode, Sides, model_code, sides_of
-from .model_graph import check_model_graph, edge_array, edge_order, model_graph, relabel_to_indices
-from .pair_matrix import check_distances
-from .random_codes import dense_code, sparse_code
-from .requested_graph import asks_for_code, requested_graph
-from .trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
+from pairloom.graphs.checks import check_distances
+from pairloom.graphs.code_connection import closed_classes, code_identifies, code_is_connected
+from pairloom.graphs.code_matrix import check_code, code_as_text, code_from_text, code_of_pairs
+from pairloom.graphs.codes import dense_code, one_vs_one, one_vs_rest, sparse_code
+from pairloom.graphs.coverage import Coverage, coverage, has_distant_pairs
+from pairloom.graphs.decomposition import Decomposition, Pairs, decomposition_of
+from pairloom.graphs.families import (
+    CODE_FAMILIES,
+    FAMILIES,
+    asks_for_code,
+    build,
+    build_code,
+    family_parameters,
+    needs_distances,
+    requested_graph,
+)
+from pairloom.graphs.growth_order import grow, grown
+from pairloom.graphs.hubs import bipartite, complete, hub_neighbours
+from pairloom.graphs.model_code import ModelCode, code_from_graph, code_graph, model_code
+from pairloom.graphs.model_graph import (
+    check_model_graph,
+    edge_array,
+    edge_order,
+    model_graph,
+    relabel_to_indices,
+)
+from pairloom.graphs.trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
     "CODE_FAMILIES",
     "FAMILIES",
     "Coverage",
+    "Decomposition",
     "ModelCode",
-    "Sides",
+    "Pairs",
     "asks_for_code",
     "bipartite",
     "build",
@@ -52,6 +63,7 @@ __all__ = [
     "code_of_pairs",
     "complete",
     "coverage",
+    "decomposition_of",
     "dense_code",
     "edge_array",
     "edge_order",
@@ -69,7 +81,6 @@ __all__ = [
     "path",
     "relabel_to_indices",
     "requested_graph",
-    "sides_of",
     "spanning_tree",
     "sparse_code",
     "star",

@@ -18,7 +18,7 @@ References
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .code_matrix import check_code
+from pairloom.graphs.code_matrix import check_code
 
 __all__ = ["closed_classes", "code_identifies", "code_is_connected"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .labels import listed, quoted
-from .model_graph import check_model_graph, edge_array
+from pairloom.graphs.model_graph import check_model_graph, edge_array
+from pairloom.graphs.text import listed, quoted
 
-__all__ = ["check_code", "code_of_pairs", "different_machines"]
+__all__ = ["check_code", "code_as_text", "code_from_text", "code_of_pairs", "different_machines"]
 
 
 def check_code(
@@ -198,3 +198,28 @@ def _equal(rows: NDArray[np.int8]) -> list[tuple[int, int]]:
     ordered = rows[order]
     places = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     return list(zip(order[places].tolist(), order[places + 1].tolist(), strict=True))
+
+
+def code_as_text(matrix: NDArray[np.int8]) -> list[str]:
+    """Return the columns of a code as words.
+
+    Examples
+    --------
+    >>> code_as_text(np.array([[1, 1], [-1, 0], [0, -1]], np.int8))
+    ['+-0', '+0-']
+    """
+    letters = np.frombuffer(b"-0+", np.uint8)[matrix.T + 1]
+    return [word.tobytes().decode() for word in letters]
+
+
+def code_from_text(words: Sequence[str]) -> NDArray[np.int8]:
+    """Return the code whose columns are these words.
+
+    Examples
+    --------
+    >>> code_from_text(["+-0", "+0-"]).tolist()
+    [[1, 1], [-1, 0], [0, -1]]
+    """
+    letters = np.frombuffer("".join(words).encode(), np.uint8).reshape(len(words), -1)
+    matrix: NDArray[np.int8] = (letters == ord("+")).astype(np.int8) - (letters == ord("-")).astype(np.int8)
+    return np.ascontiguousarray(matrix.T)

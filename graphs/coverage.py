@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from .model_graph import check_model_graph, edge_array
+from pairloom.graphs.model_graph import check_model_graph, edge_array
 
 __all__ = ["Coverage", "coverage", "has_distant_pairs"]
 

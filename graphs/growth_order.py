@@ -9,11 +9,10 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .classes import check_class, check_count
-from .labels import did_you_mean, listed, quoted
-from .model_graph import check_model_graph, edge_array, model_graph
-from .pair_matrix import check_distances, check_pair_matrix
-from .trees import star
+from pairloom.graphs.checks import check_class, check_count, check_distances, check_pair_matrix
+from pairloom.graphs.model_graph import check_model_graph, edge_array, model_graph
+from pairloom.graphs.text import did_you_mean, listed, quoted
+from pairloom.graphs.trees import star
 
 __all__ = ["cost_of", "grow", "grown"]
 

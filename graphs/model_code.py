@@ -1,29 +1,29 @@
 """The model code: what a model has in place of a model graph if its machines are on sets of classes.
 
 A checked code matrix, labelled with the call that builds it. Every class is joined to every other by a chain of
-machines: the odds of classes without such a chain would be anyone's guess.
+machines: the odds of classes without such a chain are not determined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .classes import check_count
-from .code_matrix import check_code, different_machines
-from .labels import listed
-from .model_graph import edge_array
+from pairloom.graphs.checks import check_count
+from pairloom.graphs.code_matrix import check_code, code_as_text, different_machines
+from pairloom.graphs.decomposition import Decomposition
+from pairloom.graphs.text import listed, quoted
 
-__all__ = ["ModelCode", "Sides", "given_code", "model_code", "sides_of"]
+__all__ = ["ModelCode", "code_from_graph", "code_graph", "given_code", "model_code"]
 
 
 @dataclass(frozen=True, eq=False)
-class ModelCode:
+class ModelCode(Decomposition):
     """A usable code and the call that builds it.
 
     Attributes
@@ -36,6 +36,7 @@ class ModelCode:
 
     matrix: NDArray[np.int8]
     label: Mapping[str, Any]
+    unit = "machines"
 
     @property
     def n_classes(self) -> int:
@@ -46,6 +47,45 @@ class ModelCode:
     def n_machines(self) -> int:
         """m, how many machines there are."""
         return int(self.matrix.shape[1])
+
+    @property
+    def classes(self) -> NDArray[np.intp]:
+        """The classes that some machine is trained on, ascending."""
+        return np.flatnonzero(self.matrix.any(axis=1))
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The machines of a code have no other order than that of its columns."""
+        return np.arange(self.n_machines)
+
+    def members(self) -> list[NDArray[np.intp]]:
+        """The classes that each machine is trained on, those of its positive side first."""
+        return [np.concatenate([np.flatnonzero(side == sign) for sign in (1, -1)]) for side in self.matrix.T]
+
+    def part(self, machines: slice) -> ModelCode:
+        """Some of the machines; not every class need take part in them."""
+        return ModelCode(self.matrix[:, machines], self.label)
+
+    def described(self) -> list[str]:
+        """The columns as words; see `code_as_text`."""
+        return code_as_text(self.matrix)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The code matrix (N, m)."""
+        return {"code": self.matrix}
+
+    def coordinates(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """The side of each class in each machine."""
+        return {"side": (("edge", "class"), self.matrix.T)}
+
+    @property
+    def classes_per_machine(self) -> float:
+        """The classes that an average machine is trained on."""
+        return np.count_nonzero(self.matrix) / self.n_machines
+
+    def rows_per_machine(self, rows: ArrayLike) -> float:
+        """The training rows of an average machine, given those of each class."""
+        return float(self.samples_by_machine(rows).mean())
 
     def samples_by_machine(self, counts: ArrayLike) -> NDArray[np.float64]:
         """(m,) training samples of each machine, given those of each class.
@@ -75,22 +115,6 @@ class ModelCode:
         kept = used[different_machines(rest[:, used])]
         others = None if names is None else [name for k, name in enumerate(names) if k != c]
         return model_code(rest[:, kept], "changed", owner="code", names=others), kept
-
-
-#: What the machines of a model are trained on: pairs (E, 2), or the columns of a code.
-Sides: TypeAlias = NDArray[np.int64] | ModelCode
-
-
-def sides_of(graph: nx.Graph | ModelCode) -> Sides:
-    """Return what machines are trained on: the sorted pairs of a model graph, or a code as it is.
-
-    Examples
-    --------
-    >>> from pairloom.graphs import path
-    >>> sides_of(path(3)).tolist()
-    [[0, 1], [1, 2]]
-    """
-    return graph if isinstance(graph, ModelCode) else edge_array(graph)
 
 
 def model_code(
@@ -174,3 +198,95 @@ def _joined_to(M: NDArray[np.int8], c: int) -> NDArray[np.bool_]:
         if (wider == inside).all():
             return inside
         inside = wider
+
+
+def code_graph(code: ArrayLike) -> nx.Graph:
+    """Return the bipartite graph of a code: an edge joins a machine to each class that it is trained on.
+
+    Parameters
+    ----------
+    code : array-like of shape (N, m)
+        A code matrix: see `check_code`.
+
+    Returns
+    -------
+    networkx.Graph
+        The classes are the nodes 0..N-1, with the attribute ``bipartite=0``. The machines are the nodes
+        ``("machine", q)``, with ``bipartite=1``. The edge attribute ``sign`` is +1 or -1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `code` is not a usable code.
+
+    See Also
+    --------
+    code_from_graph : the way back.
+
+    Examples
+    --------
+    >>> from pairloom.graphs import one_vs_one
+    >>> code_graph(one_vs_one(3)).edges[1, ("machine", 0)]
+    {'sign': -1}
+    """
+    M = check_code(code, owner="code_graph")
+    graph = nx.Graph()
+    graph.add_nodes_from(range(M.shape[0]), bipartite=0)
+    graph.add_nodes_from((("machine", q) for q in range(M.shape[1])), bipartite=1)
+    joined = np.argwhere(M).tolist()
+    graph.add_edges_from((s, ("machine", q), {"sign": int(M[s, q])}) for s, q in joined)
+    return graph
+
+
+def code_from_graph(graph: nx.Graph) -> NDArray[np.int8]:
+    """Return the code of a bipartite graph of classes and machines.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+        As `code_graph` returns it. The order of its nodes and edges does not matter.
+
+    Returns
+    -------
+    (N, m) int8 array
+
+    Raises
+    ------
+    TypeError
+        If `graph` is not an undirected graph without parallel edges.
+    ValueError
+        If its nodes are not classes 0..N-1 and machines ("machine", 0..m-1), an edge does not join a class to a
+        machine, its sign is not +1 or -1, or the code is not usable.
+
+    Examples
+    --------
+    >>> from pairloom.graphs import one_vs_rest
+    >>> bool((code_from_graph(code_graph(one_vs_rest(4))) == one_vs_rest(4)).all())
+    True
+    """
+    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+        raise TypeError(
+            f"code_from_graph: graph must be an undirected networkx.Graph, got {type(graph).__name__}."
+        )
+    machines = {node for node in graph if isinstance(node, tuple)}
+    n, m = len(graph) - len(machines), len(machines)
+    expected = {*range(n), *(("machine", q) for q in range(m))}
+    if strange := [node for node in graph if node not in expected]:
+        raise ValueError(
+            f"code_from_graph: the nodes of graph must be classes 0..{n - 1} and machines ('machine', 0..{m - 1}),"
+            f" got {listed(strange)}."
+        )
+    code = np.zeros((n, m), np.int8)
+    for one, other, sign in graph.edges(data="sign"):
+        s, machine = (other, one) if isinstance(one, tuple) else (one, other)
+        if isinstance(s, tuple) or not isinstance(machine, tuple):
+            raise ValueError(
+                f"code_from_graph: every edge must join a class to a machine, got {quoted((one, other))}."
+            )
+        if sign not in (1, -1):
+            raise ValueError(
+                f"code_from_graph: the sign of every edge must be +1 or -1, got {quoted(sign)} between"
+                f" {quoted(s)} and {quoted(machine)}."
+            )
+        code[s, machine[1]] = sign
+    return check_code(code, owner="code_from_graph")

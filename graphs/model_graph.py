@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from .labels import did_you_mean, listed
+from pairloom.graphs.text import did_you_mean, listed
 
 __all__ = ["check_model_graph", "edge_array", "edge_order", "model_graph", "relabel_to_indices"]
 

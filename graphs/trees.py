@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from .classes import check_class, check_count
-from .labels import listed
-from .model_graph import model_graph
-from .pair_matrix import check_distances
+from pairloom.graphs.checks import check_class, check_count, check_distances
+from pairloom.graphs.model_graph import model_graph
+from pairloom.graphs.text import listed
 
 __all__ = ["five_vertex_trees", "path", "spanning_tree", "star", "star_of_least_distance", "tree"]
 

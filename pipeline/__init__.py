@@ -1,8 +1,10 @@
 """What happens to the data, one room per step of its way.
 
-features -> machines -> completion -> coupling -> calibration -> growth -> model -> run, estimator -> report
+features -> machines -> coupling -> completion -> calibration -> growth -> display -> model -> config -> run ->
+estimator -> report -> stages
 
-A room imports only rooms to its left (completion also imports coupling) and `storage`. None of them knows Dask.
+A room imports only rooms before it, and `storage`. None of them knows Dask.
+
 Shapes, in every docstring:
 
 =====  =========================================================

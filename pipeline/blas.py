@@ -19,10 +19,10 @@ _limits: Any = None
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Give BLAS one thread, and what it had before when the last of all threads that asked for this is done.
+    """Limit BLAS to one thread. The previous limit is restored when the last thread that asked for this is done.
 
-    A limit is one for the whole process. Threads that each set it and set it back would do so in any order, and leave
-    BLAS with one thread for good.
+    The limit applies to the whole process. If every thread set and restored it, in any order, BLAS could be left with
+    one thread.
     """
     _begin()
     try:
@@ -51,7 +51,7 @@ def _end() -> None:
 
 
 def _take_control() -> None:
-    """Let this thread set the limit: since 3.7, threadpoolctl heeds the first thread that set one and no other."""
+    """Let this thread set the limit: since 3.7, threadpoolctl obeys only the first thread that set one."""
     openblas: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(openblas, "clear_controlling_thread"):
         openblas.clear_controlling_thread(force=True)
@@ -59,5 +59,5 @@ def _take_control() -> None:
 
 @functools.cache
 def _controller() -> Any:
-    """The libraries of this process. To look for them takes 5 ms, so it is done once."""
+    """The libraries of this process. Finding them takes 5 ms, so it is done once."""
     return threadpoolctl.ThreadpoolController()

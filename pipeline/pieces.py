@@ -36,7 +36,7 @@ def thread_count(n_jobs: int | None, owner: str) -> int:
 
 def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece], n_threads: int) -> list[Result]:
     """[work(piece) for piece in pieces], in threads, in the order of the pieces."""
-    if n_threads == 1 or len(pieces) <= 1:  # to start a thread takes longer than to predict a sample
+    if n_threads == 1 or len(pieces) <= 1:  # starting a thread takes longer than predicting a sample
         return [work(piece) for piece in pieces]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, pieces))

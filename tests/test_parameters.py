@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pairloom import PairwiseSVC, graphs
-from pairloom.cluster.config import ClusterConfig, GraphConfig, GrowthConfig, ModelConfig, RunConfig
+from pairloom.pipeline.config.cluster_config import ClusterConfig
+from pairloom.pipeline.config.sections import GraphConfig, GrowthConfig, ModelConfig, RunConfig
 
 PAGE = (Path(__file__).parents[1] / "docs" / "parameters.md").read_text()
 SECTIONS = {

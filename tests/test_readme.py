@@ -30,7 +30,7 @@ def test_the_snippets_run_twice(tmp_path, monkeypatch, capsys):
 def test_the_snippet_of_a_run_reads_one(tmp_path, monkeypatch):
     from click.testing import CliRunner
 
-    from pairloom.cluster.cli import main
+    from pairloom.cluster.commands.cli import main
 
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["run", "digits", "--set", "cluster.kind=threads"])

@@ -1,4 +1,4 @@
-"""The commands of ``pairloom``, a file each. ``cluster.cli`` has the table of their names.
+"""The commands of ``pairloom``, grouped by what a user does: run, follow, results, config and so on.
 
-A command is imported when it is called, so that it waits for no imports but its own.
+``cli`` maps the name of a command to its module, which is imported when the command is called.
 """

@@ -1,4 +1,4 @@
-"""The commands ``pairloom bench ...``: benchmarks that anyone can rerun. What they measure is in ``benchmarks/``."""
+"""The commands ``pairloom bench ...``. The benchmarks themselves are in ``benchmarks/``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ import click
 from click.core import ParameterSource
 from matplotlib.figure import Figure
 
-from pairloom.benchmarks import costs, coupling, few_rows, learning, pairs, peers, resume, scaling
+from pairloom.benchmarks import costs, coupling, few_rows, first_fit, learning, pairs, peers, resume, scaling
 from pairloom.benchmarks.classifiers import PEERS, THREADS
-from pairloom.benchmarks.costs_figure import costs_figure
-from pairloom.benchmarks.datasets import SETS, write_split
-from pairloom.benchmarks.peers_figure import comparison_figure
+from pairloom.benchmarks.costs import costs_figure
+from pairloom.benchmarks.datasets import SETS, synthetic_classes, write_split
+from pairloom.benchmarks.peers import comparison_figure
 from pairloom.benchmarks.record import Record
-from pairloom.benchmarks.scaling_figure import scaling_figure
-from pairloom.benchmarks.synthetic_classes import synthetic_classes
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.exits import exits
+from pairloom.benchmarks.scaling import scaling_figure
+from pairloom.cluster.commands.exits import exits
+from pairloom.cluster.config.config_file import load_config
 
 __all__ = ["bench"]
 
@@ -109,7 +108,7 @@ def peers_command(
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Quality, time and memory beside classifiers of scikit-learn."""
+    """Quality, time and memory, compared with classifiers of scikit-learn."""
     with _recorded("peers", json_file) as record:
         chosen = ["digits"] if small else _among(sets, SETS, "--sets")
         compared = ["PairwiseSVC", "LogisticRegression"] if small else _among(names, PEERS, "--peers")
@@ -121,7 +120,7 @@ def peers_command(
 @_small
 @_json
 def pairs_command(small: bool, json_file: Path | None) -> None:
-    """The two-class solver beside LIBSVM and LIBLINEAR, one thread."""
+    """The two-class solver, compared with LIBSVM and LIBLINEAR, one thread."""
     with _recorded("pairs", json_file) as record:
         pairs.compare_solvers(record, small)
 
@@ -130,7 +129,7 @@ def pairs_command(small: bool, json_file: Path | None) -> None:
 @_small
 @_json
 def coupling_command(small: bool, json_file: Path | None) -> None:
-    """Coupling beside numpy.linalg.solve, LIBSVM's coupling and the bandwidth of memory."""
+    """Coupling, compared with numpy.linalg.solve, LIBSVM's coupling and the bandwidth of memory."""
     with _recorded("coupling", json_file) as record:
         coupling.compare(record, small)
 
@@ -141,9 +140,18 @@ def coupling_command(small: bool, json_file: Path | None) -> None:
 @_small
 @_json
 def few_rows_command(draws: int, rows: tuple[int, ...], small: bool, json_file: Path | None) -> None:
-    """Log loss with few rows per class, beside LogisticRegression."""
+    """Log loss with few rows per class, compared with LogisticRegression."""
     with _recorded("few-rows", json_file) as record:
         few_rows.compare_sets(record, (8,) if small else rows, 2 if small else draws)
+
+
+@bench.command("first-fit")
+@_small
+@_json
+def first_fit_command(small: bool, json_file: Path | None) -> None:
+    """The first fit after an installation, which compiles kernels."""
+    with _recorded("first-fit", json_file) as record:
+        first_fit.measure(record, small)
 
 
 @bench.command("learning")
@@ -153,7 +161,7 @@ def few_rows_command(draws: int, rows: tuple[int, ...], small: bool, json_file: 
 @_small
 @_json
 def learning_command(sets: str, small: bool, json_file: Path | None) -> None:
-    """What learning through the coupling is worth, and the cost of gradients."""
+    """The gain from learning through the coupling, and the cost of gradients."""
     with _recorded("learning", json_file) as record:
         chosen = ["digits"] if small else _among(sets, SETS, "--sets")
         learning.compare_sets(record, chosen, 64 if small else learning.GRADIENT_SAMPLES)
@@ -207,7 +215,7 @@ def resume_command(
         shares = (0.5,) if small else resume.SHARES
         name, quick = ("digits", _QUICK) if small else (config, ())
         settings = (*quick, *data, *overrides)
-        load_config(name, settings)  # a mistake in it ends the benchmark before its first run
+        load_config(name, settings)  # so that a mistake is found before the first run
         number = workers or os.cpu_count() or 1
         resume.kill_and_resume(record, name, settings, number, shares, warm_up=not small)
 
@@ -241,7 +249,7 @@ def costs_command(
 
 @contextlib.contextmanager
 def _data(synthetic: int | None) -> Iterator[tuple[str, ...]]:
-    """The setting that gives a run synthetic classes; none if there are to be none."""
+    """The setting that gives a run synthetic classes; empty without any."""
     if synthetic is None:
         yield ()
         return

@@ -11,16 +11,15 @@ from typing import Any
 
 import click
 
-from pairloom.cluster.closed_pipe import QuietConsole
+from pairloom.cluster.commands.exits import PipedConsole, ended_by_signals, exits, print_error
 from pairloom.cluster.commands.options import LocalPath, cluster_options, local_path, with_cluster_options
-from pairloom.cluster.config import Config, DataConfig
-from pairloom.cluster.connect import connected
-from pairloom.cluster.exits import ended_by_signals, exits, print_error
-from pairloom.cluster.experiments import repeat_on_cluster
-from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
-from pairloom.pipeline.experiments.perform import Elsewhere, perform, sets_for
+from pairloom.cluster.connect.connect import connected
+from pairloom.cluster.drive.repetitions import repeat_on_cluster
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import DataConfig
+from pairloom.pipeline.experiments.perform import EXPERIMENTS, RepeatOnCluster, perform, sets_for
 from pairloom.pipeline.experiments.results_page import write_results
-from pairloom.pipeline.features.feature_set import DATA_FOLDER
+from pairloom.pipeline.features.source_files import DATA_FOLDER
 
 __all__ = ["experiment_command"]
 
@@ -97,7 +96,7 @@ def experiment_command(
             return
         wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
         began, times_taken = time.perf_counter(), {}
-        with _elsewhere(options if any(chosen.is_repeated for chosen in wanted) else {}) as elsewhere:
+        with _repetitions_on(options if any(chosen.is_repeated for chosen in wanted) else {}) as on_cluster:
             for chosen in wanted:
                 present = sets_for(chosen, sets, full)
                 if not present:
@@ -115,8 +114,8 @@ def experiment_command(
                         full=full,
                         seed=seed,
                         pictures=pictures,
-                        console=QuietConsole(),
-                        elsewhere=elsewhere,
+                        console=PipedConsole(),
+                        on_cluster=on_cluster,
                         resume=resume,
                     )
                     times_taken[f"{chosen.name}, {Path(data).stem}"] = time.perf_counter() - start
@@ -127,7 +126,7 @@ def experiment_command(
 
 
 @contextlib.contextmanager
-def _elsewhere(options: dict[str, Any]) -> Iterator[Elsewhere | None]:
+def _repetitions_on(options: dict[str, Any]) -> Iterator[RepeatOnCluster | None]:
     """The cluster of the options, to compute repetitions; None for this process."""
     if not any(options.values()):
         yield None

@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
+from pairloom.cluster.commands.exits import ended_by_signals, exits, stderr
 from pairloom.cluster.commands.options import LocalPath, json_option, local_path
-from pairloom.cluster.config import ConfigError
-from pairloom.cluster.connect import install_hint
-from pairloom.cluster.exits import ended_by_signals, exits, stderr
-from pairloom.cluster.input_errors import InputError
-from pairloom.cluster.picture_progress import picture_progress_for
-from pairloom.pipeline.images.store_refused import StoreRefused
+from pairloom.cluster.connect.connect import install_hint
+from pairloom.cluster.watch.picture_progress import PictureProgress
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.config.input_errors import InputError
+from pairloom.pipeline.images.image_folder import StoreRefused
 
 __all__ = ["features_command"]
 
@@ -152,7 +152,7 @@ def features_command(images: Path, model: Path, out: Path, as_json: bool, **opti
             preprocessing=given,
             **options,
         )
-        with _input_errors(), picture_progress_for(stderr) as progress:
+        with _input_errors(), PictureProgress(stderr) as progress:
             done = extract_features(images, model, out, chosen, progress)
         if as_json:
             click.echo(json.dumps(done._asdict(), indent=1))

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands take."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from pairloom.cluster.config import Config
-from pairloom.cluster.config_file import with_cluster, with_section
-from pairloom.cluster.local_path import URL_ADVICE, looks_like_url
+from pairloom.cluster.config.config_file import with_cluster, with_section
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.storage.local_path import URL_ADVICE, looks_like_url
 
 __all__ = [
     "LocalPath",
     "cluster_options",
+    "config_argument",
     "directory_option",
     "json_option",
     "local_path",
@@ -44,6 +45,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 local_path = LocalPath(path_type=Path)
 run_argument = click.argument("directory", type=LocalPath(path_type=Path, exists=True, file_okay=False))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 set_option = click.option(
     "--set",
     "overrides",
@@ -51,6 +53,7 @@ set_option = click.option(
     multiple=True,
     help="Override a key of the configuration. May be repeated.",
 )
+config_argument = _options(click.argument("config"), set_option)
 directory_option = click.option(
     "--directory", type=local_path, help="Run directory. Default: runs/ and the name of the configuration."
 )
@@ -59,7 +62,6 @@ update_option = click.option(
     is_flag=True,
     help="Accept changed settings or data, and recompute the stages that depend on them.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 cluster_options = _options(
     click.option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler, tcp:// or tls://."),
     click.option(

@@ -12,27 +12,24 @@ import click
 from dask.utils import format_bytes
 from rich.table import Table
 
-from pairloom.cluster.closed_pipe import QuietConsole
+from pairloom.cluster.commands.exits import FAILED, PipedConsole, exits
 from pairloom.cluster.commands.options import json_option
-from pairloom.cluster.config import ConfigError
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import load_data
-from pairloom.cluster.exits import FAILED, exits
-from pairloom.cluster.plan import make_plan
-from pairloom.cluster.printing import short_time
-from pairloom.cluster.simulator.forecast import MARGIN
-from pairloom.cluster.simulator.run_sizes import FAMILIES
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import load_data
+from pairloom.cluster.simulator.forecast import MARGIN, Validation, validate
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster, described_cluster
 from pairloom.cluster.simulator.simulation import RunForecast, simulate
 from pairloom.cluster.simulator.unit_costs import costs_of_run, measure_costs
-from pairloom.cluster.simulator.validation import Validation, validate
-from pairloom.cluster.simulator.workload import imagined_workload, planned_workload
+from pairloom.cluster.simulator.workload import FAMILIES, imagined_workload, planned_workload
+from pairloom.graphs.text import duration
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.stages.planning import plan_run
 
 __all__ = ["simulate_command"]
 
 _path = click.Path(path_type=Path)
 _run_directory = click.Path(path_type=Path, exists=True, file_okay=False)
-# Of the table of stages, wherever it is printed.
+# Columns of the table of stages.
 _WIDTH = 110
 _SIZES = ("classes", "rows", "features", "samples", "edges_per_tile")
 
@@ -52,7 +49,7 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _size_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for every size of the data that can be imagined."""
+    """An option for every size of data that need not exist."""
     for name in reversed(_SIZES):
         what = {
             "rows": "training rows per class",
@@ -123,7 +120,7 @@ def simulate_command(
         cluster = described_cluster(file, described)
         settings = load_config(config, overrides)
         data = load_data(settings)
-        plan = make_plan(settings, data)
+        plan = plan_run(settings, data)
         times = costs_of_run(costs) if costs else measure_costs(plan, data)
         imagined = {name: value for name, value in options.items() if value is not None}
         work = imagined_workload(plan, seed=seed, **imagined) if imagined else planned_workload(plan)
@@ -167,15 +164,15 @@ def _print(forecast: RunForecast) -> None:
             stage.stage,
             f"{stage.units:,}",
             f"{stage.tasks:,}",
-            short_time(stage.seconds),
+            duration(stage.seconds),
             used,
             format_bytes(int(stage.bytes_moved)),
             f"{stage.redone:,}",
             stage.limited_by,
         )
-    QuietConsole(width=_WIDTH).print(table)
+    PipedConsole(width=_WIDTH).print(table)
     click.echo(
-        f"total: {short_time(forecast.seconds)}, {short_time(forecast.startup)} of which until the workers are there\n"
+        f"total: {duration(forecast.seconds)}, {duration(forecast.startup)} of which until the workers are there\n"
         f"efficiency {forecast.efficiency:.0%}, "
         f"{format_bytes(int(forecast.bytes_moved))} moved, {forecast.redone:,} units redone\n"
         f"price: {forecast.price:,.2f} for {forecast.worker_hours:,.1f} worker-hours\n"
@@ -190,30 +187,32 @@ def _print(forecast: RunForecast) -> None:
 
 def _validate(directories: tuple[Path, ...], costs: Path | None, seed: int, as_json: bool) -> None:
     other = costs_of_run(costs) if costs else None
-    found = [validate(directory, other, seed=seed) for directory in directories]
+    validations = [validate(directory, other, seed=seed) for directory in directories]
     if as_json:
-        click.echo(json.dumps([one._asdict() | {"directory": str(one.directory)} for one in found], indent=1))
+        click.echo(
+            json.dumps([one._asdict() | {"directory": str(one.directory)} for one in validations], indent=1)
+        )
     else:
-        for one in found:
+        for one in validations:
             _print_validation(one)
-    if any(abs(one.error) > MARGIN for one in found):
+    if any(abs(one.error) > MARGIN for one in validations):
         sys.exit(FAILED)
 
 
-def _print_validation(found: Validation) -> None:
+def _print_validation(run: Validation) -> None:
     table = Table(
-        "stage", "actual", "forecast", "error", title=f"{found.directory.name}, {found.workers} workers"
+        "stage", "actual", "forecast", "error", title=f"{run.directory.name}, {run.workers} workers"
     )
     for column in table.columns[1:]:
         column.justify = "right"
-    for stage, seconds in found.actual.items():
-        predicted = found.forecast[stage]
+    for stage, seconds in run.actual.items():
+        predicted = run.forecast[stage]
         table.add_row(stage, f"{seconds:.2f} s", f"{predicted:.2f} s", f"{predicted / seconds - 1:+.0%}")
     table.add_section()
-    actual, predicted = sum(found.actual.values()), sum(found.forecast.values())
-    table.add_row("total", f"{actual:.2f} s", f"{predicted:.2f} s", f"{found.error:+.1%}")
-    QuietConsole().print(table)
-    verdict = "within" if abs(found.error) <= MARGIN else "NOT within"
+    actual, predicted = sum(run.actual.values()), sum(run.forecast.values())
+    table.add_row("total", f"{actual:.2f} s", f"{predicted:.2f} s", f"{run.error:+.1%}")
+    PipedConsole().print(table)
+    verdict = "within" if abs(run.error) <= MARGIN else "NOT within"
     click.echo(
-        f"{verdict} {MARGIN:.0%}; the workers took {found.startup:.1f} s to start, which is not forecast\n"
+        f"{verdict} {MARGIN:.0%}; the workers took {run.startup:.1f} s to start, which is not forecast\n"
     )

@@ -1,8 +1,8 @@
-"""A simulator of clusters that one does not have: how long a run would take on them, and what would limit it.
+"""Simulated clusters: how long a run would take on a cluster that need not exist, and what would limit it.
 
-``simulated_cluster`` describes a cluster, ``run_sizes`` and ``workload`` a run, ``unit_costs`` the measured times of
-its units of work, and ``stage_costs`` how these and the bytes moved depend on the sizes of the run. ``simulation``
-plays the run, stage by stage, by the rules of ``cluster.schedule``; ``stage_kernels`` has the events of one stage.
+``simulated_cluster`` describes a cluster, ``workload`` a run and its sizes, ``unit_costs`` the measured times of its
+units of work; how these and the bytes moved depend on the sizes is in the files of the stages. ``simulation`` plays the
+run, stage by stage, by the rules of ``cluster.drive.schedule``; ``stage_kernels`` has the events of one stage.
 """
 
 from pairloom.cluster.simulator.forecast import stage_seconds

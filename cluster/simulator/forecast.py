@@ -1,20 +1,41 @@
-"""How long the stages of a plan will take: the interface of the planner."""
+"""Forecasts: how long the stages of a run will take, and how close forecasts of finished runs came."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
 
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
 from pairloom.cluster.simulator.simulation import simulate
-from pairloom.cluster.simulator.stage_costs import cost_of_stage
-from pairloom.cluster.simulator.unit_costs import UnitCosts
-from pairloom.cluster.simulator.workload import Workload, planned_workload
+from pairloom.cluster.simulator.unit_costs import UnitCosts, costs_of_run, measure_costs
+from pairloom.cluster.simulator.workload import Workload, cost_of_stage, planned_sizes, planned_workload
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.run.costs import RunSizes
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.run import Run, Stage
+from pairloom.pipeline.run.run_log import Ranges, begin_times
+from pairloom.pipeline.run.tiles import crude_training_seconds, numbers_per_row
+from pairloom.pipeline.stages.run_file import read_run
+from pairloom.pipeline.storage.folder import Folder
 
-if TYPE_CHECKING:
-    from pairloom.cluster.plan import Plan
+__all__ = [
+    "MARGIN",
+    "Validation",
+    "crude_seconds",
+    "forecast_overhead",
+    "forecast_seconds",
+    "is_worth_a_forecast",
+    "process_seconds",
+    "stage_seconds",
+    "start_seconds",
+    "validate",
+]
 
-__all__ = ["MARGIN", "stage_seconds"]
 
 #: Forecasts were within this share of real runs on one and two workers: see docs/scaling.md.
 MARGIN = 0.15
@@ -22,7 +43,7 @@ _SEEDS = 3
 
 
 def stage_seconds(
-    plan: Plan, costs: UnitCosts, workers: int, cluster: SimulatedCluster | None = None
+    plan: Run, costs: UnitCosts, workers: int, cluster: SimulatedCluster | None = None
 ) -> dict[str, tuple[float, float]]:
     """The least and the most seconds that each stage of a plan should take.
 
@@ -76,3 +97,137 @@ def _by_stage(work: Workload, costs: UnitCosts, cluster: SimulatedCluster, seed:
     for stage in simulate(work, costs, cluster, seed=seed).stages:
         found[stage.stage] = found.get(stage.stage, 0.0) + stage.seconds
     return found
+
+
+# A run whose training takes less than this is over before anyone has read a forecast.
+_LONG_SECONDS = 60.0
+# A worker process imports a little less than the command does, but as many of them at once as there are cores.
+_WORKER_START = (0.75, 1.5)
+# To end them, and to print the result.
+_END_SECONDS = (0.3, 1.0)
+
+
+def forecast_seconds(plan: Run, data: OpenFeatures) -> Ranges:
+    """The least and the most seconds of each stage on the workers of the plan. Measuring takes seconds."""
+    return stage_seconds(plan, measure_costs(plan, data), plan.config.cluster.expected_workers)
+
+
+def forecast_overhead(plan: Run, imports: float, planning: float) -> tuple[float, float]:
+    """The least and the most seconds of the command ``pairloom run`` besides its stages: its start and its end.
+
+    Parameters
+    ----------
+    plan
+        The plan of the run. The workers of another cluster than this computer are taken to be there.
+    imports, planning
+        How long the imports of this process took, and then reading the data and planning.
+    """
+    in_turn = max(1.0, plan.config.cluster.expected_workers / (os.cpu_count() or 1))
+    starts = _WORKER_START if plan.config.cluster.kind == "processes" else (0.0, 0.0)
+    low, high = (
+        imports + planning + start * imports * in_turn + end
+        for start, end in zip(starts, _END_SECONDS, strict=True)
+    )
+    return low, high
+
+
+def process_seconds() -> float:
+    """The age of this process."""
+    return time.time() - float(psutil.Process().create_time())
+
+
+def is_worth_a_forecast(plan: Run) -> bool:
+    """Whether a run is long enough to measure its data first."""
+    shape, folds = plan.shape, plan.settings.folds
+    rows = shape.rows_per_edge
+    width = numbers_per_row(shape.features, rows, plan.kernel is not None)
+    seconds = crude_training_seconds(plan.most_pairs, rows, width, folds)
+    return seconds / plan.config.cluster.expected_workers > _LONG_SECONDS
+
+
+# Seconds until as many worker processes as there are cores have started: 2.4 to 3.2 on a quiet computer.
+_START_SECONDS = 3.0
+
+
+def crude_seconds(run: Run) -> dict[str, float]:
+    """Seconds of each stage of a run on the workers that it asks for, to an order of magnitude.
+
+    For runs that are too short to measure anything first. Their progress needs to know how the stages compare; how fast
+    this computer is, it finds out as it goes.
+    """
+    sizes, workers = planned_sizes(run), run.config.cluster.expected_workers
+    return {stage.name: _crude_seconds(stage, run.units(stage.name), sizes, workers) for stage in run.stages}
+
+
+def _crude_seconds(stage: Stage, units: int, sizes: RunSizes, workers: int) -> float:
+    if not units:
+        return 0.0
+    per_unit, per_work = stage.cost.seconds
+    at_once = min(workers, units) if stage.where == "cluster" else 1
+    return (per_unit * units + per_work * stage.cost.work(sizes)) / at_once
+
+
+def start_seconds(plan: Run) -> float:
+    """Seconds until the workers have started that a run starts on this computer, to an order of magnitude."""
+    cluster = plan.config.cluster
+    if cluster.kind != "processes":
+        return 0.0
+    return _START_SECONDS * max(1.0, cluster.expected_workers / (os.cpu_count() or 1))
+
+
+class Validation(NamedTuple):
+    """Seconds of the stages of a run, as they were and as they are forecast; and of the start of its workers, which is
+    measured and in neither."""
+
+    directory: Path
+    workers: int
+    startup: float
+    actual: dict[str, float]
+    forecast: dict[str, float]
+
+    @property
+    def error(self) -> float:
+        """The share by which the forecast of the whole run is too long, or too short if negative."""
+        return sum(self.forecast.values()) / sum(self.actual.values()) - 1
+
+
+def validate(directory: Path, costs: UnitCosts | None = None, *, seed: int = 0) -> Validation:
+    """Forecast a finished run from the times of its units, or from those of another run.
+
+    Raises
+    ------
+    ValueError
+        If the run is not finished, grows, or was done by several drivers: its log is then no record of one pass.
+    """
+    plan = read_run(directory)
+    if plan.config.growth is not None or len(Folder(directory).names("drivers")) > 1:
+        raise ValueError(
+            f"{directory}: the run must have been done in one go, by one driver, and must not grow. "
+            "Validate by a new run."
+        )
+    own = costs_of_run(directory)
+    startup, actual, workers = _actual(directory, plan)
+    cluster = SimulatedCluster.this_computer(workers, startup=0.0)
+    forecast = simulate(planned_workload(plan), costs or own, cluster, seed=seed)
+    return Validation(
+        directory, workers, startup, actual, {stage.stage: stage.seconds for stage in forecast.stages}
+    )
+
+
+def _actual(directory: Path, plan: Run) -> tuple[float, dict[str, float], int]:
+    """Seconds until the workers had started; seconds of every stage, from the end of the one before; and workers."""
+    begun, ledger, ended = begin_times(directory), Ledger(directory), 0.0
+    startup, actual, workers = 0.0, dict[str, float](), set[str]()
+    for stage, keys in plan.keys.items():
+        entries = list(ledger.claimed(stage, keys))
+        if not entries:
+            continue
+        first = min(begun[stage, entry.unit] for entry in entries)
+        last = max(begun[stage, entry.unit] + entry.seconds for entry in entries)
+        if plan.stage(stage).where != "driver":
+            startup = startup if workers else first - ended
+            ended = ended if workers else first
+            workers |= {entry.worker for entry in entries}
+        actual[stage] = last - (ended or first)
+        ended = last
+    return startup, actual, plan.config.cluster.workers or len(workers)

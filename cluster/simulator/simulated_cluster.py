@@ -9,13 +9,13 @@ from typing import Any
 from dask.utils import parse_bytes
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pairloom.cluster.config import ConfigError
-from pairloom.cluster.config_problems import problems_of
+from pairloom.cluster.config.config_problems import problems_of
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.config.sections import SIZE
 
 __all__ = ["SimulatedCluster", "described_cluster"]
 
 _GIGABYTE = 1e9
-_SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
 
 
 class SimulatedCluster(BaseModel):
@@ -25,7 +25,7 @@ class SimulatedCluster(BaseModel):
 
     workers: int = Field(1, ge=1, le=100_000, description="number of workers, processes with one cache each")
     cores: int = Field(1, ge=1, le=1024, description="threads per worker, each on its own core")
-    memory: str = Field("4GiB", pattern=_SIZE, description="memory per worker")
+    memory: str = Field("4GiB", pattern=SIZE, description="memory per worker")
     link: float = Field(1.25, gt=0, description="bandwidth of a worker's network link, in GB/s")
     store: float = Field(5.0, gt=0, description="bandwidth of the store, shared by all, in GB/s")
     latency: float = Field(0.001, ge=0, description="seconds per operation of the store")

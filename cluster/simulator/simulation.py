@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.cluster.schedule import TASK_SECONDS, TASKS_PER_THREAD, UnitFailed
+from pairloom.cluster.drive.schedule import TASK_SECONDS, TASKS_PER_THREAD, UnitFailed
 from pairloom.cluster.simulator import stage_kernels as kernels
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
-from pairloom.cluster.simulator.stage_costs import cost_of_stage
 from pairloom.cluster.simulator.unit_costs import UnitCosts
-from pairloom.cluster.simulator.workload import Phase, Workload
+from pairloom.cluster.simulator.workload import Phase, Workload, cost_of_stage
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 
 __all__ = ["RunForecast", "StageForecast", "simulate"]
@@ -236,7 +235,7 @@ class _Session:
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
         """Units as tasks: all at once, or each after the one before."""
-        cluster, weather = self._cluster, self._weather(random)
+        cluster, faults = self._cluster, self._faults(random)
         fabric = kernels.Fabric(
             threads, cluster.latency, cluster.link_bytes, cluster.store_bytes, float(CACHE_BYTES)
         )
@@ -249,7 +248,7 @@ class _Session:
             inputs = self._inputs(phase, piece)
             if turn:
                 inputs = inputs._replace(warm_up=0.0)
-            tally = kernels.stage_events(inputs, fabric, policy, weather, self.clock, self._back, trace)
+            tally = kernels.stage_events(inputs, fabric, policy, faults, self.clock, self._back, trace)
             if tally[kernels.GAVE_UP]:
                 raise UnitFailed(
                     f"{phase.stage}: a task lost its worker more than {_MOST_LOSSES} times, so the run would be given "
@@ -282,9 +281,9 @@ class _Session:
             piece=float(size),
         )
 
-    def _weather(self, random: np.random.Generator) -> kernels.Weather:
+    def _faults(self, random: np.random.Generator) -> kernels.WorkerFaults:
         cluster = self._cluster
-        return kernels.Weather(
+        return kernels.WorkerFaults(
             gaps=random.standard_exponential(_DRAWS),
             victims=random.random(_DRAWS),
             rate=cluster.losses_per_second,

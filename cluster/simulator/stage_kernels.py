@@ -33,7 +33,7 @@ __all__ = [
     "Fabric",
     "Inputs",
     "Policy",
-    "Weather",
+    "WorkerFaults",
     "stage_events",
 ]
 
@@ -91,7 +91,7 @@ class Inputs(NamedTuple):
     piece: float
 
 
-class Weather(NamedTuple):
+class WorkerFaults(NamedTuple):
     """Lost workers: times between two losses (of mean 1) and their victims (0 to 1), both used in turn; losses per
     second; the share that are preemptions; seconds that a failed and a preempted worker is away; seconds until the
     scheduler notices; how often a task may lose its worker."""
@@ -135,7 +135,7 @@ def stage_events(
     inputs: Inputs,
     fabric: Fabric,
     policy: Policy,
-    weather: Weather,
+    faults: WorkerFaults,
     begin: float,
     back: NDArray[np.float64],
     trace: NDArray[np.float64],
@@ -158,7 +158,7 @@ def stage_events(
     # Tasks at the scheduler: when they arrive, first unit, units, losses. Lost tasks go before new ones.
     queue, again = [(begin, 0, 0, 0)], [(begin, 0, 0, 0)]
     head, head_again = 1, 1
-    events = [(weather.gaps[0] / weather.rate + begin if weather.rate > 0 else np.inf, _STRUCK, 0, 0)]
+    events = [(faults.gaps[0] / faults.rate + begin if faults.rate > 0 else np.inf, _STRUCK, 0, 0)]
     idle, next_idle, alive = [0], 1, 0
     for thread in range(threads):
         for w in range(len(back)):
@@ -199,11 +199,11 @@ def stage_events(
             under_way -= 1
             idle.append(who)
         elif kind == _STRUCK:
-            following = weather.gaps[(number + 1) % len(weather.gaps)] / weather.rate
+            following = faults.gaps[(number + 1) % len(faults.gaps)] / faults.rate
             heapq.heappush(events, (now + following, _STRUCK, 0, number + 1))
             if alive:
-                w = _victim(weather, number, alive, now, workers)
-                _lose(w, now, inputs, threads, weather, cores, workers, tally, again, trace)
+                w = _victim(faults, number, alive, now, workers)
+                _lose(w, now, inputs, threads, faults, cores, workers, tally, again, trace)
                 heapq.heappush(events, (back[w], _RETURNED, w, 0))
                 alive -= 1
         elif kind == _RETURNED:
@@ -344,9 +344,9 @@ def _finish(
 
 
 @kernel
-def _victim(weather: Weather, number: int, alive: int, now: float, workers: _Workers) -> int:
+def _victim(faults: WorkerFaults, number: int, alive: int, now: float, workers: _Workers) -> int:
     """The worker that is lost: any of those that are there."""
-    nth, w = int(weather.victims[number % len(weather.victims)] * alive), 0
+    nth, w = int(faults.victims[number % len(faults.victims)] * alive), 0
     while workers.back[w] > now or nth > 0:
         nth -= workers.back[w] <= now
         w += 1
@@ -359,7 +359,7 @@ def _lose(
     now: float,
     inputs: Inputs,
     threads: int,
-    weather: Weather,
+    faults: WorkerFaults,
     cores: _Cores,
     workers: _Workers,
     tally: NDArray[np.float64],
@@ -368,8 +368,8 @@ def _lose(
 ) -> None:
     """A worker is lost with its cache. Its tasks go elsewhere once the scheduler has noticed."""
     number = int(tally[FAILURES])
-    is_preempted = weather.victims[-1 - number % len(weather.victims)] < weather.preempted
-    workers.back[w] = now + (weather.away_preempted if is_preempted else weather.away_failed)
+    is_preempted = faults.victims[-1 - number % len(faults.victims)] < faults.preempted
+    workers.back[w] = now + (faults.away_preempted if is_preempted else faults.away_failed)
     workers.warm[w], workers.link_free[w] = False, now
     workers.used[w, :] = -np.inf
     tally[FAILURES] += 1
@@ -378,8 +378,8 @@ def _lose(
         if cores.size[core]:
             finished, begun = _finished_units(core, now, inputs, cores, tally)
             a, n, losses = cores.first[core], cores.size[core], cores.losses[core] + begun
-            again.append((now + weather.notice, a + finished, n - finished, losses))
-            tally[GAVE_UP] += losses > weather.most_losses
+            again.append((now + faults.notice, a + finished, n - finished, losses))
+            tally[GAVE_UP] += losses > faults.most_losses
             _write_trace(trace, tally, core, cores.start[core], now, a, finished + begun, finished)
             cores.size[core] = 0
 

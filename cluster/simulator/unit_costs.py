@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
-import functools
+import io
+import math
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,27 +17,38 @@ import numpy as np
 from numba.core.event import install_timer
 from numpy.typing import NDArray
 
-from pairloom.cluster.config import Config, DataConfig, GraphConfig
-from pairloom.cluster.config_file import with_overrides, with_section
-from pairloom.cluster.driver import load_data
-from pairloom.cluster.ledger import Entry, Ledger
-from pairloom.cluster.plan import Plan, make_plan
-from pairloom.cluster.run_log import begin_times
-from pairloom.cluster.simulator.run_sizes import RunSizes, planned_sizes
-from pairloom.cluster.simulator.stage_costs import cost_of_stage
-from pairloom.cluster.simulator.training_growth import row_exponent
-from pairloom.cluster.stages import STAGES, Stage
-from pairloom.cluster.units import run_unit
+from pairloom import graphs
+from pairloom.cluster.config.config_file import with_overrides, with_section
+from pairloom.cluster.drive.driver import load_data
+from pairloom.cluster.drive.tasks import run_unit
+from pairloom.cluster.simulator.workload import cost_of_stage, planned_sizes
+from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import DataConfig, GraphConfig
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.machines.kernel_machines import train_kernel_model
+from pairloom.pipeline.machines.linear_machines import train_machines, whitened_rows
+from pairloom.pipeline.machines.normalisation import normalised_moments
+from pairloom.pipeline.model.training_set import TrainingSet
+from pairloom.pipeline.run.costs import RunSizes
+from pairloom.pipeline.run.ledger import Entry, Ledger
+from pairloom.pipeline.run.run import Run, Stage
 from pairloom.pipeline.run.run_directory import stamp_groups
+from pairloom.pipeline.run.run_log import begin_times
+from pairloom.pipeline.run.tiles import crude_training_seconds, numbers_per_row
+from pairloom.pipeline.stages.planning import plan_run
+from pairloom.pipeline.stages.run_file import read_run, write_run
+from pairloom.pipeline.storage.folder import Folder
 
-__all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs", "unit_seconds"]
+__all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs", "row_exponent", "unit_seconds"]
+
 
 # The short run has so many classes, for samples to have shortlists, and so many rows and samples.
 _CLASSES, _ROWS, _SAMPLES = 52, 200, 256
 # Machines on sets of classes are trained on the rows of all classes.
 _CODED_CLASSES = 12
-# To tell the first unit of a worker from the others takes some others.
+# Fewest units per worker from which the extra time of its first unit can be estimated.
 _FEWEST_UNITS = 4
 
 
@@ -76,7 +90,7 @@ class UnitCosts(NamedTuple):
         return np.asarray(scaled + self.stages[stage].each)
 
     def enlargement(self, stage: str, units: int, sizes: RunSizes) -> float:
-        """How many times the work of a measured unit a unit of a run of these sizes has, which has so many units."""
+        """The work of a unit, in a run of these sizes with so many units, as a multiple of that of a measured unit."""
         if stage not in self.stages or not units:
             return 1.0
         work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
@@ -103,7 +117,7 @@ def costs_of_run(directory: Path) -> UnitCosts:
     ValueError
         If the run is not finished.
     """
-    plan, ledger, begun = Plan.read(directory), Ledger(directory), begin_times(directory)
+    plan, ledger, begun = read_run(directory), Ledger(directory), begin_times(directory)
     times = {}
     for stage, keys in plan.keys.items():
         entries = list(ledger.claimed(stage, keys))
@@ -134,7 +148,7 @@ def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -
     return StageTimes(seconds, warm_up)
 
 
-def measure_costs(plan: Plan, data: OpenFeatures) -> UnitCosts:
+def measure_costs(plan: Run, data: OpenFeatures) -> UnitCosts:
     """Times of a short run in this process, on some classes and rows of the data of a plan. It takes seconds.
 
     The first of two such runs loads kernels; the second is measured.
@@ -144,8 +158,11 @@ def measure_costs(plan: Plan, data: OpenFeatures) -> UnitCosts:
         _write_part(part, data, _CODED_CLASSES if plan.config.has_code else _CLASSES)
         config = _short(plan, DataConfig(features=str(part)))
         features = load_data(config)
-        short = make_plan(config, features)
-        first, second = (_run_in_turn(Path(folder) / name, short, features) for name in ("first", "second"))
+        short = plan_run(config, features)
+        first, second = (
+            _run_in_turn(replace(short, directory=Path(folder) / name), features)
+            for name in ("first", "second")
+        )
         sizes = _with_errors(planned_sizes(short), Path(folder) / "second")
     times = {stage: _warmed_up(stage, first[stage], seconds) for stage, seconds in second.items()}
     return UnitCosts(sizes, times, row_exponent(plan, data, int(sizes.rows)))
@@ -158,7 +175,7 @@ def _warmed_up(stage: str, first: NDArray[np.float64], second: NDArray[np.float6
     return StageTimes(second, max(0.0, float(first[0] - second[0])))
 
 
-def _short(plan: Plan, part: DataConfig) -> Config:
+def _short(plan: Run, part: DataConfig) -> Config:
     """The configuration of the short run: few pairs, small tiles and slabs, and the tensor stored as in the plan."""
     tensor = "stored" if plan.shape.tensor_stored else "virtual"
     config = with_overrides(
@@ -196,28 +213,89 @@ def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
 
 def _with_errors(sizes: RunSizes, directory: Path) -> RunSizes:
     """The sizes of a finished short run, with the errors that its report explains instead of as many as it could."""
-    with (directory / "report" / "errors.csv").open(newline="") as file:
+    with io.StringIO(Folder(directory).read("report/errors.csv").decode(), newline="") as file:
         return sizes._replace(explained=min(sizes.explained, sum(1 for _ in csv.DictReader(file))))
 
 
-def _run_in_turn(directory: Path, plan: Plan, data: OpenFeatures) -> dict[str, NDArray[np.float64]]:
-    """Seconds of all units of a plan, done one after the other."""
-    directory.mkdir()
-    plan.write(directory)
-    stamp_groups(directory, plan.shape)
+def _run_in_turn(run: Run, data: OpenFeatures) -> dict[str, NDArray[np.float64]]:
+    """Seconds of all units of a run, done one after the other."""
+    run.directory.mkdir()
+    write_run(run)
+    stamp_groups(run.directory, run.shape)
     return {
-        stage.name: np.array(
-            [unit_seconds(directory, plan, stage, unit, data) for unit in range(plan.units(stage.name))]
-        )
-        for stage in STAGES
-        if plan.units(stage.name)
+        stage.name: np.array([unit_seconds(run, stage, unit, data) for unit in range(run.units(stage.name))])
+        for stage in run.stages
+        if run.units(stage.name)
     }
 
 
-def unit_seconds(directory: Path, plan: Plan, stage: Stage, unit: int, data: OpenFeatures) -> float:
+def unit_seconds(run: Run, stage: Stage, unit: int, data: OpenFeatures) -> float:
     """Do a unit; return its seconds without those of compiling kernels, which its workers find compiled."""
-    work = functools.partial(stage.work, directory, plan, unit, data)
     compiling: list[float] = []
     with install_timer("numba:compile", compiling.append):
-        receipt = run_unit(directory, stage.name, unit, plan.keys[stage.name][unit], work)
+        receipt = run_unit(run, stage, unit, data)
     return receipt.seconds - sum(compiling)
+
+
+_GROWTH_CLASSES = 3
+# By the crude estimate of `tiles`; the true time may be several times longer.
+_GROWTH_SECONDS = 1.5
+# A smaller ratio of rows is lost in the noise of the measurement.
+_LEAST_RATIO = 2.0
+# Beyond these the measurement was disturbed. With a kernel, time grows as the square of the rows.
+_EXPONENTS = (-0.3, 1.2)
+
+
+def row_exponent(plan: Run, data: OpenFeatures, rows: int) -> float:
+    """The exponent e in: time per row of a pair ~ rows^e. It is 0 if time is proportional to rows.
+
+    Parameters
+    ----------
+    plan, data
+        A planned run and its features.
+    rows
+        The rows per class of pairs whose time is known; those of the plan, or as many as are quickly trained, are
+        compared with them.
+    """
+    more = _affordable_rows(plan)
+    if plan.config.has_code or more < _LEAST_RATIO * rows:
+        return 0.0
+    with one_blas_thread():
+        _seconds(plan, data, rows)  # loads the kernels
+        growth = _seconds(plan, data, more) / _seconds(plan, data, rows)
+    exponent = math.log(growth) / math.log(more / rows) - 1
+    return min(max(exponent, _EXPONENTS[0]), _EXPONENTS[1])
+
+
+def _affordable_rows(plan: Run) -> int:
+    """As many rows per class as the plan has, if training a few such pairs takes seconds; else fewer."""
+    rows = int(np.mean(plan.shape.rows))
+    pairs = math.comb(min(_GROWTH_CLASSES, len(plan.shape.classes)), 2)
+    width = numbers_per_row(plan.shape.features, 2 * rows, plan.kernel is not None)
+    crude = crude_training_seconds(pairs, 2 * rows, width, plan.settings.folds)
+    return int(rows * min(1.0, _GROWTH_SECONDS / crude))
+
+
+def _seconds(plan: Run, data: OpenFeatures, rows: int) -> float:
+    """The time to train the pairs of a few classes on up to so many rows of each."""
+    n = min(_GROWTH_CLASSES, len(data.classes))
+    members = [np.flatnonzero(data.y_train == c)[:rows] for c in range(n)]
+    X, classes = (
+        data.X_train.read(np.concatenate(members)),
+        np.repeat(np.arange(n), [len(m) for m in members]),
+    )
+    moments = normalised_moments(moments_of(X, classes, n), "data.features")
+    training = TrainingSet(moments.normalisation(X), classes, n, None, moments=moments)
+    settings, candidate = plan.settings, plan.candidates[0]
+    machines = settings.machines(candidate.C, candidate.calibration)
+    pairs = graphs.decomposition_of(graphs.complete(n))
+    if plan.kernel is not None:
+        began = time.perf_counter()
+        train_kernel_model(plan.kernel, training.X, training.members, pairs, machines)
+        return time.perf_counter() - began
+    # A worker whitens a class once, and trains many pairs with it.
+    by_class = {c: training.X[rows] for c, rows in enumerate(training.members)}
+    whitened = whitened_rows(by_class, training.whitening(candidate.whiten, settings))
+    began = time.perf_counter()
+    train_machines(whitened, pairs, machines)
+    return time.perf_counter() - began

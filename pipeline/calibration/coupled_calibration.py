@@ -1,4 +1,12 @@
-"""Coupled calibration: what is learned through the coupling, as slopes and shifts of the edges' logits."""
+"""Coupled calibration: one scale for the coupled model, or also a slope and a shift per machine.
+
+Both maximise the likelihood of the coupled probabilities of held-out samples [I 4], with priors.
+
+References
+----------
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
+   Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
+"""
 
 from __future__ import annotations
 
@@ -7,20 +15,22 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
-from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
-from pairloom.pipeline.calibration.held_out import HeldOut
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
-from pairloom.pipeline.completion.uncoupled import Wiring
-from pairloom.pipeline.coupling.code_coupling import CodeCoupling
+from pairloom.pipeline.completion.couplers import Coupler
 
 __all__ = [
     "COUPLED_LEVELS",
     "CoupledCalibration",
     "CoupledLevel",
+    "EdgeCalibration",
     "calibrate_coupled",
+    "calibrate_edges",
     "calibrate_scale",
 ]
+
 
 #: One scale for all edges; every edge's slope and shift as well; or neither.
 CoupledLevel = Literal["scale", "edges", "none"]
@@ -46,15 +56,11 @@ class CoupledCalibration(NamedTuple):
 
     @classmethod
     def scaled(
-        cls, level: CoupledLevel, scale: float, wiring: Wiring, calibration: str, coupling: str
+        cls, level: CoupledLevel, scale: float, coupler: Coupler, calibration: str, coupling: str
     ) -> CoupledCalibration:
         """The same scale for every machine, and on sets of classes the shift that belongs to it."""
-        uniform = cls.uniform(level, scale, wiring.n_machines)
-        return (
-            uniform._replace(shift=wiring.shift(scale, calibration, coupling))
-            if isinstance(wiring, CodeCoupling)
-            else uniform
-        )
+        uniform = cls.uniform(level, scale, coupler.n_machines)
+        return uniform._replace(shift=coupler.shift(scale, calibration, coupling))
 
     def extended(self, n_edges: int) -> CoupledCalibration:
         """The calibration of a model to which edges were added at the end."""
@@ -72,8 +78,8 @@ class CoupledCalibration(NamedTuple):
 
 
 def calibrate_coupled(
-    held_out: HeldOut,
-    wiring: Wiring,
+    held_out: HeldOutSamples,
+    coupler: Coupler,
     coupling: str,
     level: Literal["scale", "edges"],
     *,
@@ -85,20 +91,19 @@ def calibrate_coupled(
     ``calibration`` is that of the machines.
     """
     choice = calibrate_scale(held_out, coupling, n_jobs)
-    scaled = CoupledCalibration.scaled(level, choice.scale, wiring, calibration, coupling)
+    scaled = CoupledCalibration.scaled(level, choice.scale, coupler, calibration, coupling)
     scaled = scaled._replace(log_loss=choice.log_loss)
     if level == "scale":
         return scaled
     _, y, weight, _, edge_logits = held_out
     assert edge_logits is not None
-    start = scaled.shift if isinstance(wiring, CodeCoupling) else None
     slope, shift, _ = calibrate_edges(
-        edge_logits, y, wiring, coupling, scaled.scale, start=start, weight=weight
+        edge_logits, y, coupler, coupling, scaled.scale, start=scaled.shift, weight=weight
     )
     return scaled._replace(slope=slope, shift=shift)
 
 
-def calibrate_scale(held_out: HeldOut, coupling: str, n_jobs: int | None = None) -> ScaleChoice:
+def calibrate_scale(held_out: HeldOutSamples, coupling: str, n_jobs: int | None = None) -> ScaleChoice:
     """Choose the scale of the coupled model, with a warning where the search ends at a bound."""
     samples, y, weight, unit, _ = held_out
     choice = choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
@@ -118,3 +123,52 @@ def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+class EdgeCalibration(NamedTuple):
+    """Edge e's logit l becomes ``slope[e] * l + shift[e]``."""
+
+    slope: NDArray[np.float64]
+    shift: NDArray[np.float64]
+    log_loss: float
+
+
+def calibrate_edges(
+    edge_logits: NDArray[np.float32],
+    y: NDArray[np.integer],
+    coupler: Coupler,
+    method: str,
+    scale: float,
+    *,
+    start: NDArray[np.float64] | None = None,
+    weight: NDArray[np.float64] | None = None,
+    shrinkage: float = 10.0,
+    max_iterations: int = 30,
+) -> EdgeCalibration:
+    """Every machine's slope and shift by the gradient of the coupled likelihood, shrunk to one scale for all.
+
+    ``start`` are shifts that these are added to, such as those of `couplers.neutral_shift`.
+
+    Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope =
+    scale, shift = 0 [I 4]. The penalty is a prior, one nat for an edge whose odds change by e, so edges without
+    evidence stay where they are.
+    """
+    n_edges, n_samples = edge_logits.shape
+    penalty, first = shrinkage / n_samples, 0.0 if start is None else start
+
+    def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        log_slope, shift = parameters[:n_edges], parameters[n_edges:]
+        slope = scale * np.exp(log_slope)
+        adjusted = (slope[:, None] * edge_logits + (first + shift)[:, None]).astype(np.float32)
+        value, gradient = coupler.gradient(adjusted, y, method, weight)
+        value = -value + penalty * (log_slope @ log_slope + shift @ shift)
+        by_slope = -(gradient * edge_logits).sum(axis=1) * slope + 2 * penalty * log_slope
+        by_shift = -gradient.sum(axis=1) + 2 * penalty * shift
+        return value, np.concatenate([by_slope, by_shift])
+
+    result = minimize(
+        loss, np.zeros(2 * n_edges), jac=True, method="L-BFGS-B", options={"maxiter": max_iterations}
+    )
+    slope, shift = scale * np.exp(result.x[:n_edges]), first + result.x[n_edges:]
+    adjusted = (slope[:, None] * edge_logits + shift[:, None]).astype(np.float32)
+    return EdgeCalibration(slope, shift, mean_log_loss(coupler.couple(adjusted, method), y, weight))

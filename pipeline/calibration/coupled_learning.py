@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
-from pairloom.pipeline.calibration.log_loss import SMALLEST
+from pairloom.pipeline.calibration.held_out import SMALLEST
 from pairloom.pipeline.calibration.shortlist_gradient import (
     gradient_through_shortlists,
     log_probabilities_of_lists,
@@ -45,7 +45,7 @@ MOST_STEPS, PATIENCE, MEMORY = 100, 10, 5
 MOST_WORK = 1e11
 #: Samples at most, and logits of samples at most: 256 MiB.
 MOST_SAMPLES, MOST_LOGITS = 10_000, 2**26
-#: Fewer held-out samples decide nothing.
+#: With fewer held-out samples the machines are kept as they are.
 FEW_SAMPLES = 100
 #: Samples and edges of a piece of work, whatever the number of threads: the products keep their shape and their bits.
 _SLAB, _EDGES = 256, 256
@@ -59,7 +59,7 @@ class LearningSamples(NamedTuple):
     rows : (R, D) float32 array
         Features with a mean squared norm of about one, and a column of ones.
     logits : (R, E) float32 array
-        What the machines say.
+        Logits of the machines.
     classes : (R,) int array
     weight : (R,) float array or None
     """
@@ -71,7 +71,7 @@ class LearningSamples(NamedTuple):
 
 
 class LearningRecord(NamedTuple):
-    """What learning through the coupling has done.
+    """The result of learning through the coupling.
 
     Attributes
     ----------
@@ -127,8 +127,8 @@ class CoupledLoss:
             return log_probabilities_of_lists(logits, y, self.completion, self.coupling, self.listed)
 
         changed = self._as_weights(change)
-        found = in_threads(of_slab, self._slabs, self.n_threads)
-        return -np.maximum(np.concatenate(found), np.log(SMALLEST))
+        log_p = np.concatenate(in_threads(of_slab, self._slabs, self.n_threads))
+        return np.asarray(-np.maximum(log_p, np.log(SMALLEST)))
 
     def mean(self, losses: Floats) -> float:
         """Mean of losses of the samples, with their weights."""
@@ -259,5 +259,5 @@ def _descended(
 
     # The gradient is a mean over samples, so it is small: the usual tolerance of 1e-5 would stop at once.
     options = {"maxiter": steps, "maxcor": MEMORY, "gtol": 1e-7}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", callback=after_each, options=options)
-    return np.asarray(found.x)
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=after_each, options=options)
+    return np.asarray(result.x)

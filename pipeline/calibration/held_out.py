@@ -1,28 +1,40 @@
-"""Held-out samples: training samples scored by machines and parameters that they had no part in, ready for coupling."""
+"""Held-out samples: training samples scored by machines and parameters that they had no part in; their log loss."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.completion.couplers import Coupler, ScoredSamples
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.completion.uncoupled import Uncoupled, Wiring, uncoupled
+from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.settings import Calibration
 
-__all__ = ["HeldOut", "typical_sizes", "unit_of"]
+__all__ = [
+    "SMALLEST",
+    "HeldOutSamples",
+    "OutOfFoldMachines",
+    "log_losses",
+    "mean_log_loss",
+    "out_of_fold_edge_logits",
+    "typical_sizes",
+    "unit_of",
+]
+
 
 #: Edges that are enough for the median size of a sample's logits.
 _ENOUGH = 512
 
 
-class HeldOut(NamedTuple):
-    """Training samples that judge the coupled model.
+class HeldOutSamples(NamedTuple):
+    """Training samples by which the coupled model is calibrated and scored.
 
     Attributes
     ----------
-    samples : Uncoupled
+    samples : ScoredSamples
         Their out-of-fold logits, completed as the model completes them.
     classes : (R,) int array
     weight : (R,) float array, optional
@@ -32,7 +44,7 @@ class HeldOut(NamedTuple):
         The logits of the edges, where something is learned from these too.
     """
 
-    samples: Uncoupled
+    samples: ScoredSamples
     classes: NDArray[np.integer]
     weight: NDArray[np.float64] | None = None
     unit: float = 1.0
@@ -43,16 +55,16 @@ class HeldOut(NamedTuple):
         cls,
         edge_logits: NDArray[np.float32],
         classes: NDArray[np.integer],
-        wiring: Wiring,
+        coupler: Coupler,
         *,
         calibration: Calibration = "platt",
         weight: NDArray[np.float64] | None = None,
         shortlist: int | None = None,
         memory_limit: int = DEFAULT_MEMORY,
-    ) -> HeldOut:
+    ) -> HeldOutSamples:
         """The samples whose machines have these out-of-fold logits (E, R); of pairs, all or a shortlist completed."""
         return cls(
-            uncoupled(edge_logits, wiring, shortlist, memory_limit, calibration),
+            coupler.scored(edge_logits, shortlist, memory_limit, calibration),
             classes,
             weight,
             unit_of(typical_sizes(edge_logits), calibration),
@@ -74,3 +86,88 @@ def unit_of(sizes: NDArray[np.floating], calibration: Calibration) -> float:
         return 1.0
     typical = float(np.median(sizes))
     return typical if typical > 0 else 1.0
+
+
+class OutOfFoldMachines(Protocol):
+    """Trained machines that can score samples which they were not fitted on."""
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs are trained."""
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer], /
+    ) -> NDArray[np.float32]:
+        """(E, R) logits of samples X with these shares (M,) of the machines, each without the part of the sample."""
+
+
+def out_of_fold_edge_logits(
+    trained: OutOfFoldMachines,
+    scheme: FoldScheme,
+    X: Any,
+    folds: NDArray[np.integer],
+    parts: NDArray[np.integer],
+) -> NDArray[np.float32]:
+    """(E, R) logits of training samples by machines that were not fitted on them, in memory sample by sample.
+
+    A sample of fold k is scored by the machines that were not fitted on fold k, on every edge: also on those that do
+    not touch its class, whose machines have all not seen it. Otherwise the logits of the true class would be means of
+    fewer machines than the others, and their larger spread would reveal it. The sample is also scored with the
+    parameters of its part, to which it did not contribute. Otherwise every edge would make the model a little
+    overconfident, and hundreds of edges add up: even on features that are pure noise it would beat guessing.
+
+    Parameters
+    ----------
+    trained : OutOfFoldMachines
+    scheme : FoldScheme
+    X, folds, parts : the samples, and the fold and the part of each in its class
+
+    Returns
+    -------
+    (E, R) array
+        NaN for samples of the fold `NEVER_HELD_OUT`, which all machines were fitted on.
+    """
+    logits = np.full((len(folds), trained.n_edges), np.nan, np.float32)
+    for k, shares in enumerate(scheme.out_of_fold):
+        samples = np.flatnonzero(folds == k)
+        if len(samples):
+            logits[samples] = trained.held_out_logits(shares, X[samples], parts[samples]).T
+    return logits.T
+
+
+#: Smaller probabilities count as this one. float32 probabilities of the true class can be zero; the loss of a sample
+#: is at most about 16, so that a single certain error does not dominate the mean.
+SMALLEST = 1e-7
+
+
+def log_losses(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Log loss per sample, -log p[y].
+
+    Parameters
+    ----------
+    p : (R, N) array
+        Probabilities, one row per sample.
+    y : (R,) int array
+        True classes.
+
+    Returns
+    -------
+    (R,) float64 array
+    """
+    losses: NDArray[np.float64] = -np.log(np.maximum(p[np.arange(len(y)), y].astype(np.float64), SMALLEST))
+    return losses
+
+
+def mean_log_loss(
+    p: NDArray[np.floating],
+    y: NDArray[np.integer],
+    weight: NDArray[np.floating] | Sequence[float] | None = None,
+) -> float:
+    """Mean of `log_losses` over samples, weighted if `weight` (R,) is given.
+
+    Examples
+    --------
+    >>> round(mean_log_loss(np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0, 1])), 4)
+    0.3466
+    """
+    return float(np.average(log_losses(p, y), weights=weight))

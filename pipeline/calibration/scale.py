@@ -1,11 +1,11 @@
 """The scale of the coupled model: the b of L -> b L that makes the coupled probabilities likeliest [I 4].
 
-Each machine was calibrated alone, on two classes. With many classes the coupled probabilities are badly scaled (far too
-even, as a rule), and no machine can know. The likelihood of the coupled model on held-out samples says by how much.
+Each machine was calibrated alone, on two classes. With many classes the coupled probabilities are badly scaled, usually
+underconfident, which no single machine can correct. The likelihood of the coupled model on held-out samples can.
 
-Few samples must not make certain: with fifteen rows everything is separable out of fold too, and the likeliest scale is
-infinite. So the scale has a prior, one pseudo-sample: q^2 / 2 is added to the summed loss, where q is the logarithm of
-the scale in the logits' own unit. On hundreds of samples it is not felt.
+A few samples may all be separable, out of fold too, and then the likeliest scale is infinite. So the scale has a prior,
+worth one sample: q^2 / 2 is added to the summed loss, where q is the logarithm of the scale in the unit of the logits.
+With hundreds of samples it has next to no effect.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from pairloom.pipeline.calibration.log_loss import log_losses
-from pairloom.pipeline.completion.uncoupled import Uncoupled
+from pairloom.pipeline.calibration.held_out import log_losses
+from pairloom.pipeline.completion.couplers import ScoredSamples
 
 __all__ = ["ScaleChoice", "choose_scale", "nearby_scale"]
 
@@ -44,7 +44,7 @@ class ScaleChoice(NamedTuple):
 
 
 def choose_scale(
-    samples: Uncoupled,
+    samples: ScoredSamples,
     y: NDArray[np.integer],
     method: str,
     *,
@@ -56,7 +56,7 @@ def choose_scale(
 
     Parameters
     ----------
-    samples : Uncoupled
+    samples : ScoredSamples
         Held-out samples.
     y : (R,) int array
         Their classes.
@@ -85,7 +85,7 @@ def choose_scale(
         q = _follow(objective, _least(coarse, 0.2))
     else:
         q = _least(objective, 0.04)
-    # What guessing loses, which is the limit of q -> -inf, had it no prior to overcome.
+    # The loss of guessing is the limit of the loss for q -> -inf, without the prior.
     if objective(q) >= math.log(objective.n_classes):
         q = LOWEST
     value, losses = objective.losses(q)
@@ -96,7 +96,7 @@ def choose_scale(
 
 
 def nearby_scale(
-    samples: Uncoupled,
+    samples: ScoredSamples,
     y: NDArray[np.integer],
     method: str,
     near: float,
@@ -116,7 +116,7 @@ class _Objective:
 
     def __init__(
         self,
-        samples: Uncoupled,
+        samples: ScoredSamples,
         y: NDArray[np.integer],
         method: str,
         weight: NDArray[np.float64] | None,
@@ -125,17 +125,17 @@ class _Objective:
     ) -> None:
         self._samples, self._y, self._method, self._n_jobs = samples, y, method, n_jobs
         self._weight, self._unit = weight, unit
-        self._found: dict[float, tuple[float, NDArray[np.float64]]] = {}
+        self._losses: dict[float, tuple[float, NDArray[np.float64]]] = {}
         self.n_classes = 0
 
     def losses(self, q: float) -> tuple[float, NDArray[np.float64]]:
         """The mean log loss without the prior, and the loss of every sample."""
-        if q not in self._found:
+        if q not in self._losses:
             p = self._samples.couple(self._method, math.exp(q) / self._unit, self._n_jobs)
             self.n_classes = p.shape[1]
             losses = log_losses(p, self._y)
-            self._found[q] = float(np.average(losses, weights=self._weight)), losses
-        return self._found[q]
+            self._losses[q] = float(np.average(losses, weights=self._weight)), losses
+        return self._losses[q]
 
     def __call__(self, q: float) -> float:
         count = len(self._y) if self._weight is None else float(self._weight.sum())
@@ -144,10 +144,10 @@ class _Objective:
 
 def _least(function: Callable[[float], float], precision: float) -> float:
     """Where a function of q is least between the bounds."""
-    found = minimize_scalar(
+    result = minimize_scalar(
         function, bounds=(LOWEST, HIGHEST), method="bounded", options={"xatol": precision}
     )
-    return float(found.x)
+    return float(result.x)
 
 
 def _follow(objective: _Objective, q: float) -> float:

@@ -15,18 +15,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.coupling_gradient import gradient_of_pairs
 from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
-from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.coupling.normal import softmax
+from pairloom.pipeline.coupling.pairs.couple import couple
+from pairloom.pipeline.coupling.pairs.gradient import SMALLEST, gradient_of_true_class
+from pairloom.pipeline.coupling.pairs.solvers import softmax
 
-__all__ = ["SMALLEST", "gradient_through_shortlists", "log_probabilities_of_lists"]
+__all__ = ["gradient_through_shortlists", "log_probabilities_of_lists"]
 
 Floats: TypeAlias = NDArray[np.float64]
-#: Smaller probabilities of the true class count as this one.
-SMALLEST = 1e-12
 
 
 def gradient_through_shortlists(
@@ -91,7 +89,7 @@ def _gradient_of_lists(lists: Shortlists, listed: Floats, y: NDArray[np.integer]
     """(R, k, k) of log q_y; zero where the true class is not listed."""
     is_true = lists.classes == y[:, None]
     L = lists.tensor.transpose(2, 0, 1).astype(np.float64)
-    G = gradient_of_pairs(L, listed, is_true.argmax(axis=1), method)
+    G = gradient_of_true_class(L, listed, is_true.argmax(axis=1), method)
     G *= is_true.any(axis=1)[:, None, None]
     return G
 

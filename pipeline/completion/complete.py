@@ -1,19 +1,30 @@
-"""Completion: the logits of pairs that were not trained, from those that were."""
+"""Completion: the logits of pairs that were not trained, from those that were; and the ranking of all classes.
+
+The ranking needs no tensor. Its potentials u minimise the sum over trained pairs of (u_i - u_j - L_ij)^2: `normal`
+coupling of a graph that is not completed, and `normal` itself if all pairs are trained. They are linear in the logits.
+So they are computed once for every scale; and where the machines are affine, so is the ranking: one row of weights per
+class.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from pairloom.graphs import check_model_graph, edge_array, has_distant_pairs
 from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
-from pairloom.pipeline.completion.ranking import Ranking, plan_ranking
-from pairloom.pipeline.coupling.couple import ANTISYMMETRY, check_tensor, pair_weights
-from pairloom.pipeline.coupling.normal import Float, laplacian_inverse
+from pairloom.pipeline.completion.shortlist_kernels import divergences
+from pairloom.pipeline.coupling.pairs.couple import ANTISYMMETRY, check_tensor, pair_weights
+from pairloom.pipeline.coupling.pairs.solvers import Float, laplacian_inverse
+from pairloom.pipeline.pieces import pieces
+
+__all__ = ["Ranking", "plan_ranking"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,3 +209,58 @@ def _checked_edge_logits(L: NDArray[np.floating], edges: NDArray[np.int64]) -> N
             f" L[{i}, {j}, {r}] = {forward[e, r]} and L[{j}, {i}, {r}] = {backward[e, r]}."
         )
     return forward
+
+
+_COLUMNS = 64
+
+
+class Ranking(NamedTuple):
+    """From the logits of the edges to the potentials of the classes.
+
+    Attributes
+    ----------
+    n_classes : int
+    edges : (E, 2) int array
+    factor : (N, N) or (0, 0) float64 array
+        Cholesky factor of the Laplacian plus the projector onto the constants. Empty for a complete graph, of which the
+        potentials are the divergences divided by N.
+    """
+
+    n_classes: int
+    edges: NDArray[np.int64]
+    factor: NDArray[np.float64]
+
+    def potentials(self, edge_values: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(N, columns) potentials, which sum to zero, from columns of values of the edges (E, columns)."""
+        potentials = np.empty((self.n_classes, edge_values.shape[1]), np.float32)
+        # A few columns at a time: of half a million edges a second copy would be a gigabyte.
+        for columns in pieces(edge_values.shape[1], _COLUMNS):
+            some = np.ascontiguousarray(edge_values[:, columns].T, np.float32)
+            potentials[:, columns] = self.of_samples(some).T
+        return potentials
+
+    def of_samples(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(R, N) potentials of samples from their logits (R, E)."""
+        sums = np.empty((len(logits), self.n_classes), np.float32)
+        divergences(logits, self.edges, sums)
+        return np.ascontiguousarray(self.solved(sums.T).T)
+
+    def solved(self, sums: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(N, columns) potentials from columns of divergences (N, columns), which sum to zero: a symmetric matrix."""
+        if not self.factor.size:
+            return np.asarray(sums / np.float32(len(sums)), np.float32)
+        return np.asarray(cho_solve((self.factor, True), sums, check_finite=False), np.float32)
+
+
+def plan_ranking(n: int, edges: NDArray[np.int64]) -> Ranking:
+    """The ranking of a connected graph of n classes, factorised once."""
+    if len(edges) == n * (n - 1) // 2:
+        return Ranking(n, edges, np.empty((0, 0)))
+    # The divergences sum to zero, so adding a multiple of the projector onto the constants changes nothing but to make
+    # the matrix regular.
+    regular = np.full((n, n), 1 / n)
+    regular[edges[:, 0], edges[:, 1]] -= 1
+    regular[edges[:, 1], edges[:, 0]] -= 1
+    np.fill_diagonal(regular, np.bincount(edges.ravel(), minlength=n) + 1 / n)
+    factor, _ = cho_factor(regular, lower=True, overwrite_a=True, check_finite=False)
+    return Ranking(n, edges, factor)

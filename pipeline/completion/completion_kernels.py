@@ -3,7 +3,7 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import kernel, simd_kernel
-from pairloom.pipeline.coupling.tensor_kernels import product_by_sample
+from pairloom.pipeline.coupling.pairs.tensor_kernels import product_by_sample
 
 
 @simd_kernel()

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist_kernels import apply_and_complete, complete_blocks
-from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.coupling.normal import softmax
+from pairloom.pipeline.coupling.pairs.couple import couple
+from pairloom.pipeline.coupling.pairs.solvers import softmax
 from pairloom.pipeline.pieces import in_threads, thread_count
 
 __all__ = ["Shortlists", "affine_shortlists", "shortlist_size", "shortlists", "top_classes"]
@@ -78,8 +78,8 @@ class Shortlists(NamedTuple):
         """Couple lists one by one, as each has weights of its own."""
 
         def of_sample(r: int) -> NDArray[np.float32]:
-            own = weights[np.ix_(self.classes[r], self.classes[r])]
-            return couple(np.ascontiguousarray(tensor[:, :, r : r + 1]), method, own)
+            of_list = weights[np.ix_(self.classes[r], self.classes[r])]
+            return couple(np.ascontiguousarray(tensor[:, :, r : r + 1]), method, of_list)
 
         rows = in_threads(of_sample, range(len(self.classes)), thread_count(n_jobs, "couple"))
         return np.concatenate(rows) if rows else np.empty((0, len(tensor)), np.float32)

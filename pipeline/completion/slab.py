@@ -1,20 +1,28 @@
-"""A slab of samples: from the logits of the edges to probabilities, under a memory limit."""
+"""A slab of samples: from the logits of the edges to probabilities under a memory limit, and their gradient.
+
+`couple_slab` completes and couples the (N, N, samples) tensor in place, as many samples at a time as the limit allows.
+Completion followed by `normal` coupling is one linear map of the edge logits, so `normal` alone needs no tensor.
+The chain rule of completion, which is linear, is its transpose.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.completion.complete import Completion, complete_slab
-from pairloom.pipeline.completion.normal_from_edges import normal_from_edges, operator_bytes
-from pairloom.pipeline.coupling import couple
-from pairloom.pipeline.coupling.couple import method_named
-from pairloom.pipeline.coupling.tensor_kernels import BLOCK
+from pairloom.pipeline.completion.completion_kernels import mean_operator
+from pairloom.pipeline.coupling.pairs.couple import couple, method_named
+from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS, SMALLEST, gradient_of_true_class
+from pairloom.pipeline.coupling.pairs.solvers import normalise, softmax
+from pairloom.pipeline.coupling.pairs.tensor_kernels import BLOCK
 from pairloom.pipeline.pieces import pieces
 
 __all__ = ["DEFAULT_MEMORY", "couple_slab", "slab_width"]
+
 
 DEFAULT_MEMORY = 512 * 2**20
 
@@ -100,3 +108,165 @@ def _check_edge_logits(edge_logits: NDArray[np.float32], completion: Completion)
         raise ValueError(
             f"couple_slab: edge_logits must be finite, got {edge_logits[e, r]} for edge ({i}, {j}), sample {r}."
         )
+
+
+def gradient_of_log_probability(
+    edge_logits: NDArray[np.floating],
+    y: NDArray[np.integer],
+    completion: Completion,
+    method: str,
+    weight: NDArray[np.floating] | None = None,
+    memory_limit: int = 2**29,
+) -> tuple[float, NDArray[np.float64]]:
+    """Mean of log p_y over samples, and its gradient with respect to the edge logits.
+
+    Shapes: see `pairloom.pipeline`.
+
+    Parameters
+    ----------
+    edge_logits : (E, R) float array
+        Logits of the trained pairs, in the order of ``completion.edges``.
+    y : (R,) int array
+        True classes.
+    completion : Completion
+        From `plan_completion`.
+    method : {"normal", "stratified", "wlw2", "bradley_terry"}
+        The coupling.
+    weight : (R,) array, default=None
+        Weight per sample in the mean. By default, all weights are equal.
+    memory_limit : int, default=2**29
+        Maximum memory, in bytes, for the completed logits of a slab of samples, in double precision.
+
+    Returns
+    -------
+    mean : float
+    gradient : (E, R) float64 array
+    """
+    if method not in GRADIENTS:
+        raise ValueError(
+            "coupled_calibration='edges' needs a coupling with a gradient, one of"
+            f" {', '.join(GRADIENTS)}, got {method!r}."
+        )
+    n, n_samples = completion.n_classes, edge_logits.shape[1]
+    gradient = np.empty((len(completion.edges), n_samples))
+    share = np.full(n_samples, 1 / n_samples) if weight is None else weight / np.sum(weight)
+    mean = 0.0
+    width = min(slab_width(n, memory_limit // 2), n_samples)
+    for samples in pieces(n_samples, width):
+        part = np.ascontiguousarray(edge_logits[:, samples])
+        tensor = complete_slab(part, completion, np.empty((n, n, part.shape[1])))
+        p = couple(tensor, method).astype(np.float64, copy=False)
+        mean += float(share[samples] @ np.log(np.maximum(p[np.arange(len(p)), y[samples]], SMALLEST)))
+        G = gradient_of_true_class(tensor.transpose(2, 0, 1), p, y[samples], method)
+        gradient[:, samples] = completion_transpose(G, completion)
+    return mean, gradient * share
+
+
+def completion_transpose(G: NDArray[np.float64], completion: Completion) -> NDArray[np.float64]:
+    """From the gradient with respect to all pairs, G (R, N, N) antisymmetric, to that of the edges, (E, R).
+
+    A missing pair is the mean of (L_im + L_mj), so its gradient is passed on to both, with a share of 1 / |O_ij| each.
+    The gradient of a pair without common neighbours is passed on to the potentials.
+    """
+    trained = completion.trained.astype(np.float64)
+    common = trained @ trained
+    missing = ~completion.trained & ~np.eye(completion.n_classes, dtype=bool)
+    near, distant = missing & (common > 0), missing & (common == 0)
+    i, j = completion.edges.T
+    handed = G * np.where(near, 1 / np.maximum(common, 1), 0)
+    # d/dL_im of sum_{jm} handed_ij: row i passes its gradient to (i, m) for every j joined to m.
+    through = handed @ trained
+    total = G[:, i, j] + through[:, i, j] - through[:, j, i]
+    if distant.any():
+        divergence = (G * distant).sum(axis=2) @ completion.to_potentials.T
+        total += divergence[:, i] - divergence[:, j]
+    return total.T
+
+
+#: Samples at a time: the potentials of 1000 classes then take 8 MB.
+_SAMPLES = 2048
+
+#: From edge logits (E, samples) to potentials (N, samples).
+Potentials: TypeAlias = Callable[[NDArray[np.float32]], NDArray[np.float64]]
+
+
+def normal_from_edges(edge_logits: NDArray[np.float32], completion: Completion) -> NDArray[np.float32]:
+    """Compute the `normal` probabilities (R, N) from the logits of the edges (E, R).
+
+    u_i = (1/N) sum_j L_ij over the completed pairs is linear in the trained logits, so it is a matrix (N, E) times
+    them. For a complete bipartite graph (a star, hubs) it is two row means, and no matrix is needed.
+    """
+    hubs = hub_classes(completion)
+    apply = _operator_potentials(completion) if hubs is None else _bipartite_potentials(completion, hubs)
+    p = np.empty((edge_logits.shape[1], completion.n_classes), np.float32)
+    for samples in pieces(len(p), _SAMPLES):
+        p[samples] = softmax(apply(edge_logits[:, samples]).T)
+    normalise(p)
+    return p
+
+
+def operator_bytes(completion: Completion) -> int:
+    """Memory of the matrix, in bytes: zero for a complete bipartite graph."""
+    return 0 if hub_classes(completion) is not None else 4 * completion.n_classes * len(completion.edges)
+
+
+def hub_classes(completion: Completion) -> NDArray[np.intp] | None:
+    """The smaller side of a complete bipartite graph, or None for other graphs."""
+    across = completion.trained[0]
+    side = ~across  # the classes on the side of class 0
+    if (completion.trained != (side[:, None] ^ side[None, :])).any():
+        return None
+    return np.flatnonzero(side if side.sum() <= across.sum() else across)
+
+
+def _bipartite_potentials(completion: Completion, hubs: NDArray[np.intp]) -> Potentials:
+    """For K(d, N - d): the classes of a side differ by their mean logits against the other side.
+
+    Two classes i, j of one side share all their neighbours, so L_ij = a_i - a_j with a_i the mean of L_im over the
+    other side; then N u_i = (size of the other side) a_i + sum over the own side of (a_i - a_j) = N a_i - sum a_j.
+    """
+    n = completion.n_classes
+    is_hub = np.zeros(n, dtype=bool)
+    is_hub[hubs] = True
+    i, j = completion.edges.T
+    sign = np.where(is_hub[i], 1, -1).astype(np.float32)
+    rows, columns = np.where(is_hub[i], i, j), np.where(is_hub[i], j, i)
+    rest = np.flatnonzero(~is_hub)
+    place = np.empty((len(hubs), len(rest)), dtype=np.int64)
+    place[np.searchsorted(hubs, rows), np.searchsorted(rest, columns)] = np.arange(len(i))
+
+    def apply(edge_logits: NDArray[np.float32]) -> NDArray[np.float64]:
+        u = np.empty((n, edge_logits.shape[1]))
+        of_rest = np.zeros((len(rest), edge_logits.shape[1]))
+        for hub, edges in zip(hubs, place, strict=True):
+            against_rest = edge_logits[edges] * sign[edges, None]
+            u[hub] = against_rest.mean(axis=0, dtype=np.float64)
+            of_rest -= against_rest
+        u[rest] = of_rest / len(hubs)
+        u[hubs] -= u[hubs].sum(axis=0) / n
+        u[rest] -= u[rest].sum(axis=0) / n
+        return u
+
+    return apply
+
+
+def _operator_potentials(completion: Completion) -> Potentials:
+    """For any model graph: the matrix of the map. A kernel adds pairs with common neighbours, potentials the others."""
+    n, n_edges = completion.n_classes, len(completion.edges)
+    operator = np.zeros((n, n_edges), np.float32)
+    mean_operator(completion.trained, completion.offsets, completion.neighbours, completion.edge_of, operator)
+    if completion.to_potentials.size:
+        operator += _distant_operator(completion)
+    operator /= n
+    return lambda edge_logits: (operator @ edge_logits).astype(np.float64)
+
+
+def _distant_operator(completion: Completion) -> NDArray[np.float32]:
+    """The part of sum_j L_ij that comes from pairs at distance three or more: differences of the potentials."""
+    n, edges = completion.n_classes, completion.edges
+    trained = completion.trained.astype(np.float32)
+    distant = (trained @ trained == 0) & ~completion.trained & ~np.eye(n, dtype=bool)
+    differences = np.diag(distant.sum(axis=1)) - distant
+    to_potentials = differences @ completion.to_potentials
+    operator: NDArray[np.float64] = to_potentials[:, edges[:, 0]] - to_potentials[:, edges[:, 1]]
+    return operator.astype(np.float32)

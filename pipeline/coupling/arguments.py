@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from pairloom.graphs.labels import did_you_mean
+from pairloom.graphs.text import did_you_mean
 
-__all__ = ["not_negative", "real_logits", "real_numbers", "solver_named"]
+__all__ = ["Diagnostics", "not_negative", "real_logits", "real_numbers", "solver_named", "warn_unconverged"]
+
 
 Solver = TypeVar("Solver")
 
@@ -55,3 +58,33 @@ def not_negative(owner: str, name: str, value: float) -> float:
     if isinstance(value, bool) or not (isinstance(value, numbers.Real) and 0 <= value < np.inf):
         raise ValueError(f"{owner}: {name} must be a number of at least 0, got {value!r}.")
     return float(value)
+
+
+class Diagnostics(NamedTuple):
+    """Convergence of an iterative coupling, per sample. Shapes: see `pairloom.pipeline`.
+
+    Attributes
+    ----------
+    iterations : (R,) int64 array
+        Sweeps or Newton steps; 0 where a sample was solved directly, 1 where the method does not iterate.
+    residual : (R,) float64 array
+        Estimated distance of the probabilities from the limit.
+    converged : (R,) bool array
+        Whether `residual` is at most `tol`.
+    """
+
+    iterations: NDArray[np.int64]
+    residual: NDArray[np.float64]
+    converged: NDArray[np.bool_]
+
+
+def warn_unconverged(owner: str, method: str, diagnostics: Diagnostics, stacklevel: int) -> None:
+    """Warn of the samples that did not converge, as if from `stacklevel` calls above."""
+    left = int((~diagnostics.converged).sum())
+    if left:
+        warnings.warn(
+            f"{owner}: method {method!r} did not converge for {left} of {len(diagnostics.converged)} samples"
+            f" (largest residual {diagnostics.residual.max():.1e} after {diagnostics.iterations.max()} iterations).",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -1,62 +1,111 @@
-"""The coupling of a model: which methods suit machines on pairs and on sets of classes, and what "auto" stands for."""
+"""The parameter `coupling` of a model: which methods suit machines on pairs and on sets of classes; and new priors."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pairloom.graphs import ModelCode
-from pairloom.graphs.labels import listed
-from pairloom.pipeline.coupling.code_closed_form import is_one_vs_rest
-from pairloom.pipeline.coupling.couple import METHODS, WEIGHTED
-from pairloom.pipeline.coupling.couple_code import CODE_METHODS
-from pairloom.pipeline.coupling.couple_code import WEIGHTED as WEIGHTED_BY_CODE
+from pairloom.graphs.text import listed
+from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
+from pairloom.pipeline.coupling.codes.couple_code import WEIGHTED as WEIGHTED_BY_CODE
+from pairloom.pipeline.coupling.codes.gradient import CODE_GRADIENTS
+from pairloom.pipeline.coupling.codes.solvers import is_one_vs_rest
+from pairloom.pipeline.coupling.pairs.couple import METHODS, WEIGHTED
+from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 
 __all__ = [
     "COUPLINGS",
     "MACHINE_WEIGHTS",
+    "ON_PAIRS",
+    "ON_SETS",
     "SIGN_VOTE",
     "MachineWeight",
+    "ModelCouplings",
     "check_code_suits",
-    "check_weighted",
+    "check_priors",
     "couplings_of",
-    "model_coupling",
+    "normalised",
+    "prior_odds",
 ]
+
 
 #: Whether all machines weigh alike in the coupling, or each as many as it has training samples.
 MachineWeight = Literal["none", "counts"]
 MACHINE_WEIGHTS: tuple[str, ...] = get_args(MachineWeight)
-#: The vote of the machines' own signs. Calibrated logits do not tell them, so it is a coupling of models on pairs only.
+#: The vote of the machines' own signs, which calibrated logits may not have. For models on pairs only.
 SIGN_VOTE = "sign_vote"
 #: Every value that the parameter may have. Which of them suit depends on the graph.
 COUPLINGS = tuple(dict.fromkeys(("auto", *METHODS, SIGN_VOTE, *CODE_METHODS)))
 
 
-def couplings_of(code: bool) -> tuple[str, ...]:
-    """The methods for machines on sets of classes, or on pairs."""
-    return tuple(CODE_METHODS if code else METHODS)
+@dataclass(frozen=True)
+class ModelCouplings:
+    """The couplings of one kind of machines.
 
-
-def model_coupling(asked: str, code: bool, owner: str) -> str:
-    """The method that the parameter stands for, or an error if it does not suit the machines.
-
-    "auto" is "stratified" for machines on pairs, and "bradley_terry" for machines on sets of classes. What is learned
-    from calibrated logits takes their vote for that of the machines' own signs.
-
-    Examples
-    --------
-    >>> model_coupling("auto", False, "PairwiseSVC"), model_coupling("auto", True, "PairwiseSVC")
-    ('stratified', 'bradley_terry')
+    Attributes
+    ----------
+    machines : str
+        The machines, for messages.
+    methods, weighted, gradients : tuple of str
+        All methods, those with weights of the machines, and those with a gradient.
+    words : dict of str to str
+        Values of the parameter that stand for a method: "auto" for the usual one, "sign_vote" for "vote", since what is
+        learned from calibrated logits takes their vote for that of the machines' own signs.
     """
-    if asked == "auto":
-        return "bradley_terry" if code else "stratified"
-    if asked == SIGN_VOTE and not code:
-        return "vote"
-    if asked not in couplings_of(code):
-        machines = "machines on sets of classes" if code else "machines on pairs of classes"
-        raise ValueError(
-            f"{owner} must be 'auto' or one of {listed(couplings_of(code))} for {machines}, got {asked!r}."
-        )
-    return asked
+
+    machines: str
+    methods: tuple[str, ...]
+    weighted: tuple[str, ...]
+    gradients: tuple[str, ...]
+    words: dict[str, str]
+
+    def named(self, asked: str, owner: str) -> str:
+        """The method that the parameter stands for, or an error if it does not suit the machines.
+
+        Examples
+        --------
+        >>> ON_PAIRS.named("auto", "PairwiseSVC"), ON_SETS.named("auto", "PairwiseSVC")
+        ('stratified', 'bradley_terry')
+        """
+        method = self.words.get(asked, asked)
+        if method not in self.methods:
+            raise ValueError(
+                f"{owner} must be 'auto' or one of {listed(self.methods)} for {self.machines}, got {asked!r}."
+            )
+        return method
+
+    def check_weighted(self, method: str, weight: str, owner: str) -> None:
+        """Raise if machines are to be weighted in a coupling without weights."""
+        if weight == "counts" and method not in self.weighted:
+            raise ValueError(
+                f"{owner} must be one of {listed(self.weighted)}, which weight the machines, with"
+                f" machine_weight='counts', got {method!r}."
+            )
+
+
+ON_PAIRS = ModelCouplings(
+    "machines on pairs of classes",
+    tuple(METHODS),
+    WEIGHTED,
+    tuple(GRADIENTS),
+    {"auto": "stratified", SIGN_VOTE: "vote"},
+)
+ON_SETS = ModelCouplings(
+    "machines on sets of classes",
+    tuple(CODE_METHODS),
+    WEIGHTED_BY_CODE,
+    tuple(CODE_GRADIENTS),
+    {"auto": "bradley_terry"},
+)
+
+
+def couplings_of(code: bool) -> ModelCouplings:
+    """The couplings of machines on sets of classes, or on pairs, where no model has been made yet."""
+    return ON_SETS if code else ON_PAIRS
 
 
 def check_code_suits(coupling: str, code: ModelCode, owner: str) -> None:
@@ -68,11 +117,31 @@ def check_code_suits(coupling: str, code: ModelCode, owner: str) -> None:
         )
 
 
-def check_weighted(coupling: str, weight: str, code: bool, owner: str) -> None:
-    """Raise if machines are to be weighted in a coupling without weights."""
-    known = WEIGHTED_BY_CODE if code else WEIGHTED
-    if weight == "counts" and coupling not in known:
-        raise ValueError(
-            f"{owner} must be one of {listed(known)}, which weight the machines, with machine_weight='counts', got"
-            f" {coupling!r}."
-        )
+_LEAST = np.finfo(np.float32).tiny
+
+
+def check_priors(priors: Any, n: int, owner: str) -> NDArray[np.float64]:
+    """The shares of n classes, adding up to one, from any non-negative numbers in proportion to them."""
+    try:
+        given = np.asarray(priors, np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)  # not numbers
+    if given.shape != (n,) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
+        raise ValueError(f"{owner} must be {n} non-negative numbers, one per class, got {priors!r}.")
+    return np.asarray(given / given.sum())
+
+
+def prior_odds(
+    priors: Any, shares: NDArray[np.float64], owner: str = "PairwiseSVC: priors"
+) -> NDArray[np.float64]:
+    """The factors by which priors change the odds: the new share of each class over its share in training."""
+    return np.asarray(check_priors(priors, len(shares), owner) / shares)
+
+
+def normalised(p: NDArray[np.float32], odds: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Probabilities (R, N) times the odds of new priors, if there are any, rows adding up to one."""
+    weighted = p.astype(np.float64)
+    if odds is not None:
+        # A class with all the probability may have no share: the rest must not be all zeros.
+        weighted = np.maximum(weighted, _LEAST) * odds
+    return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))

@@ -1,10 +1,20 @@
-"""Display: tables for a terminal and for a notebook, and figures in the form of scikit-learn's Display classes.
+"""Scores of probabilities, tables for a terminal and a notebook, and figures as scikit-learn's Display classes.
 
-What is drawn are plain arrays, graphs and names. An estimator is asked for no more than scikit-learn's interface.
+The report shares the scores and the order and layout of the classes.
 """
 
-from pairloom.pipeline.display.confusion_display import ConfusionDisplay
-from pairloom.pipeline.display.graph_display import GraphDisplay
-from pairloom.pipeline.display.reliability_display import ReliabilityDisplay
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pairloom.pipeline.display.displays import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
 
 __all__ = ["ConfusionDisplay", "GraphDisplay", "ReliabilityDisplay"]
+
+
+# Imported when they are first used: a fit needs the tables, not the figures.
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pairloom.pipeline.display import displays
+
+    return getattr(displays, name)

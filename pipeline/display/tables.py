@@ -6,10 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Table", "html_of", "name_of", "others", "signed", "text_of"]
+__all__ = ["Table", "html_of", "others", "signed", "text_of"]
 
-#: Names are cut after so many characters.
-MOST_CHARACTERS = 40
 _STYLE = "border-collapse:collapse;margin:0 0 .8em 0;font-variant-numeric:tabular-nums"
 
 
@@ -21,18 +19,6 @@ class Table(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     total: bool = False
-
-
-def name_of(name: object, most: int = MOST_CHARACTERS) -> str:
-    """A name on one line: control characters, which a terminal may obey, are left out, and so is what is too long.
-
-    Examples
-    --------
-    >>> name_of("two\\nlines"), name_of(3), name_of("a" * 60, most=5)
-    ('two lines', '3', 'aaaa…')
-    """
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def signed(value: float) -> str:

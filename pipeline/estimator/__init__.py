@@ -2,7 +2,3 @@
 
 Everything it does is in the rooms before it; a run does the same from a configuration.
 """
-
-from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-
-__all__ = ["PairwiseSVC"]

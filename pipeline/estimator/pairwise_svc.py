@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import networkx as nx
 import numpy as np
@@ -19,18 +20,13 @@ from sklearn.utils.validation import (
 )
 
 from pairloom import graphs
-from pairloom.graphs.labels import quoted
+from pairloom.graphs.text import quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.display import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
-from pairloom.pipeline.estimator.documentation import documentation_link
-from pairloom.pipeline.estimator.fit_progress import FitProgress
-from pairloom.pipeline.estimator.fitting import fit_samples
-from pairloom.pipeline.estimator.one_row import one_row
+from pairloom.pipeline.estimator.fit import fit_samples, training_samples
 from pairloom.pipeline.estimator.parameters import (
-    check_no_list,
     check_one_of,
     check_parameters,
     check_positive,
@@ -39,31 +35,28 @@ from pairloom.pipeline.estimator.parameters import (
     resources_of,
     shortlist_of,
 )
-from pairloom.pipeline.estimator.training_samples import training_samples
-from pairloom.pipeline.growth.budget import GrowthBudget
-from pairloom.pipeline.growth.wave import GrowthCost, Wave
-from pairloom.pipeline.machines.estimator_model import (
-    EstimatorModel,
-    PairEstimators,
-)
+from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost, Wave
+from pairloom.pipeline.machines.estimator_machines import PairEstimators
 from pairloom.pipeline.machines.kernel_function import Gamma
 from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
-from pairloom.pipeline.model.explaining import explain
-from pairloom.pipeline.model.explanation import Explanation
+from pairloom.pipeline.model.explaining import Explanation, explain
+from pairloom.pipeline.model.fit_progress import NO_PROGRESS, PrintedProgress
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.growing_model import grow_fitted_model
-from pairloom.pipeline.model.named_errors import named_errors
-from pairloom.pipeline.model.pair_machines import PairMachines, pair_machines
-from pairloom.pipeline.model.phases import UNWATCHED
-from pairloom.pipeline.model.prediction import predict_probabilities
-from pairloom.pipeline.model.saved_model import SavedModel, load_model, path_of, save_model
+from pairloom.pipeline.model.prediction import PairMachines, pair_machines, predict_probabilities
+from pairloom.pipeline.model.rules import ESTIMATOR, check_no_shortlist
+from pairloom.pipeline.model.settings import error_prefix
 from pairloom.pipeline.model.summary import summary_html, summary_rows
-from pairloom.pipeline.run.run_model import read_run_model
 
-__all__ = ["PairwiseSVC"]
+# Figures, zarr and runs take as long to import as all that a fit needs of this package: the methods that need them do.
+if TYPE_CHECKING:
+    from pairloom.pipeline.display.displays import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
+    from pairloom.pipeline.model.saved_model import SavedModel
+
+__all__ = ["PairwiseSVC", "documentation_link", "one_row"]
 
 
 class PairwiseSVC(ClassifierMixin, BaseEstimator):
@@ -83,7 +76,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
         Or which sets of classes to train against each other [6]_: "one_vs_rest", "dense", "sparse" or "one_vs_one";
         with parameters, ``{"family": "dense", "seed": 1}``; an (N, m) code matrix of -1, 0 and +1, its rows in the
-        order of the sorted labels; or its bipartite graph, `pairloom.graphs.code_graph`.
+        order of the sorted labels; or its bipartite graph, `pairloom.graphs.model_code`.
     coupling : {"auto", "stratified", "wlw2", "normal", "bradley_terry", "vote", "sign_vote", "linear", "zadrozny", \
             "closed_form"}, default="auto"
         How the logits of the machines become probabilities. For pairs one of the first six, see `pairloom.couple`;
@@ -307,16 +300,15 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_parameters(self)
-        own = self.estimator is None
-        samples = training_samples(self, X, y, sample_weight, own=own, precomputed=is_precomputed(self))
+        samples = training_samples(self, X, y, sample_weight, is_precomputed(self))
         labels, classes = np.unique(samples.y, return_inverse=True)
         if len(labels) < 2:
             raise ValueError(
                 f"PairwiseSVC: y must hold at least 2 classes, got one class: {quoted(labels[0])}."
             )
-        watched = FitProgress() if self.verbose else nullcontext(UNWATCHED)
-        with watched as phases, one_blas_thread():
-            fitted = fit_samples(self, samples, labels, classes, phases)
+        watched = PrintedProgress() if self.verbose else nullcontext(NO_PROGRESS)
+        with watched as progress, one_blas_thread():
+            fitted = fit_samples(self, samples, labels, classes, progress)
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
         self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
         self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
@@ -354,7 +346,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         check_shortlist(self)
         check_positive(self, "memory_limit")
         if self.model_.code is not None:
-            check_no_list(self.shortlist)
+            check_no_shortlist(self.shortlist, ESTIMATOR)
         accept_sparse = False if is_precomputed(self) else "csr"
         return validate_data(
             self, X, accept_sparse=accept_sparse, dtype=[np.float64, np.float32], reset=False
@@ -408,6 +400,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     def plot_graph(self, *, ax: Any = None) -> GraphDisplay:
         """Draw the model graph, or the code: see `GraphDisplay.from_estimator`."""
+        from pairloom.pipeline.display.displays import GraphDisplay
+
         check_is_fitted(self)
         return GraphDisplay.from_estimator(self, ax=ax)
 
@@ -415,12 +409,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None
     ) -> ReliabilityDisplay:
         """Draw accuracy against confidence on labelled samples: see `ReliabilityDisplay.from_estimator`."""
+        from pairloom.pipeline.display.displays import ReliabilityDisplay
+
         return ReliabilityDisplay.from_estimator(self, X, y, n_bins=n_bins, ax=ax)
 
     def plot_confusion(
         self, X: Any, y: ArrayLike, *, order: Literal["auto", "cluster", "labels"] = "auto", ax: Any = None
     ) -> ConfusionDisplay:
         """Draw which classes are taken for which: see `ConfusionDisplay.from_estimator`."""
+        from pairloom.pipeline.display.displays import ConfusionDisplay
+
         return ConfusionDisplay.from_estimator(self, X, y, order=order, ax=ax)
 
     # scikit-learn asks for the HTML of a notebook by this name, and so that its own configuration decides.
@@ -487,8 +485,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     @property
     def machines_(self) -> Machines | KernelMachines | list[PairEstimators]:
         """The trained machines: arrays for linear ones and those with a kernel, else a list of classifiers by edge."""
-        trained = self.model_.trained
-        return trained.pairs if isinstance(trained, EstimatorModel) else trained.machines
+        machines: Machines | KernelMachines | list[PairEstimators] = self.model_.trained.machines
+        return machines
 
     @property
     def pairs_(self) -> PairMachines:
@@ -518,7 +516,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_is_fitted(self)
-        with named_errors("add_class: X_new must have the features of the fit"):
+        with error_prefix("add_class: X_new must have the features of the fit"):
             _check_feature_names(self, X_new, reset=False)
         self.model_ = add_class(self.model_, label, X_new, X, y, neighbours=neighbours, n_jobs=self.n_jobs)
         return self
@@ -639,6 +637,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         overwrite : bool, default=False
             Replace a saved model that is there.
         """
+        from pairloom.pipeline.model.saved_model import SavedModel, save_model
+
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", np.array([])).tolist()
         saved = SavedModel(self.model_, self.get_params(deep=False), self.candidates_, names)
@@ -656,6 +656,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
+        from pairloom.pipeline.model.saved_model import load_model
+
         return cls._of(load_model(path))
 
     @classmethod
@@ -673,6 +675,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
+        from pairloom.pipeline.model.saved_model import path_of
+        from pairloom.pipeline.run.run_model import read_run_model
+
         return cls._of(read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling))
 
     @classmethod
@@ -691,3 +696,47 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         )
         tags.input_tags.pairwise = is_precomputed(self)
         return tags
+
+
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+#: Of a checkout: the page as `.ci/docs` builds it, or its source.
+_PAGES = (_DOCS / "_build" / "html" / "parameters.html", _DOCS / "parameters.md")
+
+
+def documentation_link() -> str:
+    """An address for a reader of a notebook; empty where there is none.
+
+    A package that was released names its documentation in its metadata. A checkout has the pages beside the code.
+    """
+    try:
+        addresses = metadata("pairloom").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        addresses = []
+    for address in addresses:
+        name, _, url = str(address).partition(",")
+        if name.strip().lower() == "documentation":
+            return url.strip()
+    return next((page.as_uri() for page in _PAGES if page.is_file()), "")
+
+
+def one_row(x: Any, owner: str) -> Any:
+    """(1, D) the sample, with the names of its features if it has any, or an error if it is none or several.
+
+    Examples
+    --------
+    >>> one_row([1.0, 2.0], "x").shape
+    (1, 2)
+    """
+    if hasattr(x, "iloc") and getattr(x, "ndim", 0) == 1:
+        return x.to_frame().T  # the row of a data frame
+    if hasattr(x, "shape") and len(x.shape) == 2:
+        rows: Any = x  # matrices, sparse ones too, and data frames
+    else:
+        values = np.asarray(x)
+        rows = values[None] if values.ndim == 1 else values
+    if len(rows.shape) != 2 or rows.shape[0] != 1:
+        raise ValueError(
+            f"{owner} must be one sample, of shape (n_features,) or (1, n_features), got shape {rows.shape}:"
+            " explain samples one by one."
+        )
+    return rows

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from pairloom.graphs import asks_for_code
-from pairloom.graphs.labels import did_you_mean, listed
-from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
+from pairloom.graphs.text import did_you_mean
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
-from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
-from pairloom.pipeline.coupling.model_coupling import (
-    COUPLINGS,
-    MACHINE_WEIGHTS,
-    check_weighted,
-    model_coupling,
-)
-from pairloom.pipeline.machines.feature_norm import has_feature_norm
+from pairloom.pipeline.coupling.model_coupling import COUPLINGS, MACHINE_WEIGHTS
+from pairloom.pipeline.machines.estimator_machines import has_feature_norm
 from pairloom.pipeline.machines.folds import FIT_ON
-from pairloom.pipeline.machines.kernel_function import CURVED_KERNELS, HIGHEST_DEGREE, KernelFunction
+from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KERNEL_NAMES, is_inner_product
+from pairloom.pipeline.machines.kinds import candidate_Cs
 from pairloom.pipeline.machines.settings import CALIBRATIONS
-from pairloom.pipeline.model.choice import candidate_Cs
 from pairloom.pipeline.model.fitting import Resources
-from pairloom.pipeline.model.learning import LEARN, check_learnable
-from pairloom.pipeline.model.number_checks import MOST, is_count, is_finite, is_positive, is_share
+from pairloom.pipeline.model.learning import LEARN
+from pairloom.pipeline.model.rules import (
+    ESTIMATOR,
+    check_coupling,
+    check_distances,
+    check_edges_calibrated,
+    check_learnable,
+    check_no_shortlist,
+)
+from pairloom.pipeline.model.settings import LARGEST_COUNT, is_count, is_finite, is_positive, is_share
+
+if TYPE_CHECKING:
+    from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 
 __all__ = [
     "KERNELS",
-    "Parameters",
-    "check_no_list",
     "check_one_of",
     "check_parameters",
     "check_positive",
@@ -44,7 +46,7 @@ __all__ = [
     "shortlist_of",
 ]
 
-KERNELS = ("linear", *CURVED_KERNELS)
+KERNELS = ("linear", *KERNEL_NAMES)
 _CHOICES = {
     "coupling": COUPLINGS,
     "machine_weight": MACHINE_WEIGHTS,
@@ -56,41 +58,11 @@ _CHOICES = {
 }
 
 
-class Parameters(Protocol):
-    """Anything with the parameters of a PairwiseSVC as attributes."""
-
-    graph: Any
-    coupling: Any
-    machine_weight: Any
-    coupled_calibration: Any
-    learn: Any
-    C: Any
-    whiten: Any
-    folds: Any
-    fit_on: Any
-    estimator: Any
-    kernel: Any
-    gamma: Any
-    degree: Any
-    coef0: Any
-    calibration: Any
-    calibration_samples: Any
-    thresholds: Any
-    standardise: Any
-    shortlist: Any
-    priors: Any
-    tol: Any
-    memory_limit: Any
-    n_jobs: Any
-    random_state: Any
-
-
-def check_parameters(model: Parameters) -> None:
+def check_parameters(model: PairwiseSVC) -> None:
     """Raise unless every parameter of a PairwiseSVC is one it can be fitted with."""
     for name in _CHOICES:
         check_one_of(model, name)
     _check_coupling(model)
-    _check_learning(model)
     Cs = candidate_Cs(model.C)
     if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_word(C, "auto") or is_positive(C) for C in Cs):
         raise ValueError(
@@ -107,12 +79,12 @@ def check_parameters(model: Parameters) -> None:
             raise ValueError(
                 f"PairwiseSVC: {name} must be an integer of at least {least}{or_auto}, got {value!r}."
             )
-        if value > MOST:
-            raise ValueError(f"PairwiseSVC: {name} must be at most {MOST}, got {value!r}.")
+        if value > LARGEST_COUNT:
+            raise ValueError(f"PairwiseSVC: {name} must be at most {LARGEST_COUNT}, got {value!r}.")
     _check_kernel(model)
     check_shortlist(model)
     if asks_for_code(model.graph):
-        check_no_list(model.shortlist)
+        check_no_shortlist(model.shortlist, ESTIMATOR)
     _check_distances(model)
     check_positive(model, "tol")
     check_positive(model, "memory_limit")
@@ -131,7 +103,7 @@ def check_parameters(model: Parameters) -> None:
     _check_standardised(model)
 
 
-def _check_standardised(model: Parameters) -> None:
+def _check_standardised(model: PairwiseSVC) -> None:
     """Raise if features are to be standardised for machines that are given them as they come."""
     if not model.standardise or (model.estimator is None and model.kernel != "precomputed"):
         return
@@ -145,36 +117,31 @@ def _check_standardised(model: Parameters) -> None:
     )
 
 
-def _check_coupling(model: Parameters) -> None:
+def _check_coupling(model: PairwiseSVC) -> None:
     """Raise unless the coupling suits the machines, and what is learned through it."""
     code = asks_for_code(model.graph)
-    coupling = model_coupling(model.coupling, code, "PairwiseSVC: coupling")
-    check_weighted(coupling, model.machine_weight, code, "PairwiseSVC: coupling")
-    if model.coupled_calibration != "edges":
-        return
-    gradients = CODE_GRADIENTS if code else GRADIENTS
-    if coupling not in gradients:
-        raise ValueError(
-            "PairwiseSVC: coupled_calibration='edges' needs a coupling with a gradient, one of"
-            f" {listed(gradients)}, got coupling={model.coupling!r}."
-        )
-    if model.machine_weight == "counts" and not code:
-        raise ValueError(
-            "PairwiseSVC: coupled_calibration='edges' with machine_weight='counts' is for machines on sets of classes"
-            " only. Use coupled_calibration='scale', or graph='one_vs_one', the code of all pairs."
+    method = check_coupling(model.coupling, model.machine_weight, code, ESTIMATOR)
+    if model.coupled_calibration == "edges":
+        given = ESTIMATOR.value("coupling", model.coupling)
+        check_edges_calibrated(method, given, model.machine_weight, code, ESTIMATOR)
+    if model.learn == "coupled":
+        check_learnable(
+            method,
+            model.machine_weight,
+            graph=ESTIMATOR.value("graph", model.graph),
+            code=code,
+            machines="" if is_linear(model) else _machines(model),
+            door=ESTIMATOR,
         )
 
 
-def check_no_list(shortlist: Any) -> None:
-    """Raise if a shortlist is asked of machines on sets of classes."""
-    if shortlist is not None and not isinstance(shortlist, str):
-        raise ValueError(
-            "PairwiseSVC: shortlist must be 'auto' or 'none' for machines on sets of classes, which are coupled with"
-            f" all of them, got {shortlist!r}."
-        )
+def _machines(model: PairwiseSVC) -> str:
+    """The parameter that says what the machines are, for messages."""
+    name = "kernel" if model.estimator is None else "estimator"
+    return ESTIMATOR.value(name, getattr(model, name))
 
 
-def _check_kernel(model: Parameters) -> None:
+def _check_kernel(model: PairwiseSVC) -> None:
     """Raise unless the parameters of the kernel are numbers that it can have."""
     gamma = model.gamma
     if not (_is_word(gamma, "scale") or _is_word(gamma, "auto") or is_positive(gamma)):
@@ -187,22 +154,7 @@ def _check_kernel(model: Parameters) -> None:
         raise ValueError(f"PairwiseSVC: coef0 must be a finite number, got {model.coef0!r}.")
 
 
-def _check_learning(model: Parameters) -> None:
-    """Raise if weights are to be learned through a coupling, or of machines, that have no gradient."""
-    if model.learn != "coupled":
-        return
-    code = asks_for_code(model.graph)
-    check_learnable(
-        "PairwiseSVC: learn='coupled'",
-        on_pairs=not code and model.machine_weight == "none",
-        linear=model.estimator is None and model.kernel == "linear",
-        coupling=model_coupling(model.coupling, code, "PairwiseSVC: coupling"),
-        wiring=f"graph={model.graph!r}, machine_weight={model.machine_weight!r}",
-        machines=f"kernel={model.kernel!r}" if model.estimator is None else f"estimator={model.estimator!r}",
-    )
-
-
-def check_shortlist(model: Parameters) -> None:
+def check_shortlist(model: PairwiseSVC) -> None:
     """Raise unless the shortlist is one."""
     value = model.shortlist
     if (
@@ -215,29 +167,15 @@ def check_shortlist(model: Parameters) -> None:
         )
 
 
-def _check_distances(model: Parameters) -> None:
+def _check_distances(model: PairwiseSVC) -> None:
     """Raise if distances are asked for that cannot be measured, or that nothing would scale."""
-    if model.calibration != "distance":
-        return
-    if model.coupled_calibration == "none":
-        raise ValueError(
-            "PairwiseSVC: calibration='distance' needs coupled_calibration='scale' or 'edges', since its slope is the"
-            " scale of the coupled model, got 'none'."
-        )
-    if not measures_distances(model):
-        machine = (
-            f"kernel={model.kernel!r}, coef0={model.coef0!r}"
-            if model.estimator is None
-            else f"estimator={model.estimator!r}"
-        )
-        raise ValueError(
-            "PairwiseSVC: calibration='distance' needs machines whose norm in feature space is known (linear ones, or a"
-            " kernel that is an inner product, which neither the sigmoid nor a polynomial with coef0 < 0 is), got"
-            f" {machine}."
-        )
+    if model.calibration == "distance":
+        constant = f", {ESTIMATOR.value('coef0', model.coef0)}" if model.estimator is None else ""
+        machines = f"{_machines(model)}{constant}"
+        check_distances(model.coupled_calibration, measures_distances(model), machines, ESTIMATOR)
 
 
-def _check_own_probabilities(model: Parameters) -> None:
+def _check_own_probabilities(model: PairwiseSVC) -> None:
     """Raise if machines that give no probabilities are to be used uncalibrated."""
     if model.calibration != "none" or hasattr(model.estimator, "predict_proba"):
         return
@@ -253,17 +191,17 @@ def _check_own_probabilities(model: Parameters) -> None:
     )
 
 
-def is_linear(model: Parameters) -> bool:
+def is_linear(model: PairwiseSVC) -> bool:
     """Whether the machines are Pairloom's own and linear."""
     return model.estimator is None and bool(model.kernel == "linear")
 
 
-def is_precomputed(model: Parameters) -> bool:
+def is_precomputed(model: PairwiseSVC) -> bool:
     """Whether samples are rows of a kernel matrix."""
     return model.estimator is None and bool(model.kernel == "precomputed")
 
 
-def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:
+def shortlist_of(model: PairwiseSVC) -> int | Literal["auto", "none"]:
     """The shortlist, with one word for none."""
     if model.shortlist is None:
         return "none"
@@ -271,31 +209,31 @@ def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:
     return shortlist if isinstance(shortlist, str) else int(shortlist)
 
 
-def resources_of(model: Parameters) -> Resources:
+def resources_of(model: PairwiseSVC) -> Resources:
     """What a fit or a prediction may use."""
     return {"n_jobs": model.n_jobs, "memory_limit": model.memory_limit}
 
 
-def holds_samples_out(model: Parameters) -> bool:
+def holds_samples_out(model: PairwiseSVC) -> bool:
     """Whether anything is learned from held-out samples. If not, every pair has one machine, fitted on all of its."""
     return bool(model.calibration != "none" or model.coupled_calibration != "none" or model.thresholds)
 
 
-def measures_distances(model: Parameters) -> bool:
+def measures_distances(model: PairwiseSVC) -> bool:
     """Whether the machines know their distance to a sample."""
     if model.estimator is not None:
         return has_feature_norm(model.estimator)
-    return model.kernel == "linear" or KernelFunction(model.kernel, coef0=model.coef0).is_inner_product
+    return is_inner_product(model.kernel, model.coef0)
 
 
-def check_positive(model: Parameters, name: str) -> None:
+def check_positive(model: PairwiseSVC, name: str) -> None:
     """Raise unless a parameter is a positive number."""
     value = getattr(model, name)
     if not is_positive(value):
         raise ValueError(f"PairwiseSVC: {name} must be positive, got {value!r}.")
 
 
-def check_one_of(model: Parameters, name: str) -> None:
+def check_one_of(model: PairwiseSVC, name: str) -> None:
     """Raise unless a parameter is one of the words it may be, with the nearest of them."""
     value, known = getattr(model, name), _CHOICES[name]
     if not (isinstance(value, str) and value in known):

@@ -169,11 +169,11 @@ def outcome_of(
     trained: TrainedTensor, blocks: SampleBlocks, models: Sequence[nx.Graph], sides: Sequence[int]
 ) -> FamilyOutcome:
     """Outcome of models over graphs, one for each size or one for all."""
-    found = [grow_blocks(blocks, model, stages=[slice(0, 1)], n_jobs=trained.n_jobs) for model in models]
-    right = np.concatenate([outcome.stages for outcome in found], axis=1)
+    grown = [grow_blocks(blocks, model, stages=[slice(0, 1)], n_jobs=trained.n_jobs) for model in models]
+    right = np.concatenate([outcome.stages for outcome in grown], axis=1)
     ranges = ranges_of(trained.n_classes, sides) if len(models) > 1 else [slice(0, 1)] * 3
     return FamilyOutcome(
-        np.concatenate([outcome.accuracies for outcome in found], axis=1),
+        np.concatenate([outcome.accuracies for outcome in grown], axis=1),
         np.stack([right[:, some].mean(axis=1) for some in ranges], axis=1),
     )
 

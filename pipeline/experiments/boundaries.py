@@ -1,7 +1,7 @@
 """How many classes a sample might be of: those whose stratified probability exceeds 0.1 [S Figure 10].
 
 Erroneous are the samples that stratified gets wrong and normal right. A sample far from every boundary has one class
-above 0.1; one of which nothing is known has none.
+above 0.1; one that could be of any class has none.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def measure(
 ) -> LikelyClasses:
     """Count the likely classes of every sample. Nothing is random, so nothing is repeated."""
     p = trained.probabilities(graphs.complete(trained.n_classes), ["stratified", "normal"])
-    right = {coupling: own.argmax(axis=1) == trained.labels for coupling, own in p.items()}
+    right = {coupling: of_coupling.argmax(axis=1) == trained.labels for coupling, of_coupling in p.items()}
     return LikelyClasses(likely_classes(p["stratified"]), ~right["stratified"] & right["normal"])
 
 
@@ -53,7 +53,9 @@ def likely_classes(p: NDArray[np.floating]) -> NDArray[np.int64]:
 def rows(measured: LikelyClasses) -> list[LikelyCount]:
     """The numbers of samples with 0, 1, ... likely classes, as far as there are any."""
     number, most = measured.number, int(measured.number.max()) + 1
-    counts = [np.bincount(own, minlength=most).tolist() for own in (number, number[measured.erroneous])]
+    counts = [
+        np.bincount(numbers, minlength=most).tolist() for numbers in (number, number[measured.erroneous])
+    ]
     return [LikelyCount(m, *both) for m, both in enumerate(zip(*counts, strict=True))]
 
 
@@ -63,7 +65,7 @@ def findings(measured: LikelyClasses) -> list[Finding]:
     usual = number[~erroneous].mean()
     # The sum and not the mean over the erroneous samples: one that rests on three of them is not to be trusted.
     excess = resampled_means({"": np.where(erroneous, number - usual, 0.0)[None]})[""]
-    own = f"{number[erroneous].mean():.2f}" if erroneous.any() else "none"
+    average = f"{number[erroneous].mean():.2f}" if erroneous.any() else "none"
     return [
         compared(
             OURS,
@@ -71,7 +73,7 @@ def findings(measured: LikelyClasses) -> list[Finding]:
             {"": len(number) * excess},
             above=0,
             form="+.1f",
-            aside=f"summed over {erroneous.sum()} samples, which have {own} on average, the others {usual:.2f}",
+            aside=f"summed over {erroneous.sum()} samples, which have {average} on average, the others {usual:.2f}",
         )
     ]
 

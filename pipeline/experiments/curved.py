@@ -29,18 +29,12 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.code_gradient import gradient_of_code_log_probability
-from pairloom.pipeline.calibration.coupling_gradient import gradient_of_log_probability
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.slab import couple_slab
-from pairloom.pipeline.coupling import couple_code
-from pairloom.pipeline.experiments.experiment import (
-    Each,
-    Experiment,
-    in_turn,
-    mean_and_standard_error,
-)
+from pairloom.pipeline.completion.slab import couple_slab, gradient_of_log_probability
+from pairloom.pipeline.coupling.codes.couple_code import couple_code
+from pairloom.pipeline.coupling.codes.gradient import gradient_of_code_log_probability
+from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import OURS, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
@@ -138,8 +132,8 @@ def learned(X: Floats, y: NDArray[np.int64], name: str, start: Floats) -> Floats
         gradient = -(by_logits @ X) + penalty * weights
         return -value + penalty / 2 * float(flat @ flat), gradient.ravel()
 
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return np.asarray(found.x).reshape(start.shape)
+    optimum = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return np.asarray(optimum.x).reshape(start.shape)
 
 
 def grid() -> Floats:
@@ -174,11 +168,11 @@ def bend(predicted: NDArray[np.integer]) -> float:
 def models(draw: tuple[int, int]) -> dict[tuple[str, str], Floats]:
     """Weights of every code before and after learning, on the training samples of a draw."""
     X, y = samples(TRAINING, np.random.default_rng([*draw, 0]))
-    found = {}
+    weights = {}
     for name, code in CODES.items():
         start = machines(X, y, code)
-        found[name, "machines"], found[name, "coupled"] = start, learned(X, y, name, start)
-    return found
+        weights[name, "machines"], weights[name, "coupled"] = start, learned(X, y, name, start)
+    return weights
 
 
 def predicted_on_grid(name: str, weights: Floats) -> NDArray[np.int64]:

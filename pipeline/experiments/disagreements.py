@@ -11,24 +11,40 @@ from itertools import combinations, permutations
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.disagreement_figure import draw_samples
+from pairloom.graphs.text import figure_text
+from pairloom.pipeline.coupling.pairs.couple import couple
 from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, Each, Experiment, in_turn
+from pairloom.pipeline.experiments.few_classes import NEGLIGIBLE
 from pairloom.pipeline.experiments.finding import PAPER, Finding, compared
-from pairloom.pipeline.experiments.model_errors import NEGLIGIBLE
+from pairloom.pipeline.experiments.growth_curves import COLOURS
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
-from pairloom.pipeline.experiments.published import TABLE_6
 from pairloom.pipeline.experiments.trained_tensor import CALIBRATIONS, COUPLINGS, TrainedTensor
+from pairloom.pipeline.images.picture import BrokenPicture, read_picture
 
-#: Number of samples of each kind in the figure.
+#: Number of samples of each kind in the figure: one row of it.
 SHOWN = 4
+#: In the figure, likeliest classes per sample, and the probability above which a class is named.
+TOP, NAMED = 4, 0.05
+
+_MACHINE = "#2e3436"
 #: Odds are near 1 within this factor, a limit of ours.
 NEAR = 2.0
 #: Format of a number of samples.
 IN_SAMPLES = "+.0f"
+#: [S Table 6] Of 2500 samples, how many the first coupling gets wrong and the second right.
+TABLE_6 = {
+    ("wlw2", "stratified"): 5,
+    ("wlw2", "normal"): 20,
+    ("stratified", "wlw2"): 0,
+    ("stratified", "normal"): 17,
+    ("normal", "wlw2"): 18,
+    ("normal", "stratified"): 20,
+}
 
 
 class Disagreement(NamedTuple):
@@ -49,7 +65,7 @@ class Disagreement(NamedTuple):
 class Disagreements(NamedTuple):
     """All disagreements on a set of so many samples."""
 
-    found: tuple[Disagreement, ...]
+    cases: tuple[Disagreement, ...]
     n_samples: int
 
 
@@ -70,22 +86,23 @@ def measure(
 ) -> Disagreements:
     """Every disagreement of two couplings of the complete graph. The seed draws those in the figure."""
     by_calibration = each(partial(disagreements_by, seed=seed), trained, CALIBRATIONS)
-    return Disagreements(tuple(row for found in by_calibration for row in found), len(trained.labels))
+    return Disagreements(tuple(row for cases in by_calibration for row in cases), len(trained.labels))
 
 
 def disagreements_by(trained: TrainedTensor, calibration: str, seed: int) -> list[Disagreement]:
     """The disagreements with machines of one calibration."""
     rng = np.random.default_rng(seed)
-    own = trained.calibrated(calibration)
-    coupled = own.probabilities(graphs.complete(own.n_classes))
-    found = []
+    calibrated = trained.calibrated(calibration)
+    coupled = calibrated.probabilities(graphs.complete(calibrated.n_classes))
+    cases = []
     for wrong, right in permutations(COUPLINGS, 2):
-        samples = _only_second_right(own.labels, coupled[wrong], coupled[right])
+        samples = _only_second_right(calibrated.labels, coupled[wrong], coupled[right])
         shown = set(rng.permutation(samples)[:SHOWN].tolist())
-        found += [
-            _disagreement(own, calibration, coupled, wrong, right, r, in_figure=r in shown) for r in samples
+        cases += [
+            _disagreement(calibrated, calibration, coupled, wrong, right, r, in_figure=r in shown)
+            for r in samples
         ]
-    return found
+    return cases
 
 
 def _only_second_right(
@@ -125,7 +142,7 @@ def _disagreement(
 
 def rows(measured: Disagreements) -> list[Disagreement]:
     """All disagreements."""
-    return list(measured.found)
+    return list(measured.cases)
 
 
 def summary(rows: Sequence[Disagreement]) -> list[Count]:
@@ -149,8 +166,8 @@ def _of_kinds(
 
 def findings(measured: Disagreements) -> list[Finding]:
     """wlw2 and stratified seldom differ, and hardly; with normal they differ often, and they follow the machines."""
-    near = _of_kinds(measured.found, _both_ways("wlw2", "stratified"))
-    far = {c: _of_kinds(measured.found, _both_ways(c, "normal")) for c in ("wlw2", "stratified")}
+    near = _of_kinds(measured.cases, _both_ways("wlw2", "stratified"))
+    far = {c: _of_kinds(measured.cases, _both_ways(c, "normal")) for c in ("wlw2", "stratified")}
     samples = measured.n_samples
     return [
         compared(
@@ -165,7 +182,7 @@ def findings(measured: Disagreements) -> list[Finding]:
             PAPER,
             "the differences among the couplings are negligible on the maximal model of all classes",
             {
-                f"{first} right less {second} right": _more(*_wins(measured.found, first, second), samples)
+                f"{first} right less {second} right": _more(*_wins(measured.cases, first, second), samples)
                 / samples
                 for first, second in combinations(COUPLINGS, 2)
             },
@@ -176,12 +193,12 @@ def findings(measured: Disagreements) -> list[Finding]:
         compared(
             PAPER,
             "where they disagree with normal, wlw2 and stratified follow the critical machine (section 5.5)",
-            {c: _more(*_split(own, follows_the_machine), samples) for c, own in far.items()},
+            {c: _more(*_split(cases, follows_the_machine), samples) for c, cases in far.items()},
             above=0,
             form=IN_SAMPLES,
             aside="samples that follow it, less those that do not; "
             + " and ".join(
-                f"{len(_split(own, follows_the_machine)[0])} of {len(own)} do" for own in far.values()
+                f"{len(_split(cases, follows_the_machine)[0])} of {len(cases)} do" for cases in far.values()
             ),
         ),
         compared(
@@ -251,6 +268,127 @@ def draw(trained: TrainedTensor, rows: Sequence[Disagreement], title: str) -> Fi
     """Four samples of each kind, with Platt's calibration as in the paper."""
     kinds = {(wrong, right): _of_kinds(rows, [(wrong, right)]) for wrong, right in permutations(COUPLINGS, 2)}
     return draw_samples(trained, kinds, title)
+
+
+class Seen(NamedTuple):
+    """A sample as the couplings see it: its probabilities, the true class and the one it was taken for."""
+
+    coupled: dict[str, NDArray[np.floating]]
+    truth: int
+    other: int
+
+
+def draw_samples(
+    trained: TrainedTensor, kinds: Mapping[tuple[str, str], Sequence[Disagreement]], title: str
+) -> Figure:
+    """One row per kind (wrong coupling, right coupling), with the samples that are to be in the figure."""
+    heights = [2.75 if rows else 0.4 for rows in kinds.values()]
+    figure = Figure(figsize=(16.5, sum(heights) + 0.5), layout="constrained")
+    figure.suptitle(title)
+    lines = figure.subfigures(len(kinds), 1, squeeze=False, hspace=0.02, height_ratios=heights)[:, 0]
+    for line, ((wrong, right), rows) in zip(lines, kinds.items(), strict=True):
+        shown = [row for row in rows if row.in_figure]
+        line.suptitle(f"{wrong} wrong, {right} right: {_number(len(rows), len(shown))}", fontsize=10)
+        cells = line.subfigures(1, SHOWN, squeeze=False)[0]
+        for cell, row in zip(cells, shown, strict=False):
+            _draw_sample(cell, trained, row, wrong, right)
+    return figure
+
+
+def _number(number: int, shown: int) -> str:
+    samples = "no sample" if not number else "1 sample" if number == 1 else f"{number} samples"
+    return samples + (f", {shown} of them drawn at random" if shown < number else "")
+
+
+def _draw_sample(cell: SubFigure, trained: TrainedTensor, row: Disagreement, wrong: str, right: str) -> None:
+    seen = _seen(trained, row)
+    picture = _picture(trained, row.sample)
+    panels = cell.subplots(
+        1, 2 if picture is None else 3, width_ratios=[1, 1] if picture is None else [1, 1, 1]
+    )
+    if picture is not None:
+        panels[0].imshow(picture)
+        panels[0].axis("off")
+    names = figure_text(row.true_class, 26), figure_text(row.taken_for, 26)
+    cell.suptitle(f"sample {row.sample}: {names[0]}, taken for {names[1]}", fontsize=7.5)
+    _draw_odds(panels[-2], row, seen)
+    _draw_classes(panels[-1], trained, seen, (right, wrong))
+
+
+def _seen(trained: TrainedTensor, row: Disagreement) -> Seen:
+    logits = trained.logits[:, :, [row.sample]]
+    coupled = {method: couple(logits, method)[0] for method in COUPLINGS}
+    return Seen(coupled, trained.classes.index(row.true_class), trained.classes.index(row.taken_for))
+
+
+def _picture(trained: TrainedTensor, sample: int) -> NDArray[np.uint8] | None:
+    """The picture of a sample; None if its file is not known, not at hand or broken."""
+    if trained.pictures is None or not trained.files:
+        return None
+    try:
+        return np.asarray(read_picture(trained.pictures / trained.files[sample]))
+    except BrokenPicture:
+        return None
+
+
+def _draw_odds(axes: Axes, row: Disagreement, seen: Seen) -> None:
+    """The odds of the true class against the other, by the machine of the pair and by the couplings."""
+    odds = {"machine": np.exp(row.machine_log_odds)}
+    odds |= {method: p[seen.truth] / p[seen.other] for method, p in seen.coupled.items()}
+    colours = [_MACHINE, *(COLOURS[method] for method in seen.coupled)]
+    places = np.arange(len(odds))
+    axes.axvline(1, color="#888a85", linewidth=0.8)
+    axes.hlines(places, 1, list(odds.values()), colors=colours, linewidth=1)
+    axes.scatter(list(odds.values()), places, c=colours, s=22, zorder=3)
+    axes.set_xscale("log")
+    reach = max(2.5, *(max(value, 1 / value) for value in odds.values())) ** 1.15
+    axes.set_xlim(1 / reach, reach)
+    axes.set_yticks(places, list(odds), fontsize=7)
+    for label, colour in zip(axes.get_yticklabels(), colours, strict=True):
+        label.set_color(colour)
+    axes.invert_yaxis()
+    axes.margins(y=0.15)
+    ticks = _odds_ticks(reach)
+    below = ticks[:0:-1]
+    axes.set_xticks(
+        [*(1 / tick for tick in below), *ticks],
+        [*(f"1/{tick:g}" for tick in below), *(f"{tick:g}" for tick in ticks)],
+    )
+    axes.minorticks_off()
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_xlabel("odds of the critical pair", fontsize=7)
+
+
+def _odds_ticks(reach: float) -> list[float]:
+    """Odds from 1 upwards to be marked on an axis that reaches so far: at most three, evenly spaced."""
+    step = next((step for step in (2, 5) if reach < step**3), 10 ** max(1, math.ceil(math.log10(reach) / 3)))
+    return [float(step**k) for k in range(3) if step**k < reach]
+
+
+def _draw_classes(axes: Axes, trained: TrainedTensor, seen: Seen, methods: Sequence[str]) -> None:
+    """The likeliest classes by the two couplings that disagree, the right one first; those above 5% are named."""
+    probabilities = np.array([seen.coupled[method] for method in methods])
+    top = np.argsort(-probabilities.mean(axis=0), kind="stable")[:TOP]
+    width = 0.8 / len(methods)
+    for at, (method, p) in enumerate(zip(methods, probabilities, strict=True)):
+        axes.bar(np.arange(len(top)) + at * width, p[top], width, color=COLOURS[method])
+    for place, c in enumerate(top.tolist()):
+        if probabilities[:, c].max() > NAMED:
+            axes.text(
+                place + width / 2,
+                probabilities[:, c].max() + 0.02,
+                figure_text(trained.classes[c], 20),
+                rotation=90,
+                ha="center",
+                va="bottom",
+                fontsize=6.5,
+                fontweight="bold" if c == seen.truth else "normal",
+            )
+    axes.set_ylim(0, 1.4)  # room for the names above high bars
+    axes.set_yticks([0, 0.5, 1])
+    axes.set_xticks([])
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set_ylabel("probability", fontsize=7)
 
 
 EXPERIMENT = Experiment(

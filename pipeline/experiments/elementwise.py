@@ -7,12 +7,12 @@ machine of a pair is best is decided by the log loss of held-out training sample
 is there stays where it is best. Test samples have no part in it. The machines of all other pairs are left as they are,
 as `PairwiseSVC.retrain_pairs` leaves them.
 
-Two controls, which know the labels of the test samples, tell what is converted. One takes the new machines for test
-samples of their own two classes only: a new machine also judges samples of all other classes, of which it knows
-nothing, and one with a radial kernel is less sure of those. The other shows how far a coupling follows: machines
+Two controls, which use the labels of the test samples, separate the effects. One uses the new machines for test
+samples of their own two classes only: a new machine also scores samples of all other classes, on which it was not
+trained, and one with a radial kernel is less certain there. The other shows how far a coupling follows: machines
 without fault, which keep the size of their logits but are right about every test sample of their two classes.
 
-A repetition deals the training samples into other folds, and trains all pairs on them.
+A repetition splits the training samples into other folds, and trains all pairs on them.
 """
 
 import os
@@ -20,29 +20,29 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.out_of_fold import HoldsOut, out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out import out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.completion.slab import couple_slab
+from pairloom.pipeline.display.evaluation import confusion_counts
 from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
 from pairloom.pipeline.experiments.growth_curves import COLOURS
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor, load_set, paper_settings
 from pairloom.pipeline.features.feature_set import FeatureSet
-from pairloom.pipeline.machines.dealt_class import dealt_class
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kernel_model import train_kernel_model
-from pairloom.pipeline.machines.linear_model import train_linear_model
-from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.kernel_machines import train_kernel_model
+from pairloom.pipeline.machines.kinds import TrainedMachines
+from pairloom.pipeline.machines.linear_machines import train_linear_model
+from pairloom.pipeline.machines.settings import MachineSettings, split_class
 from pairloom.pipeline.machines.whitening import Whitening, centring
-from pairloom.pipeline.report.evaluation import confusion_counts
 
 #: Numbers of pairs that are changed, the most confused first; the last is the number of classes.
 SIZES = (1, 2, 5, 10, 20, 50)
@@ -108,14 +108,8 @@ class Scored(NamedTuple):
         return Scored(self.held_out[edges], self.test[edges])
 
 
-class Scoring(HoldsOut, Protocol):
-    """Trained machines that score held-out and test samples."""
-
-    def logits(self, shares: NDArray[np.float64], X: NDArray[np.floating]) -> NDArray[np.float32]: ...
-
-
-class DealtSet(NamedTuple):
-    """A set, and how its training samples are dealt: the rows of each class, the fold and the part of every row."""
+class FoldedSet(NamedTuple):
+    """A set split into folds: the training rows of each class, the fold and the part of every row."""
 
     data: FeatureSet
     settings: MachineSettings
@@ -129,7 +123,9 @@ class DealtSet(NamedTuple):
         """Linear machines of some pairs, with C in units of the model's."""
         rows = {c: self.data.X_train[of_class] for c, of_class in enumerate(self.members)}
         settings = replace(self.settings, C=cost * self.settings.C)
-        model = train_linear_model(rows, edges, settings, self.centring, self.threads)
+        model = train_linear_model(
+            rows, graphs.Pairs(edges, len(rows)), settings, self.centring, self.threads
+        )
         return self._scored(model, self.data.X_train, self.data.X_test, np.arange(len(self.folds)))
 
     def radial(self, edges: NDArray[np.int64], C: float, width: float) -> Scored:
@@ -141,13 +137,13 @@ class DealtSet(NamedTuple):
         for edge in edges:
             # Blocks of two classes are all that a pair needs. The others are empty: classes keep their numbers.
             members = [rows if c in edge else none for c, rows in enumerate(self.members)]
-            model = train_kernel_model(kernel, X, members, edge[None], settings)
+            model = train_kernel_model(kernel, X, members, graphs.Pairs(edge[None], len(members)), settings)
             scored.append(self._scored(model, X, X_test, np.concatenate(members)))
         return Scored(*(np.concatenate(logits) for logits in zip(*scored, strict=True)))
 
     def _scored(
         self,
-        model: Scoring,
+        model: TrainedMachines,
         X: NDArray[np.floating],
         X_test: NDArray[np.floating],
         rows: NDArray[np.int64],
@@ -157,18 +153,18 @@ class DealtSet(NamedTuple):
         held_out[:, rows] = out_of_fold_edge_logits(
             model, scheme, X[rows], self.folds[rows], self.parts[rows]
         )
-        return Scored(held_out, model.logits(scheme.shares, X_test))
+        return Scored(held_out, model.collapsed(scheme.shares)(X_test))
 
 
-def dealt_set(data: FeatureSet, fold_seed: int, threads: int = 1) -> DealtSet:
-    """Deal the training samples of a set into folds, as the machines of `paper_settings` do."""
+def folded_set(data: FeatureSet, fold_seed: int, threads: int = 1) -> FoldedSet:
+    """Split the training samples of a set into folds, as the machines of `paper_settings` do."""
     settings = paper_settings(data.X_train, fold_seed)
     members = [np.flatnonzero(data.y_train == c) for c in range(len(data.classes))]
     folds, parts = np.empty((2, len(data.y_train)), np.int64)
     for c, rows in enumerate(members):
-        dealt = dealt_class(rows, c, settings, None)
-        folds[rows], parts[rows] = dealt.folds, dealt.parts
-    return DealtSet(data, settings, centring(data.X_train), members, folds, parts, threads)
+        split = split_class(rows, c, settings, None)
+        folds[rows], parts[rows] = split.folds, split.parts
+    return FoldedSet(data, settings, centring(data.X_train), members, folds, parts, threads)
 
 
 def pair_losses(
@@ -182,24 +178,24 @@ def pair_losses(
     return losses
 
 
-def other_machines(dealt: DealtSet, edges: NDArray[np.int64]) -> Iterator[tuple[str, Scored]]:
+def other_machines(folded: FoldedSet, edges: NDArray[np.int64]) -> Iterator[tuple[str, Scored]]:
     """All machines that the pairs might have instead, and of which kind they are."""
     for cost in COSTS:
-        yield OTHER_C, dealt.linear(edges, cost)
+        yield OTHER_C, folded.linear(edges, cost)
     for C, width in KERNELS:
-        yield KERNEL, dealt.radial(edges, C, width)
+        yield KERNEL, folded.radial(edges, C, width)
 
 
 def trained_again(
-    dealt: DealtSet, edges: NDArray[np.int64], now: Scored
+    folded: FoldedSet, edges: NDArray[np.int64], now: Scored
 ) -> tuple[NDArray[np.float32], list[str]]:
     """(E, R) test logits of the machines with the least held-out loss, and the kind of each."""
-    y = dealt.data.y_train
+    y = folded.data.y_train
     test, losses, kinds = now.test.copy(), pair_losses(now.held_out, edges, y), [KEPT] * len(edges)
-    for kind, scored in other_machines(dealt, edges):
-        found = pair_losses(scored.held_out, edges, y)
-        for e in np.flatnonzero(found < losses):
-            test[e], losses[e], kinds[e] = scored.test[e], found[e], kind
+    for kind, scored in other_machines(folded, edges):
+        new_losses = pair_losses(scored.held_out, edges, y)
+        for e in np.flatnonzero(new_losses < losses):
+            test[e], losses[e], kinds[e] = scored.test[e], new_losses[e], kind
     return test, kinds
 
 
@@ -234,13 +230,13 @@ def sizes_for(n_classes: int) -> list[int]:
 
 def repeated(trained: TrainedTensor, draw: Draw) -> Repetition:
     """Train a model, and its worst pairs again."""
-    dealt = dealt_set(features_of(draw.source), draw.fold_seed, _threads(trained.n_jobs))
+    folded = folded_set(features_of(draw.source), draw.fold_seed, _threads(trained.n_jobs))
     y, n = trained.labels, trained.n_classes
     completion = plan_completion(graphs.complete(n))
-    now = dealt.linear(completion.edges)
-    worst = confused_most(now.held_out, completion, dealt.data.y_train, n)
+    now = folded.linear(completion.edges)
+    worst = confused_most(now.held_out, completion, folded.data.y_train, n)
     edges = completion.edges[worst]
-    again, chosen = trained_again(dealt, edges, now.of(worst))
+    again, chosen = trained_again(folded, edges, now.of(worst))
     changed = {
         RETRAINED: again,
         OWN_ONLY: np.where(own_samples(edges, y), again, now.test[worst]),
@@ -282,37 +278,39 @@ def wrong_alone(
     logits: NDArray[np.float32], edges: NDArray[np.int64], y: NDArray[np.int64]
 ) -> NDArray[np.float32]:
     """(R,) the share of the pairs with the sample's class whose machine is wrong; NaN if there are none."""
-    own = np.where(y == edges[:, :1], logits, np.where(y == edges[:, 1:], -logits, np.nan))
-    pairs = (~np.isnan(own)).sum(axis=0)
-    return np.where(pairs, (own < 0).sum(axis=0) / np.maximum(pairs, 1), np.nan).astype(np.float32)
+    towards_class = np.where(y == edges[:, :1], logits, np.where(y == edges[:, 1:], -logits, np.nan))
+    pairs = (~np.isnan(towards_class)).sum(axis=0)
+    return np.where(pairs, (towards_class < 0).sum(axis=0) / np.maximum(pairs, 1), np.nan).astype(np.float32)
 
 
 def measure(
     trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn, *, source: str
 ) -> Outcomes:
     """All repetitions, with the samples of the set that `source` names."""
-    found = each(repeated, trained, [Draw(source, 1000 * seed + number) for number in range(repetitions)])
+    repetitions_done = each(
+        repeated, trained, [Draw(source, 1000 * seed + number) for number in range(repetitions)]
+    )
     return Outcomes(
-        _stacked([one.before for one in found]),
-        _stacked([one.after for one in found]),
-        Counter(kind for one in found for kind in one.chosen),
+        _stacked([one.before for one in repetitions_done]),
+        _stacked([one.after for one in repetitions_done]),
+        Counter(kind for one in repetitions_done for kind in one.chosen),
     )
 
 
-def _stacked(found: Sequence[Wrong]) -> Wrong:
-    return {key: np.array([wrong[key] for wrong in found]) for key in found[0]}
+def _stacked(outcomes: Sequence[Wrong]) -> Wrong:
+    return {key: np.array([wrong[key] for wrong in outcomes]) for key in outcomes[0]}
 
 
 def rows(outcomes: Outcomes) -> list[Improvement]:
     """Mean errors and gains, for both kinds of machines, every coupling and every number of pairs."""
-    found = []
+    improvements = []
     for key, after in outcomes.after.items():
         errors = np.nanmean(after, axis=1, dtype=np.float64)
         gain, spread = mean_and_standard_error(
             np.nanmean(outcomes.before[key], axis=1, dtype=np.float64) - errors
         )
-        found.append(Improvement(*key, float(errors.mean()), float(gain), float(spread)))
-    return found
+        improvements.append(Improvement(*key, float(errors.mean()), float(gain), float(spread)))
+    return improvements
 
 
 def gains(outcomes: Outcomes) -> dict[tuple[str, str], Resampled]:

@@ -31,20 +31,15 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
-from pairloom.pipeline.coupling import couple_code
+from pairloom.pipeline.calibration.held_out import out_of_fold_edge_logits
+from pairloom.pipeline.coupling.codes.couple_code import couple_code
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-from pairloom.pipeline.experiments.experiment import (
-    Each,
-    Experiment,
-    in_turn,
-    mean_and_standard_error,
-)
+from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.simulated_encodings import CODES, HLW, code_named
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor, is_present, source_named
-from pairloom.pipeline.features.feature_set import DATA_FOLDER
+from pairloom.pipeline.features.source_files import DATA_FOLDER
 from pairloom.pipeline.machines.folds import class_folds, class_parts
 
 #: [HLW Table 1] Training and test rows of a split.
@@ -147,9 +142,9 @@ def measure(
         path = str(Path(source_named(table)).absolute())
         splits = each(errors_of_split, trained, [Draw(path, seed, number) for number in range(repetitions)])
         rows += [
-            TableError(table, training, number, *found)
+            TableError(table, training, number, *error)
             for number, split in enumerate(splits)
-            for training, found in split
+            for training, error in split
         ]
     return rows
 
@@ -160,9 +155,9 @@ def errors_of_split(trained: TrainedTensor, draw: Draw) -> list[tuple[int, tuple
         X, labels = table["X"], table["y"]
     y = np.unique(labels, return_inverse=True)[1]
     return [
-        (training, found)
+        (training, error)
         for training, test in SIZES
-        for found in errors_of_codes(split_of(X, y, training, test, draw))
+        for error in errors_of_codes(split_of(X, y, training, test, draw))
     ]
 
 
@@ -184,11 +179,11 @@ def split_of(X: NDArray[Any], y: NDArray[np.int64], training: int, test: int, dr
 def errors_of_codes(split: Split) -> list[tuple[str, float, float, float]]:
     """(code, C, gamma, error) for every code, each with the C and gamma that it is best with on held-out rows."""
     squared, squared_test = (cdist(X, split.X, "sqeuclidean") for X in (split.X, split.X_test))
-    found = []
+    errors = []
     for code, chosen in chosen_of_codes(split, squared).items():
         predicted = chosen.model.predict(np.exp(-chosen.gamma * squared_test))
-        found.append((code, chosen.C, chosen.gamma, float(np.mean(predicted != split.y_test))))
-    return found
+        errors.append((code, chosen.C, chosen.gamma, float(np.mean(predicted != split.y_test))))
+    return errors
 
 
 def chosen_of_codes(split: Split, squared: NDArray[np.float64]) -> dict[str, Chosen]:
@@ -287,11 +282,11 @@ def findings(rows: Sequence[TableError]) -> list[Finding]:
     """
     splits = 1 + max(row.split for row in rows)
     ours = f"the means of {splits} splits" if splits > 1 else "the mean of one split"
-    found = []
+    claims = []
     for training in dict.fromkeys(row.training for row in rows):
         errors = resampled_errors([row for row in rows if row.training == training])
         away = {table: distance_from_published(table, training, of) for table, of in errors.items()}
-        found.append(
+        claims.append(
             compared(
                 HLW,
                 f"{training} training rows: errors are those of the paper for most tables, within {NEAR:g} point on"
@@ -304,8 +299,8 @@ def findings(rows: Sequence[TableError]) -> list[Finding]:
             )
         )
         if MANY_CLASSES in errors:
-            found.append(_pairs_are_worst(errors[MANY_CLASSES], training))
-    return found
+            claims.append(_pairs_are_worst(errors[MANY_CLASSES], training))
+    return claims
 
 
 def resampled_errors(rows: Sequence[TableError]) -> dict[str, dict[str, Resampled]]:

@@ -4,19 +4,19 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from pairloom.pipeline.experiments.finding import Finding
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
-from pairloom.pipeline.report.figures import save_figure
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
 Item = TypeVar("Item")
@@ -36,10 +36,7 @@ class Each(Protocol):
     """
 
     def __call__(
-        self,
-        function: Callable[[TrainedTensor, Item], Result],
-        trained: TrainedTensor,
-        items: Sequence[Item],
+        self, function: Callable[[TrainedTensor, Item], Result], trained: TrainedTensor, items: Sequence[Item]
     ) -> list[Result]: ...
 
 
@@ -92,7 +89,7 @@ class Experiment(Generic[Row]):
     simulated : bool
         Whether the experiment draws its own data, so that nothing is read from the set.
     retrains : bool
-        Whether the experiment trains machines on the set. ``measure(..., source=source)`` is then told where it is.
+        Whether the experiment trains machines on the set. ``measure`` then also takes its ``source``.
     tables : tuple of str
         Tables in the folder of PAIRLOOM_DATA that the experiment reads in place of the set.
     """
@@ -193,8 +190,8 @@ def write_files(
     stem = folder / experiment.name
     summary = experiment.summary(rows)
     set_name = facts["data"] + (" (synthetic features)" if trained.synthetic else "")
-    own = "simulated" if experiment.simulated else "tables" if experiment.tables else None
-    title = f"{experiment.name}: {own or set_name}"
+    data_kind = "simulated" if experiment.simulated else "tables" if experiment.tables else None
+    title = f"{experiment.name}: {data_kind or set_name}"
     record = {
         **facts,
         "experiment": experiment.name,
@@ -206,9 +203,18 @@ def write_files(
         "findings": [finding.record() for finding in findings],
     }
     write_atomically(stem.with_suffix(".csv"), _csv(experiment.row, rows).encode())
-    pictures = list(save_figure(experiment.draw(trained, rows, title), stem))
+    pictures = list(_save_figure(experiment.draw(trained, rows, title), stem))
     write_atomically(stem.with_suffix(".json"), (json.dumps(record, indent=1) + "\n").encode())
     return [stem.with_suffix(".csv"), *pictures, stem.with_suffix(".json")]
+
+
+def _save_figure(figure: Figure, path: Path) -> Iterator[Path]:
+    """Save as .png and .svg, without a date, so that equal figures give equal files."""
+    with matplotlib.rc_context({"svg.hashsalt": "pairloom"}):
+        for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
+            file = path.with_suffix(suffix)
+            figure.savefig(file, dpi=130, metadata=metadata)
+            yield file
 
 
 def _csv(row: type[Row], rows: Sequence[Row]) -> str:

@@ -78,9 +78,9 @@ def compared(
         Further text on the outcome.
     """
     level = 1 - (1 - LEVEL) / len(quantities)
-    found = tuple(_comparison(what, values, level, above, below) for what, values in quantities.items())
-    here = ", ".join(told(each, form) for each in found)
-    return Finding(source, claim, f"{here}; {aside}" if aside else here, together(found), found)
+    comparisons = tuple(_comparison(what, values, level, above, below) for what, values in quantities.items())
+    here = ", ".join(in_words(each, form) for each in comparisons)
+    return Finding(source, claim, f"{here}; {aside}" if aside else here, together(comparisons), comparisons)
 
 
 def _comparison(what: str, values: Resampled, level: float, above: float, below: float) -> Comparison:
@@ -104,7 +104,7 @@ def together(comparisons: tuple[Comparison, ...]) -> bool | None:
     return False if False in verdicts else None if None in verdicts else True
 
 
-def told(comparison: Comparison, form: str = "+.2%") -> str:
+def in_words(comparison: Comparison, form: str = "+.2%") -> str:
     """A comparison in words: its name, the estimate and the interval."""
     low, high = (f"{limit:{form}}" for limit in (comparison.low, comparison.high))
     limits = "no interval" if math.isnan(comparison.low) else f"{low} to {high}"

@@ -28,12 +28,7 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-from pairloom.pipeline.experiments.experiment import (
-    Each,
-    Experiment,
-    in_turn,
-    mean_and_standard_error,
-)
+from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
@@ -161,7 +156,7 @@ def findings(rows: Sequence[RuleError]) -> list[Finding]:
     Every simulation has classes and samples of its own, so simulations are what is resampled.
     """
     error = resampled_means({rule: [[row.error] for row in rows if row.rule == rule] for rule in RULES})
-    found = [
+    claims = [
         compared(
             HT,
             "the Bayes error is below 1%",
@@ -174,7 +169,7 @@ def findings(rows: Sequence[RuleError]) -> list[Finding]:
     ]
     for name in LEARNERS:
         whole, coupled, wins = (error[rule] for rule in (name, f"{name}, coupled", f"{name}, max-wins"))
-        found += [
+        claims += [
             compared(
                 HT,
                 f"coupled pairs of {name} with thresholds err about half as often as {name}",
@@ -191,7 +186,7 @@ def findings(rows: Sequence[RuleError]) -> list[Finding]:
                 aside=f"{wins[0]:.2%} against {coupled[0]:.2%}",
             ),
         ]
-    return found
+    return claims
 
 
 def draw(trained: TrainedTensor, rows: Sequence[RuleError], title: str) -> Figure:

@@ -26,12 +26,7 @@ from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-from pairloom.pipeline.experiments.experiment import (
-    Each,
-    Experiment,
-    in_turn,
-    mean_and_standard_error,
-)
+from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import OURS, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
@@ -152,8 +147,8 @@ def measure(
     trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
 ) -> list[MixtureError]:
     """The errors of all rules in every simulation, for both shapes."""
-    found = each(simulate, trained, [(seed, number) for number in range(repetitions)])
-    return [row for rows in found for row in rows]
+    simulations = each(simulate, trained, [(seed, number) for number in range(repetitions)])
+    return [row for rows in simulations for row in rows]
 
 
 def simulate(trained: TrainedTensor, draw: tuple[int, int]) -> list[MixtureError]:
@@ -188,9 +183,9 @@ def findings(rows: Sequence[MixtureError]) -> list[Finding]:
     Every simulation has mixtures and samples of its own, so simulations are what is resampled.
     """
     of = {(shape, rule): _of_rule(rows, shape, rule) for shape in SHAPES for rule in RULES}
-    errors = resampled_means({key: [[row.error] for row in found] for key, found in of.items()})
-    undecided = {key: float(np.mean([row.undecided for row in found])) for key, found in of.items()}
-    found = [
+    errors = resampled_means({key: [[row.error] for row in its_rows] for key, its_rows in of.items()})
+    undecided = {key: float(np.mean([row.undecided for row in its_rows])) for key, its_rows in of.items()}
+    claims = [
         # That there are such samples needs no interval.
         Finding(
             HT,
@@ -205,7 +200,7 @@ def findings(rows: Sequence[MixtureError]) -> list[Finding]:
     ]
     for shape in SHAPES:
         error = {rule: errors[shape, rule] for rule in RULES}
-        found += [
+        claims += [
             compared(
                 OURS,
                 f"{shape} mixtures: coupling errs less than max-wins",
@@ -224,7 +219,7 @@ def findings(rows: Sequence[MixtureError]) -> list[Finding]:
                 aside=f"LDA {error['LDA'][0]:.2%}, coupled {error['coupled'][0]:.2%}, QDA {error['QDA'][0]:.2%}",
             ),
         ]
-    return found
+    return claims
 
 
 def _of_rule(rows: Sequence[MixtureError], shape: str, rule: str) -> list[MixtureError]:

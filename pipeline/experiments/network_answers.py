@@ -1,11 +1,32 @@
-"""The answers of the network that made the features: for the Network column of [S Table 5] and the confusion cost."""
+"""The answers of the network that made the features: for the Network column of [S Table 5] and the confusion cost.
 
-from typing import NamedTuple
+Stores that `pairloom features` made know the files of their pictures and the network's own answers. For other sources a
+softmax layer on the features stands in. The paper's networks end in such a layer: Table 5 has their errors, and the
+confusion cost [S 4.3] is their confusion matrix. Here the layer is a multinomial logistic regression on the training
+samples. It sees the same features as the machines, but unlike the last layer of a network it was not trained together
+with them.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
-__all__ = ["NetworkAnswers"]
+from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.display.evaluation import confusion_counts
+from pairloom.pipeline.features.feature_set import FeatureSet, rows_for_test
+from pairloom.pipeline.features.source_files import expand_data_folder
+from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN
+from pairloom.pipeline.images.network_outputs import class_probabilities
+from pairloom.pipeline.images.picture_store import name_in_store, settings_of
+from pairloom.pipeline.machines.folds import class_folds
+from pairloom.pipeline.pieces import in_threads, pieces, thread_count
+from pairloom.pipeline.storage.digests import digest_of
+
+__all__ = ["NetworkAnswers", "picture_files", "pictures_digest", "softmax_answers", "stored_answers"]
 
 
 class NetworkAnswers(NamedTuple):
@@ -24,3 +45,132 @@ class NetworkAnswers(NamedTuple):
     probabilities: NDArray[np.float32]
     confusion: NDArray[np.int64]
     stand_in: bool
+
+
+_ROWS_AT_ONCE = 4096
+
+
+def picture_files(source: str) -> tuple[str, ...]:
+    """The picture of every test sample, relative to the folder of all pictures; none if the source does not know."""
+    store = _store(source)
+    if store is None:
+        return ()
+    part, rows = _place(store, TEST)
+    return tuple(str(file) for file in _array(store, name_in_store("files", part))[rows])
+
+
+def pictures_digest(source: str) -> str:
+    """Digest of everything that a store was made of; empty if the source is not a store of pictures."""
+    store = _store(source)
+    return "" if store is None else digest_of(settings_of(store))
+
+
+def stored_answers(source: str) -> NetworkAnswers | None:
+    """The network's own answers; None if the source has none, or does not know which output is which class."""
+    store = _store(source)
+    if store is None:
+        return None
+    tested, trained = _answers(store, TEST), _answers(store, TRAIN)
+    if tested is None or trained is None:
+        return None
+    return NetworkAnswers(tested[0], confusion_counts(*trained), stand_in=False)
+
+
+def _store(source: str) -> Path | None:
+    """The store at a source, if it is one that was made of pictures."""
+    path = expand_data_folder(source)
+    return path if source and settings_of(path) is not None else None
+
+
+def _array(store: Path, name: str) -> NDArray[Any]:
+    return np.asarray(zarr.open_group(store, mode="r")[name][:])  # type: ignore[index]
+
+
+def _place(store: Path, part: str) -> tuple[str, NDArray[np.int64]]:
+    """Where the rows of the training or the test samples are: the part of the store, and its rows.
+
+    Of a pool the test samples are those that `load_features` sets apart.
+    """
+    group = zarr.open_group(store, mode="r")
+    if name_in_store("y", TEST) in group:
+        return part, np.arange(len(_array(store, name_in_store("y", part))))
+    testing = rows_for_test(_array(store, "y"), str(store))
+    return POOL, np.flatnonzero(testing if part == TEST else ~testing)
+
+
+def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
+    """(n, N) probabilities of the classes of a part of the samples, and the (n,) classes they are of."""
+    stored, rows = _place(store, part)
+    y = _array(store, name_in_store("y", stored))
+    blocks = []
+    for block in pieces(len(y), _ROWS_AT_ONCE):
+        p = class_probabilities(store, stored, block)
+        if p is None:
+            return None
+        blocks.append(p)
+    return np.concatenate(blocks)[rows], y[rows]
+
+
+FOLDS = 4
+#: The inverse of the penalty, for centred features of mean squared norm 1: that of the machines, C = "scale".
+C = 10.0
+#: The layer is trained on so many rows at most, as many of every class.
+MOST_ROWS = 40_000
+
+
+def softmax_answers(data: FeatureSet, seed: int = 0, n_jobs: int | None = -1) -> NetworkAnswers:
+    """Train the layer on the training samples; its confusion is out of fold, as it would hardly err on its own samples.
+
+    Parameters
+    ----------
+    data : FeatureSet
+    seed : int
+        Seed of the folds, and of the rows where there are more than `MOST_ROWS`.
+    n_jobs : int, optional
+        Threads. The result does not depend on them.
+    """
+    n = len(data.classes)
+    rows, folds = _folded_rows(data.y_train, n, seed)
+    X, y = data.X_train[rows], data.y_train[rows]
+    centre = X.mean(axis=0, dtype=np.float64)
+    norm = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum())) or 1.0
+
+    def seen_by_layer(raw: NDArray[np.floating]) -> NDArray[np.float32]:
+        return np.asarray((raw - centre) / norm, np.float32)
+
+    X, X_test = seen_by_layer(X), seen_by_layer(data.X_test)
+
+    def answers(fold: int) -> NDArray[np.float32]:
+        """What a layer without the fold says of it; of the test samples, what the layer of all folds says."""
+        tested = X_test if fold == FOLDS else X[folds == fold]
+        return _probabilities(X[folds != fold], y[folds != fold], tested, n)
+
+    with one_blas_thread():
+        *held_out, test = in_threads(answers, range(FOLDS + 1), thread_count(n_jobs, "softmax_answers"))
+    confusion = sum(
+        (confusion_counts(p, y[folds == k]) for k, p in enumerate(held_out)), np.zeros((n, n), np.int64)
+    )
+    return NetworkAnswers(test, confusion, stand_in=True)
+
+
+def _folded_rows(y: NDArray[np.integer], n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows that the layer is trained on, and their folds, drawn class by class like those of the machines."""
+    rows_of, folds_of = [], []
+    for c in range(n):
+        of_class = np.flatnonzero(y == c)
+        folds = class_folds(len(of_class), FOLDS, seed, c)
+        drawn = np.sort(np.random.default_rng([seed, c, 2]).permutation(len(of_class))[: MOST_ROWS // n])
+        rows_of.append(of_class[drawn])
+        folds_of.append(folds[drawn])
+    return np.concatenate(rows_of), np.concatenate(folds_of)
+
+
+def _probabilities(
+    X: NDArray[np.float32], y: NDArray[np.integer], X_test: NDArray[np.float32], n: int
+) -> NDArray[np.float32]:
+    """(R, N) probabilities of test samples by a layer that was trained on X."""
+    layer = LogisticRegression(C=C, tol=1e-4, max_iter=1000).fit(X, y)
+    p = np.zeros((len(X_test), n), np.float32)
+    if len(X_test):
+        p[:, layer.classes_] = layer.predict_proba(X_test)
+    return p

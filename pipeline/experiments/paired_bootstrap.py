@@ -132,8 +132,8 @@ def _means_of_times(means: NDArray[np.float64], weights: NDArray[np.float64]) ->
     """(1 + replicates,) means over the repetitions that have one; the estimate if none has."""
     counted = weights * ~np.isnan(means)
     with np.errstate(invalid="ignore"):
-        found = (counted * np.nan_to_num(means)).sum(axis=1) / counted.sum(axis=1)
-    return np.asarray(np.where(np.isnan(found), found[0], found))
+        of_times = (counted * np.nan_to_num(means)).sum(axis=1) / counted.sum(axis=1)
+    return np.asarray(np.where(np.isnan(of_times), of_times[0], of_times))
 
 
 def interval(resampled: Resampled, level: float = LEVEL) -> Interval:

@@ -1,4 +1,4 @@
-"""Running an experiment on a set: train or read the tensor, measure, write the files, print the table."""
+"""The experiments by name, and running one on a set: train or read the tensor, measure, write the files, print."""
 
 import json
 import os
@@ -15,6 +15,20 @@ from rich.progress import Progress, track
 from rich.table import Table
 
 from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.experiments import (
+    bipartite,
+    boundaries,
+    curved,
+    disagreements,
+    elementwise,
+    encodings,
+    few_classes,
+    gaussians,
+    growth_curves,
+    mixtures,
+    simulated_encodings,
+    star_centres,
+)
 from pairloom.pipeline.experiments.experiment import (
     Experiment,
     Item,
@@ -25,7 +39,7 @@ from pairloom.pipeline.experiments.experiment import (
     write_files,
 )
 from pairloom.pipeline.experiments.finding import Finding
-from pairloom.pipeline.experiments.stored_network import pictures_digest
+from pairloom.pipeline.experiments.network_answers import pictures_digest
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
     TrainedTensor,
@@ -36,12 +50,35 @@ from pairloom.pipeline.experiments.trained_tensor import (
     source_named,
     tensor_file,
 )
-from pairloom.pipeline.features.feature_set import EMBEDDED, FeatureSet
+from pairloom.pipeline.features.embedded_sets import EMBEDDED
+from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.storage.digests import digest_of, file_digest
 
+#: The experiments by name, in the order of the paper; then those of other papers. Each has rows of its own type.
+EXPERIMENTS: dict[str, Experiment[Any]] = {
+    experiment.name: experiment
+    for experiment in (
+        few_classes.TRIPLETS,
+        few_classes.QUINTETS,
+        few_classes.TEN_CLASS,
+        star_centres.STAR_CENTRES,
+        growth_curves.EXPERIMENT,
+        star_centres.CENTRES,
+        bipartite.EXPERIMENT,
+        disagreements.EXPERIMENT,
+        boundaries.EXPERIMENT,
+        elementwise.EXPERIMENT,
+        mixtures.EXPERIMENT,
+        gaussians.EXPERIMENT,
+        simulated_encodings.EXPERIMENT,
+        encodings.EXPERIMENT,
+        curved.EXPERIMENT,
+    )
+}
 
-class Elsewhere(Protocol):
+
+class RepeatOnCluster(Protocol):
     """Yields ``function(trained, item)`` for each item, in order, computed by other processes.
 
     They read the trained tensor from its file.
@@ -73,7 +110,7 @@ def perform(
     seed: int = 0,
     pictures: Path | None = None,
     console: Console | None = None,
-    elsewhere: Elsewhere | None = None,
+    on_cluster: RepeatOnCluster | None = None,
     resume: bool = False,
 ) -> list[Path]:
     """Run an experiment on a set, write its files into a folder with the name of the set, and return their paths.
@@ -95,7 +132,7 @@ def perform(
         The folder of all pictures, if the features are a store that was made of it: figures then show them.
     console : rich.console.Console, optional
         Console for the table. By default nothing is printed.
-    elsewhere : callable, optional
+    on_cluster : callable, optional
         Computes the repetitions in other processes, with the same results. By default this process computes them.
     resume : bool
         Do nothing, and return no paths, if the files are there already, of the same data, settings and code.
@@ -121,10 +158,10 @@ def perform(
     ) -> list[Result]:
         steps_taken.append(len(items))
         results: Iterable[Result]
-        if elsewhere is None or not experiment.is_repeated:
+        if on_cluster is None or not experiment.is_repeated:
             results = (function(trained, item) for item in items)
         else:
-            results = elsewhere(function, tensor_file(path, features, settings, source), items)
+            results = on_cluster(function, tensor_file(path, features, settings, source), items)
         name = f"{experiment.name}, {folder.name}"
         return list(track(results, name, len(items), console=messages, transient=True))
 
@@ -136,7 +173,7 @@ def perform(
         rows, findings = experiment.rows(measurement), experiment.findings(measurement)
     facts = {
         "data": folder.name,
-        # What --data and --pictures were given, without folders that are nobody else's.
+        # The arguments of --data and --pictures without their folders, which mean nothing on other computers.
         "source": Path(data).name,
         "pictures": pictures and pictures.name,
         # There may be fewer than requested: three of ten classes, for example, can be drawn in only 120 ways.
@@ -153,7 +190,7 @@ def perform(
 
 
 def _recipe_in(path: Path) -> str | None:
-    """A digest of all that the files of an experiment depend on, the code included."""
+    """The digest in a record, of everything that its files depend on, the code included; None if there is no record."""
     try:
         recipe = json.loads(path.read_text()).get("recipe")
     except (OSError, ValueError):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.finding import DIFFERS, HOLDS, OURS, PAPER, UNDECIDED
+from pairloom.pipeline.experiments.perform import EXPERIMENTS
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
 _PREFACE = """\
@@ -32,14 +32,14 @@ _HOW_TO_READ = """\
   machines are trained once (in `elementwise`, on the same samples in other folds). It allows for chance in one claim,
   not for the number of claims on this page: of a hundred intervals, a few miss. Where every repetition draws its own
   classes and samples (simulated data, splits of tables), repetitions are resampled. A few repetitions decide little.
-  Where nothing is random there is no interval, which is said.
+  Where nothing is random there is no interval, and the page says so.
 - Limits that make a word a number are ours, and are given with the outcome: "almost all" of a gain is 80% of it, a
   model "reaches" another within 0.5%, "about half" is at most 0.6, errors differ negligibly within 1%, odds are near
   1 from 1/2 to 2.
 - Tables 3 to 6 have our rows by Platt's sigmoids, as the paper calibrates, and by distance: the same machines, d' and
   trees, with the scale that makes the complete model of all classes likeliest on held-out samples. Figures and claims
   of the paper are with Platt's.
-- Earlier versions of this page said more in the paper's name than it says. That wlw2 and stratified err no more than
+- Earlier versions of this page attributed more to the paper than it says. That wlw2 and stratified err no more than
   normal is not its claim: in 6 of the 13 rows of its Table 5 one of them errs more. In Table 3, MIN3 errs most, alone
   or with MIN2, in all rows but one (imagewoof, resnet34, adapt). The cost by confusion is that of its section 4.3. The
   network of CIFAR-10 in its tables is Page's, not a ResNet-18. That wlw2 and stratified follow the machine of the
@@ -50,14 +50,14 @@ _HOW_TO_READ = """\
 - `hub_neighbours` alone has up to a quarter fewer pairs than the graphs it is compared with, as every class has the
   same number of neighbours; what is left is filled with the nearest pairs. By distances between class means it knows
   less than graphs grown by confusion do, which is the network's, or that of a softmax layer on the same features, its
-  stand-in (`pipeline/experiments/softmax_layer.py`): trained on the training samples, out of fold. By d' it knows
+  stand-in (`pipeline/experiments/network_answers.py`): trained on the training samples, out of fold. By d' it knows
   more, but d' takes the machines of all pairs: that curve says what better distances are worth, not how to save
   training. Both were added when it had been seen to lose to those on test samples, and settled on held-out training
   samples of imagenet50-synthetic, digits, tinyimagenet50 and imagenette, where neither another number of hubs nor
   neighbours by confusion were better throughout.
-- `elementwise` has two controls that know the labels of the test samples, so nobody can have their models. Own classes
+- `elementwise` has two controls that use the labels of the test samples, so they are no models to use. Own classes
   only: a new machine is used for test samples of its two classes, the old one for all others. What a coupling gains
-  beyond that comes of how the new machines judge samples of classes that they were not trained on.
+  beyond that comes from how the new machines score samples of classes that they were not trained on.
 - The parameters of the mixtures in [HT] Figures 1 and 2 are not known to us: `pipeline/experiments/mixtures.py` says
   how ours are drawn. [HT] Figure 3 has no printed numbers, and its sentence on the covariances is garbled: the square
   roots of the eigenvalues are uniform here, since the Bayes error is then below 1%, as it should be.

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.coupling import couple_code
+from pairloom.pipeline.coupling.codes.couple_code import couple_code
 from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn
 from pairloom.pipeline.experiments.finding import Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means

@@ -1,4 +1,4 @@
-"""The trained tensor: what the machines of all pairs say of the test samples, trained once, kept beside the results.
+"""The trained tensor: the logits of all pairs on the test samples, trained once and stored beside the results.
 
 Every experiment compares models over graphs. An edge's machines do not depend on the other edges, so the logits of a
 smaller graph are rows of those of the complete one, and no experiment trains anything.
@@ -21,17 +21,23 @@ from pairloom import graphs
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import calibrate_scale
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES, draw_samples
-from pairloom.pipeline.calibration.held_out import HeldOut
-from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.completion_kernels import scatter
+from pairloom.pipeline.completion.couplers import coupler_of
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import couple_slab
-from pairloom.pipeline.experiments.softmax_layer import softmax_answers
-from pairloom.pipeline.experiments.stored_network import picture_files, pictures_digest, stored_answers
+from pairloom.pipeline.experiments.network_answers import (
+    picture_files,
+    pictures_digest,
+    softmax_answers,
+    stored_answers,
+)
 from pairloom.pipeline.features.class_distances import mean_distances
-from pairloom.pipeline.features.feature_set import DATA_FOLDER, EMBEDDED, FeatureSet, load_features
-from pairloom.pipeline.machines.linear_model import Advance, LinearModel, train_linear_model
+from pairloom.pipeline.features.embedded_sets import EMBEDDED
+from pairloom.pipeline.features.feature_set import FeatureSet, load_features
+from pairloom.pipeline.features.source_files import DATA_FOLDER
+from pairloom.pipeline.machines.linear_machines import Advance, LinearModel, train_linear_model
 from pairloom.pipeline.machines.settings import MachineSettings, scaled_C
 from pairloom.pipeline.machines.whitening import centring
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -46,7 +52,7 @@ SCALED_FOR = "stratified"
 
 
 class TrainedTensor(NamedTuple):
-    """Test samples as the machines of all pairs see them, and what is known of the pairs without the test samples.
+    """Test samples scored by the machines of all pairs, and facts about the pairs from the training samples.
 
     Attributes
     ----------
@@ -65,13 +71,13 @@ class TrainedTensor(NamedTuple):
     network : (R, N) float32 array
         The network's probabilities of the test samples.
     stand_in : bool
-        Whether a softmax layer on the features stands in for the network: see `softmax_layer`.
+        Whether a softmax layer on the features stands in for the network: see `network_answers`.
     files : tuple of R str
         The picture of every sample, relative to the folder of all pictures; empty if the features are not of pictures.
     synthetic : bool
         Whether the features were drawn rather than measured.
     n_jobs : int
-        Threads of its couplings: how fast they are, never what they give.
+        Threads of its couplings. No result depends on them.
     pictures : Path, optional
         The folder of all pictures, where it is at hand.
     """
@@ -140,19 +146,6 @@ class TrainedTensor(NamedTuple):
         """(R, N) probabilities of the model over a graph, for each of some couplings."""
         return couple_slab(self.of_edges(graph), plan_completion(graph), list(methods), n_jobs=self.n_jobs)
 
-    def errors(self, graph: nx.Graph, methods: Sequence[str] = COUPLINGS) -> dict[str, float]:
-        """The share of samples that the model over a graph gets wrong, for each of some couplings."""
-        coupled = self.probabilities(graph, methods)
-        return {method: self.error_of(p) for method, p in coupled.items()}
-
-    def error_of(self, p: np.ndarray) -> float:
-        """The share of samples whose likeliest class is not theirs."""
-        return float((p.argmax(axis=1) != self.labels).mean())
-
-    def tree_error(self, graph: nx.Graph) -> float:
-        """The error of a tree. Its logits are differences of potentials, so every coupling gives the same model."""
-        return self.errors(graph, ["normal"])["normal"]
-
 
 def paper_settings(X: NDArray[np.floating], seed: int = 0) -> MachineSettings:
     """Machines as the paper trains them [S 2.3]: fitted on one fold of four, calibrated on the others."""
@@ -174,14 +167,19 @@ def train_tensor(
     edges = graphs.edge_array(graphs.complete(n))
     with one_blas_thread():
         model = train_linear_model(
-            rows, edges, settings, centring(data.X_train), os.cpu_count() or 1, progress
+            rows,
+            graphs.Pairs(edges, len(rows)),
+            settings,
+            centring(data.X_train),
+            os.cpu_count() or 1,
+            progress,
         )
         distance_logits = _distance_logits(model, data, settings)
     answers = stored_answers(source) or softmax_answers(data, settings.seed)
     dprime = np.zeros((n, n))
     dprime[edges[:, 0], edges[:, 1]] = dprime[edges[:, 1], edges[:, 0]] = model.machines.dprime
     return TrainedTensor(
-        logits=_as_tensor(model.logits(settings.scheme.shares, data.X_test), n),
+        logits=_as_tensor(model.collapsed(settings.scheme.shares)(data.X_test), n),
         distance_logits=distance_logits,
         labels=data.y_test,
         classes=data.classes,
@@ -197,19 +195,19 @@ def train_tensor(
 
 def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSettings) -> NDArray[np.float32]:
     """(E, R) logits of the same machines calibrated by distance, with the scale that the product would choose."""
-    by_distance, completion = model.by_distance(), plan_completion(graphs.complete(len(data.classes)))
+    by_distance, coupler = model.by_distance(), coupler_of(graphs.complete(len(data.classes)))
     rows, classes, folds, parts = draw_samples(
         data.y_train, CALIBRATION_SAMPLES, settings.folds, settings.seed, whitened=False
     )
-    held_out = HeldOut.of_edges(
+    held_out = HeldOutSamples.of_edges(
         out_of_fold_edge_logits(by_distance, settings.scheme, data.X_train[rows], folds, parts),
         classes,
-        completion,
+        coupler,
         calibration="distance",
         shortlist=shortlist_size("auto", len(data.classes)),
     )
     scale = np.float32(calibrate_scale(held_out, SCALED_FOR, n_jobs=-1).scale)
-    return np.asarray(scale * by_distance.logits(settings.scheme.shares, data.X_test))
+    return np.asarray(scale * by_distance.collapsed(settings.scheme.shares)(data.X_test))
 
 
 def _as_tensor(edge_logits: NDArray[np.float32], n: int) -> NDArray[np.float32]:
@@ -233,11 +231,7 @@ def _among(
 
 
 def cached_tensor(
-    data: FeatureSet,
-    settings: MachineSettings,
-    path: Path,
-    progress: Advance | None = None,
-    source: str = "",
+    data: FeatureSet, settings: MachineSettings, path: Path, progress: Advance | None = None, source: str = ""
 ) -> TrainedTensor:
     """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
     file = tensor_file(path, data, settings, source)
@@ -293,15 +287,15 @@ def source_named(name: str) -> str:
         return name
     folder = os.environ.get(DATA_FOLDER)
     kinds = ("npz", "zarr")
-    found = (
+    files = (
         [file for kind in kinds for file in sorted(Path(folder).glob(f"{name}[-.]*{kind}"))] if folder else []
     )
-    if not found:
+    if not files:
         where = f"in {DATA_FOLDER}" if folder else f"({DATA_FOLDER} is not set)"
         raise FileNotFoundError(
             f"--data must be {', '.join(EMBEDDED)}, a file, or a set {where}, got {name!r}."
         )
-    return str(found[0])
+    return str(files[0])
 
 
 def is_present(name: str) -> bool:

@@ -8,9 +8,8 @@ arrays are not read.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,30 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pairloom.pipeline.features import imagenet50, imagenet1000
+from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
-from pairloom.pipeline.features.row_sources import ArrayRows, GeneratedRows, Rows, SelectedRows, in_order
-from pairloom.pipeline.features.source_files import (
-    DATA_FOLDER,
-    Arrays,
-    expand_data_folder,
-    open_arrays,
-    shown,
-)
-from pairloom.pipeline.features.table_rows import TableColumns
+from pairloom.pipeline.features.row_sources import Arrays, Rows, SelectedRows, in_order
+from pairloom.pipeline.features.source_files import open_arrays, shown
+from pairloom.pipeline.features.tables import TableColumns
 from pairloom.pipeline.pieces import pieces
 
-__all__ = [
-    "DATA_FOLDER",
-    "EMBEDDED",
-    "FeatureSet",
-    "OpenFeatures",
-    "expand_data_folder",
-    "load_features",
-    "load_samples",
-    "open_features",
-    "rows_for_test",
-]
+__all__ = ["FeatureSet", "OpenFeatures", "load_features", "load_samples", "open_features", "rows_for_test"]
 
 #: Share of every class of a pool to use as test samples.
 TEST_FRACTION = 0.25
@@ -80,7 +63,7 @@ class FeatureSet(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenFeatures:
-    """A data set whose samples were checked but are not held: they are read when they are needed.
+    """A data set whose samples were checked but are not in memory: they are read when they are needed.
 
     The fields are those of `FeatureSet`, with `Rows` in place of arrays, the moments of the training samples, and the
     names of the features, if they have any.
@@ -175,11 +158,10 @@ def open_features(
             **_test_part(open_arrays(test, "data.test", (), columns, names or None), shown(test)),
         }
     data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
-    if source in _RECIPES:
-        # The fingerprint is the recipe: the features come from a matrix product, whose last bits differ between CPUs.
+    if source in RECIPES:
         prints = {
-            "train": _RECIPES[source],
-            "test": _RECIPES[source] if test is None else data.fingerprints["test"],
+            "train": RECIPES[source],
+            "test": RECIPES[source] if test is None else data.fingerprints["test"],
         }
         data = replace(data, fingerprints=prints, synthetic=True)
     return data
@@ -206,51 +188,6 @@ def load_samples(source: str, features: int, names: Sequence[str] | None = None)
             finite.raise_if_not()
             return X
     raise ValueError(f"{source}: must contain X (or X_test), got {_listed(arrays)}.")
-
-
-def _digits() -> Arrays:
-    from sklearn.datasets import load_digits  # sklearn.datasets takes half a second to import
-
-    X, y = load_digits(return_X_y=True)
-    return {"X": ArrayRows(X), "y": y}
-
-
-def _imagenet50_synthetic() -> Arrays:
-    return _generated(imagenet50.synthetic_class, [row.name for row in imagenet50.CLASSES], 200, 50)
-
-
-def _imagenet50_synthetic_paper() -> Arrays:
-    """As many rows per class as the paper has [S 2.3]."""
-    return _generated(imagenet50.synthetic_class, [row.name for row in imagenet50.CLASSES], 10_000, 50)
-
-
-def _imagenet1000_synthetic() -> Arrays:
-    return _generated(imagenet1000.synthetic_class, imagenet1000.NAMES, 200, 10)
-
-
-def _generated(
-    draw: Callable[..., NDArray[np.float32]], names: list[str], n_train: int, n_test: int
-) -> Arrays:
-    """A synthetic set with so many training and test rows of every class, generated as they are read."""
-    arrays: Arrays = {"classes": np.array(names)}
-    for part, rows in (("train", n_train), ("test", n_test)):
-        of_class = functools.partial(draw, rows=rows, test=part == "test")
-        arrays[f"X_{part}"] = GeneratedRows(of_class, len(names), rows, imagenet50.FEATURES)
-        arrays[f"y_{part}"] = np.repeat(np.arange(len(names)), rows)
-    return arrays
-
-
-EMBEDDED: dict[str, Callable[[], Arrays]] = {
-    "digits": _digits,
-    "imagenet50-synthetic": _imagenet50_synthetic,
-    "imagenet50-synthetic-paper": _imagenet50_synthetic_paper,
-    "imagenet1000-synthetic": _imagenet1000_synthetic,
-}
-_RECIPES = {
-    "imagenet50-synthetic": f"imagenet50-synthetic version {imagenet50.GENERATOR_VERSION}",
-    "imagenet50-synthetic-paper": f"imagenet50-synthetic-paper version {imagenet50.GENERATOR_VERSION}",
-    "imagenet1000-synthetic": f"imagenet1000-synthetic version {imagenet1000.GENERATOR_VERSION}",
-}
 
 
 def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arrays:
@@ -452,12 +389,12 @@ def _encoded(
     for part in pieces(rows, _LABELS_AT_ONCE):
         some = y[part].astype(str) if values.dtype.kind == "U" else y[part]
         try:
-            found = np.searchsorted(values, some, sorter=order)
+            places = np.searchsorted(values, some, sorter=order)
         except TypeError as error:  # such as times among numbers
             raise ValueError(
                 f"{source}: {name} must be labels of the type of y_train, {values.dtype}, got {y.dtype}."
             ) from error
-        codes[part] = order[np.clip(found, 0, len(values) - 1)]
+        codes[part] = order[np.clip(places, 0, len(values) - 1)]
         strange.append(some[values[codes[part]] != some])
     unknown = np.concatenate(strange)
     if len(unknown):

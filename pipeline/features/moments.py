@@ -67,10 +67,10 @@ class Moments(NamedTuple):
 
     @property
     def deviations(self) -> NDArray[np.float64]:
-        """(D,) standard deviations of the columns; 1 for a constant column, which is not to be divided by zero."""
+        """(D,) standard deviations of the columns; 1 for a constant column, so that nothing is divided by zero."""
         variance = self.squares / int(self.counts.sum())
-        found = np.ldexp(np.sqrt(np.maximum(variance, 0.0)), self.exponent)
-        return np.where(self.varied & (found > 0), found, 1.0)
+        deviations = np.ldexp(np.sqrt(np.maximum(variance, 0.0)), self.exponent)
+        return np.where(self.varied & (deviations > 0), deviations, 1.0)
 
     def total_variance(self, exponent: int) -> float:
         """The sum of the variances of the columns of rows divided by 2^exponent: the mean squared norm once centred."""
@@ -82,7 +82,7 @@ class Moments(NamedTuple):
 
 
 def moments_of(X: NDArray[np.floating], y: NDArray[np.integer] | None = None, n_classes: int = 1) -> Moments:
-    """The moments of rows in memory; without classes, all are of one."""
+    """The moments of rows in memory; without classes, all rows are of one class."""
     classes = np.zeros(len(X), np.int64) if y is None else y
     return find_moments(lambda: [(X, classes)], X.shape[1], n_classes)
 
@@ -93,10 +93,12 @@ def find_moments(pieces: RowPieces, n_features: int, n_classes: int) -> Moments:
     One pass is enough unless the numbers are so large or so small (beyond 2^400, of float64 only) that their squares
     would overflow or vanish. Then a second pass adds the rows divided by a power of two.
     """
-    found = _added(pieces(), n_features, n_classes, 0)
-    largest = max(float(np.abs(found.lowest).max()), float(np.abs(found.highest).max()))
+    moments = _added(pieces(), n_features, n_classes, 0)
+    largest = max(float(np.abs(moments.lowest).max()), float(np.abs(moments.highest).max()))
     exponent = math.frexp(largest)[1]
-    return found if abs(exponent) <= _LARGEST_EXPONENT else _added(pieces(), n_features, n_classes, exponent)
+    return (
+        moments if abs(exponent) <= _LARGEST_EXPONENT else _added(pieces(), n_features, n_classes, exponent)
+    )
 
 
 def _added(

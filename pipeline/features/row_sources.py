@@ -21,6 +21,7 @@ from pairloom.pipeline.pieces import pieces
 __all__ = [
     "PIECE_BYTES",
     "ArrayRows",
+    "Arrays",
     "FileRows",
     "GeneratedRows",
     "MappedRows",
@@ -28,6 +29,7 @@ __all__ = [
     "SelectedRows",
     "ZarrRows",
     "in_order",
+    "write_all",
 ]
 
 #: Rows are read in pieces of about this size. (A chunk of a zarr array that is larger is read whole.)
@@ -61,7 +63,7 @@ class Rows(ABC):
         """The rows in a slice with both ends given, or with these numbers."""
 
     def read(self, rows: Index) -> NDArray[np.floating]:
-        """The rows in a slice, or with these numbers, as an array of their own."""
+        """The rows in a slice, or with these numbers, as a new array."""
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self._as_rows(self._read(slice(start, stop)))
@@ -81,6 +83,10 @@ class Rows(ABC):
         """All rows in their order, piece by piece."""
         for part in pieces(len(self), self.rows_per_piece):
             yield part, self.read(part)
+
+
+#: The arrays of a source by name: features as rows, everything else as arrays.
+Arrays = dict[str, NDArray[Any] | Rows]
 
 
 class ArrayRows(Rows):
@@ -212,13 +218,13 @@ class GeneratedRows(Rows):
         values = np.empty((len(wanted), self.shape[1]), self.dtype)
         label, place = np.divmod(wanted, self._of_class)
         for c in np.unique(label).tolist():
-            own = label == c
-            values[own] = self._draw(c)[place[own]]
+            of_class = label == c
+            values[of_class] = self._draw(c)[place[of_class]]
         return values
 
 
 class SelectedRows(Rows):
-    """Some rows of another source, in an order of their own."""
+    """Some rows of another source, in any order."""
 
     def __init__(self, source: Rows, chosen: NDArray[np.int64]) -> None:
         super().__init__((len(chosen), source.shape[1]), source.dtype)
@@ -251,6 +257,11 @@ def _write_rows(file: IO[bytes], X: NDArray[np.floating], places: NDArray[np.int
     X = X[by_place]
     for start, first, length in _runs(places[by_place]):
         file.seek(first * X.strides[0])
-        wanted = X[start : start + length].data.cast("B")
-        while wanted:
-            wanted = wanted[file.write(wanted) :]
+        write_all(file, X[start : start + length])
+
+
+def write_all(file: IO[bytes], X: NDArray[Any]) -> None:
+    """Write rows to an unbuffered file, which may take only a part of them at a time."""
+    wanted = np.ascontiguousarray(X).reshape(-1).view(np.uint8).data
+    while wanted:
+        wanted = wanted[file.write(wanted) :]

@@ -1,7 +1,7 @@
 """Read the arrays of a ``.npz`` file, a zarr group, a folder of ``.npy`` files, or a table. Nothing is unpickled.
 
 The features of a zarr group or of a ``.npy`` file are opened, not read: they may be larger than memory. A member of a
-``.npz`` archive can only be read whole. A CSV or Parquet file is read row by row: see `table_rows`.
+``.npz`` archive can only be read whole. A CSV or Parquet file is read row by row: see `tables`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,12 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from pairloom.pipeline.features.row_sources import ArrayRows, FileRows, MappedRows, Rows, ZarrRows
-from pairloom.pipeline.features.table_files import is_table, open_table
-from pairloom.pipeline.features.table_rows import TableColumns, read_table
+from pairloom.pipeline.features.row_sources import ArrayRows, Arrays, FileRows, MappedRows, Rows, ZarrRows
+from pairloom.pipeline.features.tables import TableColumns, is_table, open_table, read_table
 
-__all__ = ["DATA_FOLDER", "Arrays", "expand_data_folder", "open_arrays", "shown"]
+__all__ = ["DATA_FOLDER", "expand_data_folder", "open_arrays", "shown"]
 
 DATA_FOLDER = "PAIRLOOM_DATA"
-
-#: The arrays of a source by name: features as rows, everything else as arrays.
-Arrays = dict[str, NDArray[Any] | Rows]
 
 _FEATURES = ("X_train", "X_test", "X")
 # What is read at once from a zarr group. It may hold other arrays, which nothing here asks for: a network's own
@@ -91,9 +87,9 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
         raise ValueError(
             f"{path}: data.label must name the column with the classes, got none. The columns are {names}."
         )
-    found = read_table(path, columns, features, settings=parameter.startswith("data."))
-    labels = {} if found.y is None else {"y": found.y}
-    return {"X": found.X, **labels, "feature_names": np.array(found.names)}
+    table = read_table(path, columns, features, settings=parameter.startswith("data."))
+    labels = {} if table.y is None else {"y": table.y}
+    return {"X": table.X, **labels, "feature_names": np.array(table.names)}
 
 
 def expand_data_folder(source: str) -> Path:
@@ -184,7 +180,7 @@ def _open_npy(path: Path) -> NDArray[Any]:
             mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             return mapped
         except ValueError:
-            pass  # an empty array, one of objects, or a file that is cut short: the next line knows which
+            pass  # an empty array, one of objects, or a file that is cut short: the next line reports which
     loaded: NDArray[Any] = np.load(path, allow_pickle=False)
     return loaded
 

@@ -1,4 +1,4 @@
-"""A look at a table: what each column holds, and which columns can be features. One pass, in bounded memory."""
+"""Facts about a table, for `pairloom init`: what each column holds, and which can be features. In bounded memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pairloom.graphs.labels import did_you_mean, listed
-from pairloom.pipeline.features.table_files import Cells, Table, open_table
-from pairloom.pipeline.features.table_rows import class_labels
+from pairloom.graphs.text import did_you_mean, listed
+from pairloom.pipeline.features.tables import Cells, Table, class_labels, open_table
 
 __all__ = ["ColumnFacts", "TableFacts", "look_at_table"]
 
 #: Different texts of a column that are counted.
 _MOST_TEXTS = 1000
-#: What a column of labels is often called.
+#: Common names of label columns.
 _USUAL_LABELS = (
     "label",
     "labels",
@@ -36,15 +35,15 @@ _USUAL_LABELS = (
 #: A number with a decimal comma, as `ColumnFacts.unusable` quotes it.
 _DECIMAL_COMMA = re.compile(r"'[+-]?\d+,\d+'$")
 _MOST_REASONS = 3
-#: A column of numbers with more different values is hardly one of classes.
+#: A column of numbers with more different values is unlikely to hold classes.
 _MOST_NUMBERED_CLASSES = 20
-#: A column with more of its cells missing is left out, rather than so many rows.
+#: A column with a larger share of missing cells is left out, rather than its rows.
 _MOST_MISSING = 0.5
 
 
 @dataclass
 class ColumnFacts:
-    """What a column holds: how many cells are missing, no numbers, or infinite; the numbers' range and variance."""
+    """What a column holds: how many cells are missing, not numbers, or infinite; the numbers' range and variance."""
 
     name: str
     rows: int = 0
@@ -72,7 +71,7 @@ class ColumnFacts:
         self.rows += len(numbers)
 
     def _counts_on(self, numbers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
-        """Whether the numbers go on as 0, 1, 2 or as 1, 2, 3 do."""
+        """Whether the numbers continue 0, 1, 2, ... or 1, 2, 3, ..."""
         places = np.arange(self.rows, self.rows + len(numbers))
         begun_at = {0, 1} if not self.rows else {self.lowest}
         return any(bool((numbers == places + start).all()) for start in begun_at)
@@ -96,7 +95,7 @@ class ColumnFacts:
         return float(np.sqrt(self.squares / self.finite)) if self.finite else 0.0
 
     def unusable(self) -> str:
-        """Why the column is no feature; empty if it is one."""
+        """Why the column cannot be a feature; empty if it can."""
         present = self.rows - self.missing
         if not present:
             return "empty"
@@ -117,7 +116,7 @@ class ColumnFacts:
 
 
 class TableFacts(NamedTuple):
-    """What a look at a table found.
+    """Facts about a table.
 
     Attributes
     ----------
@@ -151,12 +150,12 @@ class TableFacts(NamedTuple):
     @property
     def deviations(self) -> tuple[float, float]:
         """The least and the largest standard deviation of the features."""
-        found = [column.deviation for column in self.features]
-        return min(found), max(found)
+        deviations = [column.deviation for column in self.features]
+        return min(deviations), max(deviations)
 
 
 def look_at_table(path: Path, label: str | None) -> TableFacts:
-    """Read a table once to see what is in it, once more to count the rows that miss a value."""
+    """Read a table once to see what is in it, and once more to count the rows with missing values."""
     table = open_table(path)
     if label is None or label not in table.names:
         raise ValueError(_which_label(table, label))
@@ -169,18 +168,19 @@ def look_at_table(path: Path, label: str | None) -> TableFacts:
     if not labels:
         raise ValueError(f"{path}: must have rows, got none below the names of the columns.")
     classes, without = _classes(labels, f"{path}: column {label!r}")
-    found = TableFacts(
+    table_facts = TableFacts(
         path, sum(classes.values()) + without, label, classes, without, tuple(columns.values()), 0
     )
-    if not found.features:
+    if not table_facts.features:
         raise ValueError(
-            f"{path}: must have columns of numbers besides {label!r}, got none: {_no_numbers(found.left_out)}."
+            f"{path}: must have columns of numbers besides {label!r}, got none: {_no_numbers(table_facts.left_out)}."
         )
     if len(classes) < 2:
         raise ValueError(
-            f"{path}: column {label!r} must have two classes or more, got {listed(classes)} in all {found.rows} rows."
+            f"{path}: column {label!r} must have two classes or more, got {listed(classes)} in all"
+            f" {table_facts.rows} rows."
         )
-    return found._replace(incomplete=_incomplete(table, found))
+    return table_facts._replace(incomplete=_incomplete(table, table_facts))
 
 
 def _no_numbers(left_out: Mapping[str, str]) -> str:
@@ -202,11 +202,11 @@ def _classes(labels: list[Cells], place: str) -> tuple[dict[str, int], int]:
     return dict(zip(map(str, names.tolist()), counts.tolist(), strict=True)), int((~has_one).sum())
 
 
-def _incomplete(table: Table, found: TableFacts) -> int:
-    features = [column.name for column in found.features]
-    if not found.without_label and not any(column.missing for column in found.features):
+def _incomplete(table: Table, facts: TableFacts) -> int:
+    features = [column.name for column in facts.features]
+    if not facts.without_label and not any(column.missing for column in facts.features):
         return 0
-    return sum(int(_misses(block, features, found.label).sum()) for block in table.blocks())
+    return sum(int(_misses(block, features, facts.label).sum()) for block in table.blocks())
 
 
 def _misses(
@@ -235,13 +235,13 @@ def _which_label(table: Table, label: str | None) -> str:
 
 
 def _likely_labels(table: Table, listed_most: int = 5) -> Iterator[str]:
-    """Columns with a few different values among the first rows, those first that are called what labels are called."""
-    found = []
+    """Columns with a few different values among the first rows, those with a common name of labels first."""
+    likely = []
     for name, cells in next(((*block.items(),) for block in table.blocks()), ()):
         different = np.unique(cells.texts())
         is_text = bool(cells.numbers()[1].all())
         usual = name.lower() in _USUAL_LABELS
         most = len(cells.missing) // 2 if is_text or usual else _MOST_NUMBERED_CLASSES
         if 2 <= len(different) <= max(2, most):
-            found.append((not usual, not is_text, len(different), f"{name!r} ({len(different)} values)"))
-    yield from (text for *_, text in sorted(found, key=lambda one: one[:3])[:listed_most])
+            likely.append((not usual, not is_text, len(different), f"{name!r} ({len(different)} values)"))
+    yield from (text for *_, text in sorted(likely, key=lambda one: one[:3])[:listed_most])

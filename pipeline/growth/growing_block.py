@@ -1,8 +1,7 @@
-"""Which samples a model gets right after every pair that is added, by three couplings at once.
+"""Which samples a growing model gets right after every pair that is added, by three couplings at once.
 
-`GrowingTensor` holds all samples and couples them anew after a pair; that is for a model in use. A curve of accuracies
-needs the predictions of a thousand models that differ by one pair each, and nothing else: here a block of samples goes
-through the whole growth before the next one begins, in the cache of a core.
+A curve of accuracies needs the predictions of a thousand models that differ by one pair each. A block of samples goes
+through the whole growth before the next one begins, so that it stays in the cache of a core.
 """
 
 from __future__ import annotations

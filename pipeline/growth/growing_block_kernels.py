@@ -18,7 +18,7 @@ classes are then long, and LLVM vectorises them; a call for each class would cos
 import numpy as np
 
 from pairloom.pipeline.accelerate import inline_kernel, simd_kernel
-from pairloom.pipeline.coupling.exp32 import exp32_within
+from pairloom.pipeline.coupling.vector_kernels import exp32_within
 
 #: Samples of a block.
 LANES = 16
@@ -29,8 +29,8 @@ REFRESH = 64
 SHARE, TOLERANCE = np.float32(1 / 16), np.float32(1e-6)
 #: Passes over the classes after which a block is left as it is.
 MOST_PASSES = 1000
-#: Logits are held to this: the odds of exp(30) decide nothing any more, and their products stay within float32.
-HELD = np.float32(30)
+#: Logits are clipped to this: the odds of exp(30) decide nothing any more, and their products stay within float32.
+CLIP = np.float32(30)
 #: [LW]: LIBSVM holds r_ij to [1e-7, 1 - 1e-7], which is a logit of 16.
 HIGHEST, LOWEST = np.float32(np.exp(16)), np.float32(np.exp(-16))
 
@@ -87,7 +87,7 @@ def set_up(L, wlw2, stratified):
     for j in range(n):
         logits, odds, products = L[j], stratified[0][j], wlw2[0][j]
         for m in range(logits.shape[0]):
-            odds[m] = exp32_within(min(max(-logits[m], -HELD), HELD))
+            odds[m] = exp32_within(min(max(-logits[m], -CLIP), CLIP))
         for m in range(logits.shape[0]):
             r_ij = probability(odds[m])
             products[m] = r_ij * (_ONE - r_ij)
@@ -182,7 +182,7 @@ def start_from_normal(row_sums, wlw2, stratified):
         for i in range(n):
             highest = max(highest, row_sums[i * LANES + r])
         for i in range(n):
-            p[i * LANES + r] = exp32_within(max((row_sums[i * LANES + r] - highest) / np.float32(n), -HELD))
+            p[i * LANES + r] = exp32_within(max((row_sums[i * LANES + r] - highest) / np.float32(n), -CLIP))
             mass += p[i * LANES + r]
         for i in range(n):
             p[i * LANES + r] /= mass
@@ -235,7 +235,7 @@ def change_pair(L, row_sums, wlw2, stratified, i, j, s):
         s[9 * LANES + r] = p[a + r]
         s[10 * LANES + r] = p[b + r]
     for r in range(LANES):
-        ratio, before = exp32_within(min(max(s[r], -HELD), HELD)), s[5 * LANES + r]
+        ratio, before = exp32_within(min(max(s[r], -CLIP), CLIP)), s[5 * LANES + r]
         inverse = _ONE / ratio
         s[11 * LANES + r] = ratio
         s[12 * LANES + r] = inverse
@@ -434,7 +434,7 @@ def predict_stratified(stratified, labels, limits, steps, moves, leads, s):
 
 @simd_kernel()
 def add_pair(L, logits, row_sums, wlw2, stratified, trained, common, i, j, s):
-    """Train pair (i, j): its own logits, and one more path for the means of others, as in `add_edge`."""
+    """Train pair (i, j): its own logits, and one more path for the means of others."""
     for r in range(LANES):
         s[r] = logits[i, j * LANES + r]
     change_pair(L, row_sums, wlw2, stratified, i, j, s)

@@ -1,15 +1,124 @@
-"""The loop of growth: judge the model, and train the next wave while the budget lasts."""
+"""Growth in waves: the budget, the loop over waves, and the judgement of a wave.
+
+After every wave the model is scored on held-out samples. Half of them choose the pairs of the next wave, the other half
+estimate the log loss: selecting and scoring on the same samples would be optimistically biased.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Literal, NamedTuple, Protocol
 
-from pairloom.pipeline.growth.budget import GrowthBudget
-from pairloom.pipeline.growth.wave import Wave
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Growing", "grow_in_waves"]
+from pairloom import graphs
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
+from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
+from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
+from pairloom.pipeline.completion.couplers import ScoredSamples
+from pairloom.pipeline.completion.slab import slab_width
+from pairloom.pipeline.pieces import pieces
+
+__all__ = [
+    "NEVER",
+    "Growing",
+    "GrowthBudget",
+    "GrowthCost",
+    "Wave",
+    "grow_in_waves",
+    "judge_wave",
+    "usual_wave",
+]
+
+
+NEVER: Literal["never"] = "never"
+_INTEGER, _NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
+#: Growth has reached a plateau after so many waves in a row without improvement: a single one may be chance.
+PATIENCE = 2
+
+
+@dataclass(frozen=True)
+class GrowthBudget:
+    """How far a model may grow: whichever is reached first ends it.
+
+    Parameters
+    ----------
+    pairs
+        Pairs in all, those of the start among them.
+    share
+        The same as a share of all pairs of classes, above 0 and up to 1.
+    seconds
+        No wave is begun after so many seconds of growing. One that has begun is finished.
+    plateau
+        Growth ends when two waves in a row improve the log loss by less than this share of it, or "never".
+    """
+
+    pairs: int | None = None
+    share: float | None = None
+    seconds: float | None = None
+    plateau: float | Literal["never"] = NEVER
+
+    def __post_init__(self) -> None:
+        def check(name: str, value: object, right: bool, must: str) -> None:
+            if value is not None and not right:
+                raise ValueError(f"GrowthBudget: {name} must be {must}, or None, got {value!r}.")
+
+        pairs, share, seconds = self.pairs, self.share, self.seconds
+        check("pairs", pairs, isinstance(pairs, _INTEGER) and pairs >= 1, "a positive integer")
+        check("share", share, isinstance(share, _NUMBER) and 0 < share <= 1, "above 0 and at most 1")
+        check("seconds", seconds, isinstance(seconds, _NUMBER) and seconds > 0, "a positive number")
+        if self.plateau != NEVER and not (isinstance(self.plateau, _NUMBER) and 0 <= self.plateau < 1):
+            raise ValueError(
+                f"GrowthBudget: plateau must be from 0 to below 1, or {NEVER!r}, got {self.plateau!r}."
+            )
+
+    def most_pairs(self, n_classes: int) -> int:
+        """The pairs beyond which nothing is trained.
+
+        >>> GrowthBudget(share=0.5).most_pairs(10)
+        22
+        """
+        every = n_classes * (n_classes - 1) // 2
+        # A share that was meant as k / every may come out a rounding error below k.
+        by_share = every if self.share is None else int(self.share * every + 1e-9 * every)
+        return min(every, by_share, every if self.pairs is None else self.pairs)
+
+    def spent(self, n_classes: int, pairs: int, seconds: float, losses: Sequence[float]) -> str | None:
+        """Why a model of so many pairs grows no further; None while it does.
+
+        Parameters
+        ----------
+        seconds
+            For how long it has been growing.
+        losses
+            Its log loss after each wave, the start's first.
+        """
+        if pairs == n_classes * (n_classes - 1) // 2:
+            return "all pairs are trained"
+        if pairs >= self.most_pairs(n_classes):
+            return f"the budget of {self.most_pairs(n_classes)} pairs is spent"
+        if self.plateau != NEVER and _flat(losses, self.plateau):
+            return f"{PATIENCE} waves in a row improved the log loss by less than {self.plateau:.2%}"
+        if self.seconds is not None and seconds >= self.seconds:
+            return f"the budget of {self.seconds:g} seconds is spent"
+        return None
+
+
+def _flat(losses: Sequence[float], plateau: float) -> bool:
+    """Whether each of the last waves improved the loss by less than a share of what it was before them.
+
+    >>> _flat([1.0, 0.5, 0.499, 0.4985], 0.01), _flat([1.0, 0.5, 0.499, 0.45], 0.01)
+    (True, False)
+    """
+    if len(losses) <= PATIENCE:
+        return False
+    recent = losses[-PATIENCE - 1 :]
+    return all(after >= (1 - plateau) * before for before, after in pairwise(recent))
 
 
 class Growing(Protocol):
@@ -52,3 +161,144 @@ def grow_in_waves(growing: Growing, budget: GrowthBudget) -> Iterator[str | None
         growing.add_wave()
         waves = growing.judge()
         seconds += time.monotonic() - began
+
+
+#: The samples that choose the next wave, and those that score the model. Samples of a class are adjacent.
+_ASKED, _JUDGES = slice(0, None, 2), slice(1, None, 2)
+#: With so many samples, a quarter of them is enough to follow the scale.
+_MANY = 2000
+
+GrowthCost = Literal["uniform", "confusion", "dprime"]
+PairCost = Callable[[int, int], float]
+
+
+class Wave(NamedTuple):
+    """A growing model after a wave: its pairs, how good it is at its best scale, and the pairs of the next wave."""
+
+    pairs: int
+    scale: float
+    log_loss: float
+    accuracy: float
+    proposed: list[tuple[int, int]]
+
+
+def usual_wave(pairs: int, n_classes: int) -> int:
+    """How many pairs a wave adds by default: a fifth of those that the model has, and at least one per class.
+
+    Waves that grow with the model keep their number small, and with it the cost of scoring.
+    """
+    return max(n_classes, pairs // 5)
+
+
+def judge_wave(
+    held_out: HeldOutSamples,
+    graph: nx.Graph,
+    method: str,
+    cost: GrowthCost | PairCost,
+    most: int,
+    *,
+    seed: int = 0,
+    near: float | None = None,
+    n_jobs: int | None = None,
+) -> Wave:
+    """Judge a growing model, and propose the pairs of its next wave.
+
+    Parameters
+    ----------
+    held_out
+        Samples that the machines have not seen; for "dprime" with the logits of the edges of this graph. Samples of a
+        class are adjacent: every second one helps to choose the next wave, the others score the model.
+    graph, method
+        The model.
+    cost
+        - "confusion": first the pairs that the model confuses most, by the mean probability it gives the one class on
+          samples of the other;
+        - "dprime": first those whose classes are nearest on the logits of their pair, completed where it is not
+          trained;
+        - "uniform": in random order;
+        - a function of (i, j), i < j: its least value first.
+    most
+        How many pairs to propose, if so many are missing.
+    seed
+        For "uniform".
+    near
+        The scale of the model before its last wave, if it is known: the search then starts there, on every second of
+        the scoring samples if they are many.
+    """
+    samples, y, _, unit, edge_logits = held_out
+    scale = _scale(samples, y, method, near, unit, n_jobs)
+    p = samples.couple(method, scale, n_jobs)
+    matrix = None
+    if cost == "confusion":
+        matrix = mean_probabilities(p[_ASKED], y[_ASKED])
+    elif cost == "dprime":
+        assert edge_logits is not None
+        matrix = completed_dprime(edge_logits[:, _ASKED], y[_ASKED], plan_completion(graph))
+    return Wave(
+        pairs=graph.number_of_edges(),
+        scale=scale,
+        log_loss=mean_log_loss(p[_JUDGES], y[_JUDGES]),
+        accuracy=float((p[_JUDGES].argmax(axis=1) == y[_JUDGES]).mean()),
+        proposed=list(islice(graphs.grow(graph, cost, matrix=matrix, seed=seed), most)),
+    )
+
+
+def _scale(
+    samples: ScoredSamples,
+    y: NDArray[np.integer],
+    method: str,
+    near: float | None,
+    unit: float,
+    n_jobs: int | None,
+) -> float:
+    """The scale of the coupled model, by its judges."""
+    if near is None:
+        return choose_scale(samples.of_samples(_JUDGES), y[_JUDGES], method, unit=unit, n_jobs=n_jobs).scale
+    judges = _JUDGES if len(y) < _MANY else slice(1, None, 4)
+    return nearby_scale(samples.of_samples(judges), y[judges], method, near, unit=unit, n_jobs=n_jobs)
+
+
+def mean_probabilities(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
+    """(N, N) mean probability of class j on samples of class i: a confusion matrix that tells near misses too.
+
+    Counts would be zero for almost every pair of hundreds of classes.
+    """
+    membership = _membership(y, p.shape[1])
+    return np.asarray(membership.T @ p.astype(np.float64) / _sizes(membership))
+
+
+def completed_dprime(
+    edge_logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion
+) -> NDArray[np.float64]:
+    """(N, N) d' of every pair on the logits of the completed model."""
+    logits = _true_class_logits(edge_logits, y, completion).astype(np.float64)
+    membership = _membership(y, completion.n_classes)
+    size = _sizes(membership)
+    mean = membership.T @ logits / size
+    variance = np.maximum(membership.T @ logits**2 / size - mean**2, 1e-12)
+    dprime = np.abs(mean + mean.T) / np.sqrt((variance + variance.T) / 2)
+    np.fill_diagonal(dprime, 0)
+    return np.asarray(dprime)
+
+
+def _true_class_logits(
+    edge_logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion
+) -> NDArray[np.float32]:
+    """(R, N) logits of each sample's true class against every other, completed a slab at a time."""
+    n, n_samples = completion.n_classes, len(y)
+    logits = np.empty((n_samples, n), np.float32)
+    for samples in pieces(n_samples, slab_width(n)):
+        part = np.ascontiguousarray(edge_logits[:, samples])
+        slab = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
+        logits[samples] = slab[y[samples], :, np.arange(part.shape[1])]
+    return logits
+
+
+def _membership(y: NDArray[np.integer], n_classes: int) -> NDArray[np.float64]:
+    """(R, N): one where the sample is of the class."""
+    return np.asarray(np.eye(n_classes)[y])
+
+
+def _sizes(membership: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N, 1) samples of each class; one where there is none, where the numerator is zero."""
+    return np.asarray(np.maximum(membership.sum(axis=0), 1)[:, None])

@@ -22,8 +22,7 @@ import onnxruntime
 import PIL
 from numpy.typing import NDArray
 
-from pairloom.graphs.labels import listed
-from pairloom.pipeline.images.augmentation import RECIPE, augmented, draw_of_copy
+from pairloom.graphs.text import listed
 from pairloom.pipeline.images.image_folder import (
     POOL,
     TEST,
@@ -32,18 +31,28 @@ from pairloom.pipeline.images.image_folder import (
     list_images,
     wanted_classes,
 )
-from pairloom.pipeline.images.model_metadata import output_names, preprocessing_metadata
 from pairloom.pipeline.images.network import Network, open_network
-from pairloom.pipeline.images.network_column import named_outputs, network_accuracy, outputs_of_classes
-from pairloom.pipeline.images.picture import decode_picture
-from pairloom.pipeline.images.picture_check import CheckedPicture, check_pictures, stamps_of, twins
-from pairloom.pipeline.images.picture_rows import PictureRows, rows_of_parts, split_pool, untested_classes
-from pairloom.pipeline.images.picture_store import PictureStore, StoreContent, checked_before
+from pairloom.pipeline.images.network_outputs import named_outputs, network_accuracy, outputs_of_classes
+from pairloom.pipeline.images.picture import CheckedPicture, check_pictures, decode_picture, stamps_of, twins
+from pairloom.pipeline.images.picture_store import (
+    PictureRows,
+    PictureStore,
+    StoreContent,
+    checked_before,
+    rows_of_parts,
+    split_pool,
+    untested_classes,
+)
 from pairloom.pipeline.images.preprocessing import (
+    RECIPE,
     Preprocessing,
+    augmented,
     centre_crop,
     chosen_preprocessing,
+    draw_of_copy,
     normalised,
+    output_names,
+    preprocessing_metadata,
 )
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.digests import digest_of
@@ -79,7 +88,7 @@ class ExtractionOptions:
     classes : str, optional
         See `image_folder.wanted_classes`.
     outputs : str, optional
-        See `network_column.named_outputs`.
+        See `network_outputs.named_outputs`.
     augment : int, optional
         Number of rows up to which every training class is filled with augmented copies.
     test_share : float, optional
@@ -116,7 +125,7 @@ class ExtractionOptions:
 
 
 class Extracted(NamedTuple):
-    """What an extraction made: the facts that ``pairloom features`` prints."""
+    """The result of an extraction: the facts that ``pairloom features`` prints."""
 
     out: str
     rows: dict[str, int]
@@ -157,7 +166,7 @@ def extract_features(
     stamps, checked = _checked(folder, store, options, progress)
     broken = _broken(checked, options, progress)
     parts = split_pool(_sound(folder, checked), options.test_share, options.seed)
-    for line in _first(list(twins(folder._replace(parts=parts), checked))):
+    for line in _first(list(twins(parts, checked))):
         progress.note(f"Warning: {line}")
     rows = rows_of_parts(parts, folder.classes, options.augment)
     if untested := untested_classes(rows, folder.classes):
@@ -174,8 +183,8 @@ def extract_features(
     tested = TEST if TEST in rows else POOL
     return Extracted(
         out=str(out),
-        rows={part: len(own) for part, own in rows.items()},
-        copies=sum(int((own.copies > 0).sum()) for own in rows.values()),
+        rows={part: len(of_part) for part, of_part in rows.items()},
+        copies=sum(int((of_part.copies > 0).sum()) for of_part in rows.values()),
         features=network.n_features,
         classes=len(folder.classes),
         layer=network.layer,
@@ -205,7 +214,7 @@ def _opened_network(model: Path, options: ExtractionOptions) -> tuple[Network, P
 def _checked(
     folder: ImageFolder, store: PictureStore, options: ExtractionOptions, progress: ProgressOfPictures
 ) -> tuple[dict[str, list[int]], dict[str, CheckedPicture]]:
-    """What is in every picture; those that are as an earlier process saw them are not read again."""
+    """Check every picture, except those that an earlier process checked and that have not changed since."""
     files = [picture.file for pictures in folder.parts.values() for picture in pictures]
     stamps = stamps_of(folder.root, files)
     stamps_before, checked = checked_before(store)
@@ -219,7 +228,7 @@ def _checked(
 def _broken(
     checked: Mapping[str, CheckedPicture], options: ExtractionOptions, progress: ProgressOfPictures
 ) -> list[str]:
-    broken = [file for file, found in checked.items() if found.problem is not None]
+    broken = [file for file, picture in checked.items() if picture.problem is not None]
     lines = _first([f"{file}: {checked[file].problem}" for file in broken])
     if broken and not options.skip_broken:
         raise ValueError(
@@ -304,7 +313,7 @@ def _fill(
     options: ExtractionOptions,
     progress: ProgressOfPictures,
 ) -> None:
-    """Do the missing blocks of all parts."""
+    """Fill the missing blocks of all parts."""
     missing = [(part, block) for part in rows for block in store.missing(part)]
     total, left = sum(map(len, rows.values())), sum(block.stop - block.start for _, block in missing)
     progress.begin("features", total - left, total)
@@ -345,7 +354,7 @@ def _ahead(
     places: Iterable[tuple[str, int]],
     most: int,
 ) -> Iterator[NDArray[np.float32]]:
-    """Results in their order, at most so many of them before they are asked for."""
+    """Results in order, with at most ``most`` of them computed ahead."""
     waiting: deque[Future[NDArray[np.float32]]] = deque()
     for place in places:
         waiting.append(pool.submit(work, place))

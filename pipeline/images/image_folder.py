@@ -3,7 +3,7 @@
 Files are listed by name, so that the order of the rows does not depend on the file system. Pictures in folders below a
 class's folder belong to the class, as in Tiny-ImageNet. A folder of a class, and a picture, may be a symbolic link to
 anywhere, since subsets of ImageNet are often made of links; linked folders within a class could be circular and are not
-followed. Hidden files are passed over; other files that are no pictures by their names are passed over and listed.
+followed. Hidden files are passed over; other files whose names are not those of pictures are passed over and listed.
 """
 
 from __future__ import annotations
@@ -14,27 +14,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pairloom.graphs.labels import did_you_mean, listed
-from pairloom.pipeline.features import imagenet50
-from pairloom.pipeline.images.name_list import WrongNames, lines_of
-from pairloom.pipeline.images.picture import SUFFIXES
+from pairloom.graphs.text import did_you_mean, listed
+from pairloom.pipeline.features.embedded_sets import CLASSES
 
 __all__ = [
     "POOL",
+    "SUFFIXES",
     "TEST",
     "TRAIN",
     "ClassFolder",
     "ImageFolder",
     "Picture",
+    "StoreRefused",
+    "WrongNames",
+    "lines_of",
     "list_images",
     "wanted_classes",
 ]
+
+#: Files with these endings, in upper or lower case, are pictures; one that cannot be read is broken.
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 #: Parts of a set. A folder without train/ and val/ is one pool.
 TRAIN, TEST, POOL = "train", "test", "pool"
 
 # The first of these that is there holds the test pictures. ImageNet's test/ comes last: its pictures have no labels.
 _TEST_FOLDERS = ("val", "validation", "test")
+
+
+# Both errors are defined here because every command maps them to an exit code, and this file does not import Pillow.
+class WrongNames(ValueError):
+    """An option does not name classes, or outputs, that can be used."""
+
+
+class StoreRefused(ValueError):
+    """A store cannot be written here, or it was made from other data or settings."""
 
 
 class ClassFolder(NamedTuple):
@@ -62,7 +76,7 @@ class ImageFolder(NamedTuple):
     parts : mapping of str to tuple of Picture
         The pictures of `TRAIN` and `TEST`, or of `POOL`; by class, then by path.
     ignored : tuple of str
-        Files that are no pictures by their names, and linked folders within classes.
+        Files whose names are not those of pictures, and linked folders within classes.
     """
 
     root: Path
@@ -86,7 +100,7 @@ def wanted_classes(classes: str) -> list[tuple[str, ...]]:
         If there is no such file, it is not UTF-8, or two classes have the same name.
     """
     if classes == "imagenet50":
-        return [(row.wordnet_id, row.name) for row in imagenet50.CLASSES]
+        return [(row.wordnet_id, row.name) for row in CLASSES]
     if not Path(classes).is_file():
         raise WrongNames(
             f'--classes must be "imagenet50" or a text file with one class per line, got {classes!r}.'
@@ -115,11 +129,13 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
     places = _places_of_parts(root)
     first, *others = places
     classes = _classes_in(root / places[first], wanted)
-    found = {first: classes} | {
+    class_folders = {first: classes} | {
         part: _same_classes_in(root / places[part], classes, wanted) for part in others
     }
     ignored: list[str] = []
-    parts = {part: tuple(_pictures(root, place, found[part], ignored)) for part, place in places.items()}
+    parts = {
+        part: tuple(_pictures(root, place, class_folders[part], ignored)) for part, place in places.items()
+    }
     _check_every_class_has_pictures(root, classes, parts[first])
     return ImageFolder(root, classes, parts, tuple(ignored))
 
@@ -127,9 +143,9 @@ def list_images(root: Path, wanted: Sequence[tuple[str, ...]] | None = None) -> 
 def _places_of_parts(root: Path) -> dict[str, str]:
     """The folder of every part, relative to the root."""
     folders = set(_folders_in(root))
-    found = [name for name in _TEST_FOLDERS if name in folders]
-    if TRAIN in folders and found and _folders_in(root / TRAIN):
-        return {TRAIN: TRAIN, TEST: found[0]}
+    test_folders = [name for name in _TEST_FOLDERS if name in folders]
+    if TRAIN in folders and test_folders and _folders_in(root / TRAIN):
+        return {TRAIN: TRAIN, TEST: test_folders[0]}
     return {POOL: ""}
 
 
@@ -161,25 +177,27 @@ def _folders_of(
     wanted: Sequence[tuple[str, ...]], there: Sequence[str], folder: Path
 ) -> tuple[ClassFolder, ...]:
     known = set(there)
-    found = [next((name for name in names if name in known), None) for names in wanted]
-    missing = [" ".join(names) for names, name in zip(wanted, found, strict=True) if name is None]
+    folders = [next((name for name in names if name in known), None) for names in wanted]
+    missing = [" ".join(names) for names, name in zip(wanted, folders, strict=True) if name is None]
     if missing:
         raise ValueError(
             f"{folder} must have a folder for each of the {len(wanted)} classes that --classes asks for, "
             f"{len(missing)} are missing: {', '.join(missing)}."
         )
     # The folder of one class may also be the name of another, so only the folders that were found can tell.
-    if shared := _repeated([str(name) for name in found]):
+    if shared := _repeated([str(name) for name in folders]):
         raise WrongNames(
             f"--classes must give every class a folder of its own, got {listed(shared)} of {folder} "
             "for more than one class."
         )
-    if twice := [list(names) for names in wanted if known >= set(names) and len(set(names) - set(found)) > 0]:
+    if twice := [
+        list(names) for names in wanted if known >= set(names) and len(set(names) - set(folders)) > 0
+    ]:
         raise WrongNames(
             f"{folder} must have one folder for each class that --classes asks for, got two of one class: "
             f"{listed(' and '.join(names) for names in twice)}. Put their pictures into one."
         )
-    return tuple(ClassFolder(str(name), names[-1]) for names, name in zip(wanted, found, strict=True))
+    return tuple(ClassFolder(str(name), names[-1]) for names, name in zip(wanted, folders, strict=True))
 
 
 def _same_classes_in(
@@ -243,3 +261,14 @@ def _check_every_class_has_pictures(
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def lines_of(file: str, option: str) -> list[str]:
+    """The lines of a file that are not empty, without space around them. Windows' byte order mark is passed over."""
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WrongNames(
+            f"{option} must be a text file in UTF-8, got {file}, whose byte {error.start} is not. Save it as UTF-8."
+        ) from error
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -26,24 +26,28 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from pairloom.graphs.labels import listed
-from pairloom.pipeline.images.image_folder import POOL
-from pairloom.pipeline.images.picture_check import CheckedPicture
-from pairloom.pipeline.images.picture_rows import PictureRows
-from pairloom.pipeline.images.store_refused import StoreRefused
+from pairloom.graphs.text import listed
+from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, ClassFolder, Picture, StoreRefused
+from pairloom.pipeline.images.picture import CheckedPicture
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, file_digest, sealed, unsealed
-from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, chunk_file, group_files, stamp
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, chunk_path, group_files, stamp
 
 __all__ = [
     "BLOCK",
+    "PictureRows",
     "PictureStore",
     "StoreContent",
     "checked_before",
     "name_in_store",
+    "rows_of_parts",
     "settings_of",
+    "split_pool",
+    "untested_classes",
 ]
+
 
 #: Rows of one file, and of one entry of the ledger: what a killed process may lose.
 BLOCK = 256
@@ -142,7 +146,7 @@ class PictureStore:
 
     def prepare(self, content: StoreContent, attributes: Mapping[str, Any]) -> None:
         """Write everything that is known before the first block: metadata, labels, names."""
-        stamp(self.folder, group_files(_arrays(content), _coordinates(content), attributes))
+        stamp(Folder(self.folder), group_files(_arrays(content), _coordinates(content), attributes))
         self._content, self._key = content, digest_of(settings_of(self.folder))
         self._group = zarr.open_group(self.folder, mode="r+")
 
@@ -162,8 +166,8 @@ class PictureStore:
                 array = self._group[name_in_store(name, part)]
                 assert isinstance(array, zarr.Array)
                 array[block] = values
-                path = chunk_file(array, (block.start // BLOCK, 0))
-                files[path.relative_to(self.folder).as_posix()] = file_digest(path)
+                path = chunk_path(array, (block.start // BLOCK, 0))
+                files[path] = file_digest(self.folder / path)
         write_atomically(self._entry(part, block), sealed({"key": self._key, "files": files}))
 
     def finish(self) -> None:
@@ -185,7 +189,7 @@ class PictureStore:
         return self.folder / _LEDGER / part / f"{block.start // BLOCK:06d}.json"
 
     def remember(self, stamps: Mapping[str, list[int]], checked: Mapping[str, CheckedPicture]) -> None:
-        """Keep what reading the pictures found, so that a resumed process need not read them all again."""
+        """Store the check of the pictures, so that a resumed process does not have to read them all again."""
         content = {file: [stamps[file], *checked[file]] for file in checked}
         write_atomically(self.folder / _CHECKED, sealed({"pictures": content}))
 
@@ -210,13 +214,13 @@ def settings_of(folder: Path) -> dict[str, Any] | None:
 
 
 def checked_before(store: PictureStore) -> tuple[dict[str, list[int]], dict[str, CheckedPicture]]:
-    """What an earlier process found in the pictures: their stamps, and whether they are sound."""
+    """The check of the pictures by an earlier process: their stamps, and whether they are sound."""
     for folder in (store.out, store.folder):
         with contextlib.suppress(OSError, DamagedSeal):
-            found = unsealed((folder / _CHECKED).read_bytes())["pictures"]
+            pictures = unsealed((folder / _CHECKED).read_bytes())["pictures"]
             return (
-                {file: stamp for file, (stamp, _, _) in found.items()},
-                {file: CheckedPicture(digest, problem) for file, (_, digest, problem) in found.items()},
+                {file: stamp for file, (stamp, _, _) in pictures.items()},
+                {file: CheckedPicture(digest, problem) for file, (_, digest, problem) in pictures.items()},
             )
     return {}, {}
 
@@ -251,15 +255,110 @@ def _arrays(content: StoreContent) -> list[ChunkedArray]:
 
 
 def _coordinates(content: StoreContent) -> list[Coordinate]:
-    found = [Coordinate("classes", ("class",), np.array(content.classes))]
+    coordinates = [Coordinate("classes", ("class",), np.array(content.classes))]
     if content.outputs is not None:
-        found.append(Coordinate("outputs", ("output",), np.array(content.outputs)))
+        coordinates.append(Coordinate("outputs", ("output",), np.array(content.outputs)))
     if content.output_of_class is not None:
-        found.append(Coordinate("output_of_class", ("class",), np.array(content.output_of_class, np.int32)))
+        coordinates.append(
+            Coordinate("output_of_class", ("class",), np.array(content.output_of_class, np.int32))
+        )
     for part, rows in content.rows.items():
-        found += [
+        coordinates += [
             Coordinate(name_in_store("y", part), (part,), rows.labels),
             Coordinate(name_in_store("files", part), (part,), np.array(rows.files, np.dtypes.StringDType())),
             Coordinate(name_in_store("copies", part), (part,), rows.copies),
         ]
-    return found
+    return coordinates
+
+
+class PictureRows(NamedTuple):
+    """The rows of one part, by class: pictures first, then their copies.
+
+    Parameters
+    ----------
+    files : tuple of str
+        The picture of every row, relative to the folder of all pictures.
+    labels : (n,) int64 array
+    copies : (n,) int32 array
+        0 for the picture itself, k for its k-th augmented copy.
+    """
+
+    files: tuple[str, ...]
+    labels: NDArray[np.int64]
+    copies: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+def split_pool(
+    parts: Mapping[str, Sequence[Picture]], share: float | None, seed: int
+) -> dict[str, tuple[Picture, ...]]:
+    """Draw a share of every class of a pool of pictures as test pictures.
+
+    Pictures are split before they are augmented: copies of one picture in both parts would make the test too easy.
+    """
+    if share is None:
+        return {part: tuple(pictures) for part, pictures in parts.items()}
+    if POOL not in parts:
+        raise ValueError("--test-share must not be given: the folder has test pictures of its own.")
+    pool = parts[POOL]
+    testing: set[str] = set()
+    for label in sorted({picture.label for picture in pool}):
+        files = [picture.file for picture in pool if picture.label == label]
+        drawn = np.random.default_rng((seed, label)).permutation(len(files))[: round(share * len(files))]
+        testing.update(files[place] for place in drawn)
+    return {
+        TRAIN: tuple(picture for picture in pool if picture.file not in testing),
+        TEST: tuple(picture for picture in pool if picture.file in testing),
+    }
+
+
+def rows_of_parts(
+    parts: Mapping[str, Sequence[Picture]], classes: Sequence[ClassFolder], rows_per_class: int | None
+) -> dict[str, PictureRows]:
+    """The rows of every part; training classes are filled up with copies to a number of rows, if one is given."""
+    if rows_per_class is not None and TRAIN not in parts:
+        raise ValueError(
+            "--augment needs test pictures that are set apart before the others are copied. "
+            "Pass --test-share 0.25, or give a folder with train/ and val/."
+        )
+    rows = {
+        part: _rows(pictures, rows_per_class if part == TRAIN else None) for part, pictures in parts.items()
+    }
+    first = rows.get(TRAIN, rows.get(POOL))
+    assert first is not None
+    if empty := _classes_without_rows(first, classes):
+        raise ValueError(
+            f"Every class must have training pictures that can be read, {listed(empty)} have none."
+        )
+    if TEST in rows and not len(rows[TEST]):
+        raise ValueError(
+            "There must be test pictures that can be read, got none. Choose a larger --test-share."
+        )
+    return rows
+
+
+def untested_classes(rows: Mapping[str, PictureRows], classes: Sequence[ClassFolder]) -> list[str]:
+    """The names of the classes without test rows, if test rows are set apart."""
+    return _classes_without_rows(rows[TEST], classes) if TEST in rows else []
+
+
+def _classes_without_rows(rows: PictureRows, classes: Sequence[ClassFolder]) -> list[str]:
+    counts = np.bincount(rows.labels, minlength=len(classes))
+    return [classes[c].name for c in np.flatnonzero(counts == 0).tolist()]
+
+
+def _rows(pictures: Sequence[Picture], rows_per_class: int | None) -> PictureRows:
+    files: list[str] = []
+    labels: list[int] = []
+    copies: list[int] = []
+    by_class: dict[int, list[str]] = {}
+    for file, label in pictures:
+        by_class.setdefault(label, []).append(file)
+    for label, of_class in sorted(by_class.items()):
+        n = max(len(of_class), rows_per_class or 0)
+        files += [of_class[row % len(of_class)] for row in range(n)]
+        copies += [row // len(of_class) for row in range(n)]
+        labels += [label] * n
+    return PictureRows(tuple(files), np.array(labels, np.int64), np.array(copies, np.int32))

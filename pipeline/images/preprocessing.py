@@ -1,20 +1,39 @@
-"""From a picture to the numbers that a network takes: resize, centre crop, normalise.
+"""From a picture to the input of a network: resize, centre crop, normalise; augmented copies; the model's metadata.
 
-As everybody's ImageNet networks want it: the shorter side becomes ``resize`` pixels, the middle ``crop`` is cut out,
+As networks for ImageNet expect it: the shorter side becomes ``resize`` pixels, the middle ``crop`` is cut out,
 and (x - mean) / std is taken of pixels between 0 and ``pixel_range``.
+
+The metadata of an ONNX model may name these settings. Read are the keys of the ONNX standard
+(``Image.BitmapPixelFormat``, ``Image.NominalPixelRange``) and those in which timm, torchvision and Hugging Face
+describe their networks (``mean``, ``std``, ``input_size``, ``crop_pct``, ...). Values are JSON or numbers separated by
+commas.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageEnhance
 
-__all__ = ["INTERPOLATIONS", "Preprocessing", "centre_crop", "chosen_preprocessing", "normalised"]
+__all__ = [
+    "INTERPOLATIONS",
+    "RECIPE",
+    "Preprocessing",
+    "augmented",
+    "centre_crop",
+    "chosen_preprocessing",
+    "draw_of_copy",
+    "normalised",
+    "output_names",
+    "preprocessing_metadata",
+]
+
 
 INTERPOLATIONS = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -166,3 +185,164 @@ def normalised(image: Image.Image, how: Preprocessing) -> NDArray[np.float32]:
         np.array(how.std, np.float32),
     )
     return (pixels * scale - mean) / std
+
+
+# Training crops down to 8% of a picture; such a crop often misses its object, and the copy would have a wrong label.
+_LEAST_AREA = 0.25
+_NARROWEST = 3 / 4
+_COLOUR = 0.4
+
+#: What an augmented copy depends on besides its draw; stored with the features.
+RECIPE: dict[str, Any] = {
+    "flip": 0.5,
+    "crop_area": [_LEAST_AREA, 1.0],
+    "crop_aspect": [_NARROWEST, 1 / _NARROWEST],
+    "brightness": _COLOUR,
+    "contrast": _COLOUR,
+    "saturation": _COLOUR,
+    "version": 1,
+}
+
+
+def draw_of_copy(seed: int, file: str, copy: int) -> np.random.Generator:
+    """The random numbers of a copy of a picture."""
+    name = int.from_bytes(hashlib.sha256(file.encode()).digest()[:16], "little")
+    return np.random.default_rng((seed, copy, name))
+
+
+def augmented(image: Image.Image, how: Preprocessing, draw: np.random.Generator) -> Image.Image:
+    """A random crop of a picture, resized to the size of the network's input, flipped and coloured at random."""
+    copy = image.resize(
+        how.crop[::-1], INTERPOLATIONS[how.interpolation], box=_random_box(image.size, how, draw)
+    )
+    if draw.random() < RECIPE["flip"]:
+        copy = copy.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    for enhance in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
+        factor = draw.uniform(1 - _COLOUR, 1 + _COLOUR)
+        copy = (
+            enhance(copy).enhance(factor) if how.mode == "RGB" or enhance is not ImageEnhance.Color else copy
+        )
+    return copy
+
+
+def _random_box(
+    size: tuple[int, int], how: Preprocessing, draw: np.random.Generator
+) -> tuple[float, float, float, float]:
+    """A random part of a picture: its share of the largest crop, and how much wider than that it is.
+
+    The largest crop has the shape of the network's input, so a long strip is not squeezed into a square.
+    """
+    across, down = size
+    height, width = how.crop
+    scale = min(across / width, down / height)
+    area = draw.uniform(_LEAST_AREA, 1.0)
+    aspect = math.exp(draw.uniform(math.log(_NARROWEST), -math.log(_NARROWEST)))
+    box_width = min(across, width * scale * math.sqrt(area * aspect))
+    box_height = min(down, height * scale * math.sqrt(area / aspect))
+    left, top = draw.uniform(0, across - box_width), draw.uniform(0, down - box_height)
+    return left, top, min(left + box_width, across), min(top + box_height, down)
+
+
+def preprocessing_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of `Preprocessing` that the metadata of a model names, and perhaps ``crop_share``."""
+    named: dict[str, Any] = {}
+    for key, values in _STANDARD.items():
+        if key in metadata:
+            named |= _known(key, metadata[key], values)
+    for key, (field, read) in _KEYS.items():
+        if key in metadata:
+            named[field] = _read(key, metadata[key], read)
+    return named
+
+
+def output_names(metadata: Mapping[str, str]) -> list[str] | None:
+    """The names of the outputs, if the metadata of a model has them."""
+    for key in ("classes", "labels", "names"):
+        if key in metadata:
+            value = _parsed(metadata[key])
+            names = list(value.values()) if isinstance(value, dict) else value
+            return [str(name) for name in names] if isinstance(names, list) else None
+    return None
+
+
+_STANDARD: dict[str, dict[str, dict[str, Any]]] = {
+    "Image.BitmapPixelFormat": {
+        "Gray8": {"channel_order": "grey"},
+        "Rgb8": {"channel_order": "rgb"},
+        "Bgr8": {"channel_order": "bgr"},
+    },
+    "Image.NominalPixelRange": {
+        "NominalRange_0_255": {"pixel_range": 255, "mean": [0.0], "std": [1.0]},
+        "Normalized_0_1": {"pixel_range": 1, "mean": [0.0], "std": [1.0]},
+        "Normalized_1_1": {"pixel_range": 1, "mean": [0.5], "std": [0.5]},
+    },
+}
+
+
+def _known(key: str, value: str, values: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    if value not in values:
+        raise ValueError(
+            f"--model: the metadata {key} must be one of {', '.join(values)}, got {value!r}. "
+            "Give the preprocessing by options, and remove this key from the model."
+        )
+    return values[value]
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return [part.strip() for part in text.split(",")] if "," in text else text
+
+
+def _numbers(value: Any) -> list[float]:
+    return [float(v) for v in (value if isinstance(value, list) else [value])]
+
+
+def _whole(value: Any) -> int:
+    """One size in pixels: a number, [224, 224], or {"shortest_edge": 224}."""
+    sizes = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    if len({int(size) for size in sizes}) != 1:
+        raise ValueError("several sizes")
+    return int(sizes[0])
+
+
+def _sides(value: Any) -> tuple[int, int]:
+    """The height and width in (channels, height, width), or one number for both."""
+    sides = [int(v) for v in value][-2:] if isinstance(value, list) else [int(value)] * 2
+    return sides[0], sides[1]
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def chosen(value: Any) -> str:
+        if str(value).lower() not in names:
+            raise ValueError(f"it must be one of {', '.join(names)}")
+        return str(value).lower()
+
+    return chosen
+
+
+_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "mean": ("mean", _numbers),
+    "image_mean": ("mean", _numbers),
+    "std": ("std", _numbers),
+    "image_std": ("std", _numbers),
+    "pixel_range": ("pixel_range", float),
+    "resize": ("resize", _whole),
+    "resize_size": ("resize", _whole),
+    "crop": ("crop", _sides),
+    "crop_size": ("crop", _sides),
+    "input_size": ("crop", _sides),
+    "crop_pct": ("crop_share", float),
+    "interpolation": ("interpolation", _one_of(*INTERPOLATIONS)),
+    "channel_order": ("channel_order", _one_of("rgb", "bgr")),
+}
+
+
+def _read(key: str, text: str, read: Callable[[Any], Any]) -> Any:
+    try:
+        return read(_parsed(text))
+    except (ValueError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"--model: its metadata {key} = {text!r} cannot be understood: {error}. Correct it in the model."
+        ) from error

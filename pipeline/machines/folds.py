@@ -79,25 +79,25 @@ def class_folds(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDAr
     """
     if n_samples < n_folds:
         return np.full(n_samples, NEVER_HELD_OUT, np.int64)
-    return _dealt(np.arange(n_samples) % n_folds, seed, class_key)
+    return _shuffled(np.arange(n_samples) % n_folds, seed, class_key)
 
 
 def class_parts(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDArray[np.int64]:
-    """The part of every sample of a class: each fold is dealt evenly into `PARTS` of them.
+    """The part of every sample of a class: each fold is split evenly into `PARTS` of them.
 
     A sample is scored with parameters that were found without its part. A class with fewer samples than folds is in no
     part, as none of its samples is ever scored.
     """
     if n_samples < n_folds:
         return np.full(n_samples, NEVER_HELD_OUT, np.int64)
-    return _dealt(np.arange(n_samples) // n_folds % PARTS, seed, class_key)
+    return _shuffled(np.arange(n_samples) // n_folds % PARTS, seed, class_key)
 
 
-def _dealt(hands: NDArray[np.int64], seed: int, class_key: int) -> NDArray[np.int64]:
-    order = np.random.default_rng([seed, class_key]).permutation(len(hands))
-    dealt = np.empty_like(hands)
-    dealt[order] = hands
-    return dealt
+def _shuffled(values: NDArray[np.int64], seed: int, class_key: int) -> NDArray[np.int64]:
+    order = np.random.default_rng([seed, class_key]).permutation(len(values))
+    shuffled = np.empty_like(values)
+    shuffled[order] = values
+    return shuffled
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,10 @@ class FoldScheme:
         """M, how many machines a pair has."""
         return len(self.shares)
 
+    def costs(self, folds: NDArray[np.int64], C: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The C (M, n) of samples in these folds for each machine: zero for those that it is not fitted on."""
+        return np.where(self.fitted_on[:, folds] | (folds == NEVER_HELD_OUT), C, 0.0)
+
 
 def fold_scheme(n_folds: int, fit_on: FitOn = "rest") -> FoldScheme:
     """How K folds are used.
@@ -142,18 +146,18 @@ def fold_scheme(n_folds: int, fit_on: FitOn = "rest") -> FoldScheme:
         - "all" [LW 8], LIBSVM's way: decision values by cross-validation, one pair of Platt parameters on their union,
           and one more machine on all samples, which alone is used for prediction.
     """
-    own = np.eye(n_folds, dtype=bool)
+    one = np.eye(n_folds, dtype=bool)
     if fit_on == "all":
         everything = np.ones((1, n_folds), dtype=bool)
         return FoldScheme(
-            fitted_on=np.vstack([~own, everything]),
-            calibrated_on=np.vstack([own, ~everything]),
+            fitted_on=np.vstack([~one, everything]),
+            calibrated_on=np.vstack([one, ~everything]),
             pooled=True,
             shares=np.r_[np.zeros(n_folds), 1.0],
-            out_of_fold=np.hstack([own, np.zeros((n_folds, 1))]).astype(float),
+            out_of_fold=np.hstack([one, np.zeros((n_folds, 1))]).astype(float),
         )
-    fitted_on = ~own if fit_on == "rest" else own
-    unseen = ~fitted_on.T
+    fitted_on = ~one if fit_on == "rest" else one
+    unseen = np.ascontiguousarray(~fitted_on.T)
     return FoldScheme(
         fitted_on=fitted_on,
         calibrated_on=~fitted_on,

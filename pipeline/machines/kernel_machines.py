@@ -1,7 +1,8 @@
 """Machines with a kernel: for every edge of the model graph, the SVMs of its folds and their calibration.
 
 The machines of an edge are trained on one Gram matrix, that of the rows of its classes, by the SMO of `svm.solve_gram`.
-A machine is stored as its dual coefficients on its support vectors.
+A machine is stored as its dual coefficients on its support vectors. `KernelModel` has the machines of a whole model,
+and `KernelLogits` applies them to blocks of kernel values.
 """
 
 from __future__ import annotations
@@ -11,28 +12,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from pairloom.pipeline.machines.dealt_class import DealtClass, together
-from pairloom.pipeline.machines.early_stops import warn_early_stops
-from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme
-from pairloom.pipeline.machines.gram_blocks import GramBlocks
-from pairloom.pipeline.machines.pair_kernels import (
-    calibrate,
-    dprime,
-    measure_distances,
-    out_of_fold_logits,
-    thresholds_of,
+from pairloom.graphs import Decomposition
+from pairloom.pipeline.machines.contributions import KernelEvidence
+from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.kernel_function import GramBlocks, KernelFunction
+from pairloom.pipeline.machines.linear_machines import Advance, train_in_threads
+from pairloom.pipeline.machines.normalisation import Normalisation, dense
+from pairloom.pipeline.machines.pair_kernels import measure_distances
+from pairloom.pipeline.machines.platt import calibrate_machines
+from pairloom.pipeline.machines.settings import (
+    ClassRows,
+    MachineSettings,
+    split_class,
+    stacked,
+    warn_early_stops,
 )
-from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import DualSolution, solve_gram
+from pairloom.pipeline.pieces import pieces
 
 __all__ = [
+    "VECTORS_AT_ONCE",
+    "KernelLogits",
     "KernelMachines",
+    "KernelModel",
     "KernelProblem",
     "machines_followed_by",
     "machines_of",
     "train_kernel_columns",
     "train_kernel_edges",
+    "train_kernel_model",
     "train_kernel_problem",
 ]
 
@@ -126,7 +136,7 @@ class KernelProblem(NamedTuple):
 def train_kernel_edges(
     grams: GramBlocks,
     edges: NDArray[np.integer],
-    classes: Mapping[int, DealtClass],
+    classes: Mapping[int, ClassRows],
     settings: MachineSettings,
 ) -> KernelMachines:
     """Train the machines of some edges: the unit of work of threads and of the cluster alike.
@@ -142,7 +152,7 @@ def train_kernel_edges(
 def train_kernel_columns(
     grams: GramBlocks,
     columns: NDArray[np.int8],
-    classes: Mapping[int, DealtClass],
+    classes: Mapping[int, ClassRows],
     settings: MachineSettings,
 ) -> KernelMachines:
     """Train the machines of some columns (N, m) of a code: sets of classes against each other."""
@@ -162,7 +172,7 @@ def train_kernel_problem(
     grams: GramBlocks,
     first: Sequence[int],
     second: Sequence[int],
-    classes: Mapping[int, DealtClass],
+    classes: Mapping[int, ClassRows],
     settings: MachineSettings,
 ) -> KernelProblem:
     """Fit and calibrate the machines of one problem: some classes against others.
@@ -172,26 +182,32 @@ def train_kernel_problem(
     grams : GramBlocks
     first, second : sequences of classes
         The classes on the positive side, and those on the negative one. Folds are those of each class.
-    classes : mapping of class -> DealtClass
+    classes : mapping of class -> ClassRows
         At least those of both sides.
     settings : MachineSettings
     """
     scheme, both = settings.scheme, [*first, *second]
-    row, C, weight, folds, parts = together([classes[c] for c in both])
+    row, C, weight, folds, parts = stacked([classes[c] for c in both])
     n_first = sum(len(classes[c].rows) for c in first)
     y = np.where(np.arange(len(row)) < n_first, 1.0, -1.0)
     gram = grams.of(both)
-    upper = np.where(scheme.fitted_on[:, folds] | (folds == NEVER_HELD_OUT), C, 0.0)
-    beta, intercept, gap, iterations = _solved(gram, y, upper, settings)
+    beta, intercept, gap, iterations = _solved(gram, y, scheme.costs(folds, C), settings)
     products = (beta.astype(gram.dtype) @ gram).astype(np.float64)  # w.x
     norm = np.sqrt(np.maximum((beta * products).sum(axis=1), 0.0))
     f = products + intercept[:, None]
     platt, crossfit = np.empty((len(f), 2)), np.empty((len(f), PARTS, 2))
-    if settings.calibration == "distance":
-        measure_distances(norm, platt, crossfit)
-    else:
-        calibrate(f, y, weight, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
-    threshold, separation = _judged(f, y, weight, folds, parts, scheme, platt, crossfit, settings.thresholds)
+    separation, threshold = calibrate_machines(
+        f,
+        y,
+        weight,
+        folds,
+        parts,
+        scheme,
+        norm if settings.calibration == "distance" else None,
+        settings.thresholds,
+        platt,
+        crossfit,
+    )
     return KernelProblem(row, beta, intercept, norm, platt, crossfit, threshold, separation, gap, iterations)
 
 
@@ -204,8 +220,8 @@ def _solved(
         chosen = np.flatnonzero(bounds)
         part = slice(None) if 2 * len(chosen) > len(y) else chosen
         # Steps of SMO pass over all rows that they are given: without most of them they are worth a copy.
-        own = gram if isinstance(part, slice) else gram[np.ix_(part, part)]
-        solution = _solution(own, y[part], bounds[part], settings)
+        of_part = gram if isinstance(part, slice) else gram[np.ix_(part, part)]
+        solution = _solution(of_part, y[part], bounds[part], settings)
         beta[m, part] = solution.alpha[0] * y[part]
         fits.append((solution.intercept[0], solution.gap[0], solution.iterations[0]))
     intercept, gap, iterations = (np.array(values) for values in zip(*fits, strict=True))
@@ -230,25 +246,6 @@ def _holds_distances(gram: NDArray[Any]) -> bool:
     return bool(spread > 1e3 * np.finfo(gram.dtype).eps * np.abs(gram).max())
 
 
-def _judged(
-    f: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    folds: NDArray[np.int64],
-    parts: NDArray[np.int64],
-    scheme: FoldScheme,
-    platt: NDArray[np.float64],
-    crossfit: NDArray[np.float64],
-    shift: bool,
-) -> tuple[float, float]:
-    """The threshold of a problem, which goes into `crossfit` too, and d' of its held-out logits."""
-    logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
-    separation = float(dprime(logits, int((y > 0).sum())))
-    if not shift:
-        return 0.0, separation
-    return float(thresholds_of(f, y, weight, folds, parts, scheme.out_of_fold, platt, crossfit)), separation
-
-
 def machines_of(problems: Sequence[KernelProblem]) -> KernelMachines:
     """The machines of problems, without coefficients that are zero for all machines of a problem."""
     used = [np.flatnonzero(problem.beta.any(axis=0)) for problem in problems]
@@ -269,3 +266,196 @@ def machines_followed_by(parts: Sequence[KernelMachines]) -> KernelMachines:
 
 def _starts(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+#: Support vectors whose kernel values are held at once: 8 MiB for a batch of 256 samples.
+VECTORS_AT_ONCE = 4096
+
+
+class KernelLogits(NamedTuple):
+    """The logit of edge e for a sample x is the sum over support vectors s of weights[e, s] k(x, s), plus bias[e].
+
+    Attributes
+    ----------
+    kernel : KernelFunction
+    vectors : (S, D) support vectors; for a precomputed kernel (S,) int64, their columns of a kernel matrix
+    weights : (E, S) sparse float64
+    bias : (E,) float64
+    """
+
+    kernel: KernelFunction
+    vectors: NDArray[Any]
+    weights: sparse.csc_array
+    bias: NDArray[np.float64]
+
+    def __call__(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(E, R) float32 logits of normalised samples X (R, D), or of rows of a kernel matrix."""
+        logits = np.repeat(self.bias[:, None], len(X), axis=1)
+        for piece in pieces(len(self.vectors), VECTORS_AT_ONCE):
+            logits += self.weights[:, piece] @ self.kernel_values(self.vectors[piece], X)
+        with np.errstate(over="ignore"):
+            return logits.astype(np.float32)
+
+    def kernel_values(self, vectors: NDArray[Any], X: NDArray[np.floating]) -> NDArray[np.float64]:
+        """(S, R) kernel values of some support vectors and samples."""
+        if self.kernel.precomputed:
+            return np.ascontiguousarray(X[:, vectors].T, np.float64)
+        return self.kernel(vectors, X)
+
+    def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> KernelLogits:
+        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        weights = sparse.csc_array(sparse.diags_array(slope) @ self.weights)
+        return self._replace(weights=weights, bias=self.bias * slope + shift)
+
+    def ranking(self, potentials: object) -> None:
+        """None: the ranking of the classes needs all kernel values of a sample, and most of the work is in these."""
+
+    def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> KernelEvidence:
+        """What the logits of one sample X (1, D), as it came, are made of; ``names`` are those of the vectors."""
+        values = self.kernel_values(self.vectors, normalisation(dense(X)))[:, 0]
+        return KernelEvidence(self, values, names)
+
+
+class KernelModel(NamedTuple):
+    """Machines, their kernel, and all their support vectors, each once.
+
+    Attributes
+    ----------
+    kernel : KernelFunction
+    machines : KernelMachines
+    vectors : (S, D) array
+        The support vectors, normalised, in the order of their training rows. For a precomputed kernel (S,) int64:
+        their columns of the kernel matrix against the training samples.
+    """
+
+    kernel: KernelFunction
+    machines: KernelMachines
+    vectors: NDArray[Any]
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs are trained."""
+        return self.machines.n_edges
+
+    def by_distance(self) -> KernelModel:
+        """The same machines with their distances for logits."""
+        return self._replace(machines=self.machines.by_distance())
+
+    def by_decision_value(self) -> KernelModel:
+        """The same machines with their decision values for logits."""
+        return self._replace(machines=self.machines.by_decision_value())
+
+    def collapsed(self, shares: NDArray[np.float64]) -> KernelLogits:
+        """The mean of each edge's machines, weighted by `shares` (M,), as one map: its dual coefficients are theirs."""
+        machines = self.machines
+        return self._weighted(machines.platt, shares, -machines.threshold)
+
+    def prepared(self, X: Any, normalisation: Normalisation) -> NDArray[np.floating]:
+        """Samples as the machines are given them: dense, and normalised."""
+        return normalisation(dense(X))
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: NDArray[np.floating], parts: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """(E, R) logits of normalised training samples with these shares, each with the parameters of its part."""
+        logits = np.empty((len(X), self.n_edges), np.float32)
+        for part in np.unique(parts):
+            rows = np.flatnonzero(parts == part)
+            crossfit = self.machines.crossfit[:, :, part]
+            logits[rows] = self._weighted(crossfit, shares, np.zeros(self.n_edges))(X[rows]).T
+        return logits.T
+
+    def _weighted(
+        self, platt: NDArray[np.float64], shares: NDArray[np.float64], bias: NDArray[np.float64]
+    ) -> KernelLogits:
+        """l(x) = -sum over m of shares_m (A_m f_m(x) + B_m), and f_m is linear in the kernel values."""
+        machines = self.machines
+        A, B = platt[..., 0] * shares, platt[..., 1] * shares
+        edge = np.repeat(np.arange(self.n_edges), np.diff(machines.start))
+        values = -(machines.beta * A[edge]).sum(axis=1)
+        place = np.searchsorted(np.unique(machines.row), machines.row)
+        weights = sparse.csc_array((values, (edge, place)), shape=(self.n_edges, len(self.vectors)))
+        bias = bias - (A * machines.intercept + B).sum(axis=1)
+        return KernelLogits(self.kernel, self.vectors, weights, bias)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of a saved model, by name."""
+        machines = {f"machines/{name}": values for name, values in self.machines._asdict().items()}
+        return {**machines, "support_vectors": self.vectors}
+
+    @classmethod
+    def from_arrays(cls, kernel: KernelFunction, arrays: Mapping[str, NDArray[Any]]) -> KernelModel:
+        """The machines whose `arrays` these are."""
+        machines = KernelMachines(*(arrays[f"machines/{name}"] for name in KernelMachines._fields))
+        return cls(kernel, machines, arrays["support_vectors"])
+
+    def described(self, C: float) -> tuple[str, str]:
+        """The kernel and C, for a summary."""
+        kernel = self.kernel
+        return kernel.name if kernel.precomputed else f"{kernel.name}, gamma {kernel.gamma:.4g}", f"{C:.4g}"
+
+    def names_of_inputs(
+        self, names: object, edges: NDArray[np.int64] | None, labels: NDArray[Any]
+    ) -> NDArray[np.object_]:
+        """(S,) the names of what the logits are sums over: the training row of each support vector.
+
+        Rows of a kernel matrix have the numbers of its columns. Others are counted class by class. Of machines on
+        pairs, ``edges``, the names have the class as well.
+        """
+        rows, place = np.unique(self.machines.row, return_inverse=True)
+        numbers = self.vectors if self.kernel.precomputed else rows
+        named = [f"training row {row}" for row in numbers.tolist()]
+        if edges is not None:
+            edge = np.repeat(np.arange(self.n_edges), np.diff(self.machines.start))
+            # The coefficients of a row have the sign of its class in all machines of a pair.
+            second = (self.machines.beta.sum(axis=1) < 0).astype(np.int64)
+            of_vector = np.zeros(len(rows), np.int64)
+            of_vector[place] = edges[edge, second]
+            named = [f"{name}, {label}" for name, label in zip(named, labels[of_vector], strict=True)]
+        return np.array(named, dtype=object)
+
+
+def train_kernel_model(
+    kernel: KernelFunction,
+    X: NDArray[np.floating],
+    members: Sequence[NDArray[np.int64]],
+    decomposition: Decomposition,
+    settings: MachineSettings,
+    *,
+    weight: NDArray[np.float64] | None = None,
+    n_threads: int = 1,
+    advance: Advance | None = None,
+) -> KernelModel:
+    """Train all pairs, or all columns of a code.
+
+    Parameters
+    ----------
+    kernel : KernelFunction
+    X : (n, D) normalised training rows, or their (n, n) kernel matrix if it is precomputed
+    members : list of int arrays, the rows of each class
+    decomposition : the pairs, or the code
+    settings : as for `linear_machines.train_edges`
+    weight : (n,) array, optional
+        Per-sample multiplier of C, also used in calibration.
+    """
+    if kernel.precomputed:
+        grams = GramBlocks.of_matrix(X, members, settings.tol)
+    else:
+        grams = GramBlocks.of_rows(kernel, {c: X[rows] for c, rows in enumerate(members)}, settings.tol)
+    starts = np.cumsum([0, *map(len, members)]).tolist()
+    classes = {
+        c: split_class(
+            np.arange(starts[c], starts[c + 1]), c, settings, None if weight is None else weight[rows]
+        )
+        for c, rows in enumerate(members)
+    }
+    parts = train_in_threads(
+        decomposition,
+        lambda edges: train_kernel_edges(grams, edges, classes, settings),
+        lambda columns: train_kernel_columns(grams, columns, classes, settings),
+        n_threads,
+        advance,
+    )
+    machines = machines_followed_by(parts)
+    support = np.concatenate(members)[np.unique(machines.row)]
+    return KernelModel(kernel, machines, support if kernel.precomputed else X[support])

@@ -1,21 +1,47 @@
-"""The linear machines: for every pair of classes or of sets of classes, the SVMs of its folds and their calibration."""
+"""Linear machines: for every pair of classes or of sets of classes, the SVMs of its folds and their calibration.
+
+`train_edges` and `train_columns` are the units of work. `LinearModel` has the machines of a whole model, trained by
+tiles in threads; `collapse` makes one affine map of them, `AffineLogits`, which is applied as one matrix product.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.machines.dealt_class import DealtClass, dealt_class, together
-from pairloom.pipeline.machines.early_stops import warn_early_stops
+from pairloom.graphs import Decomposition, Pairs
+from pairloom.pipeline.machines.contributions import LinearEvidence, feature_names
 from pairloom.pipeline.machines.folds import PARTS, FoldScheme
-from pairloom.pipeline.machines.pair_kernels import train_linear_pair
-from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.svm import WORKING_SET
+from pairloom.pipeline.machines.normalisation import Normalisation, dense
+from pairloom.pipeline.machines.pair_kernels import decision_values
+from pairloom.pipeline.machines.platt import calibrate_machines
+from pairloom.pipeline.machines.settings import (
+    ClassRows,
+    MachineSettings,
+    split_class,
+    stacked,
+    warn_early_stops,
+)
+from pairloom.pipeline.machines.svm import solve_rows
+from pairloom.pipeline.machines.whitening import Whitening
+from pairloom.pipeline.pieces import in_threads, pieces
 
-__all__ = ["Machines", "train_columns", "train_edges"]
+__all__ = [
+    "Advance",
+    "AffineLogits",
+    "LinearModel",
+    "Machines",
+    "collapse",
+    "train_columns",
+    "train_edges",
+    "train_in_threads",
+    "train_linear_model",
+    "train_machines",
+    "whitened_rows",
+]
 
 
 class Machines(NamedTuple):
@@ -132,7 +158,7 @@ def train_columns(
 ) -> Machines:
     """Train the machines of some columns of a code: `train_edges` for sets of classes.
 
-    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are dealt class by class,
+    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are drawn class by class,
     as they are for pairs: a sample is in the same fold of every machine, so it is held out from one machine of each.
 
     Parameters
@@ -156,7 +182,7 @@ def train_columns(
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
     for q, column in enumerate(code.T):
         positive, negative = (
-            together([parts[c] for c in np.flatnonzero(column == side).tolist()]) for side in (1, -1)
+            stacked([parts[c] for c in np.flatnonzero(column == side).tolist()]) for side in (1, -1)
         )
         _train(machines, q, positive, negative, settings, scheme)
     warn_early_stops(machines.gap, settings.tol, "train_columns", "raise max_iterations or lower C")
@@ -169,44 +195,38 @@ def _class_part(
     settings: MachineSettings,
     sample_weight: Mapping[int, NDArray[np.float64]] | None,
     keys: Sequence[int] | NDArray[np.integer] | None,
-) -> DealtClass:
+) -> ClassRows:
     rows = np.ascontiguousarray(class_rows[c], np.float32)
     key = c if keys is None else int(keys[c])
-    return dealt_class(rows, key, settings, None if sample_weight is None else sample_weight[c])
+    return split_class(rows, key, settings, None if sample_weight is None else sample_weight[c])
 
 
 def _train(
     machines: Machines,
     e: int,
-    first: DealtClass,
-    second: DealtClass,
+    first: ClassRows,
+    second: ClassRows,
     settings: MachineSettings,
     scheme: FoldScheme,
 ) -> None:
     """Fit and calibrate the machines of one pair of sides, and write them in place e."""
-    machines.dprime[e], machines.threshold[e] = train_linear_pair(
-        first.rows,
-        second.rows,
-        first.C,
-        second.C,
-        np.concatenate([first.weight, second.weight]),
-        np.concatenate([first.folds, second.folds]),
-        np.concatenate([first.parts, second.parts]),
-        scheme.fitted_on,
-        scheme.calibrated_on,
-        scheme.pooled,
-        scheme.out_of_fold,
-        settings.calibration == "distance",
+    rows, C, weight, folds, parts = stacked([first, second])
+    y = np.where(np.arange(len(rows)) < len(first.rows), 1.0, -1.0)
+    solution, coef = solve_rows(rows, y, scheme.costs(folds, C), settings.tol, settings.max_iterations)
+    f, norms = decision_values(rows, coef, solution.intercept)
+    machines.coef[e], machines.intercept[e] = coef, solution.intercept
+    machines.gap[e], machines.iterations[e] = solution.gap, solution.iterations
+    machines.dprime[e], machines.threshold[e] = calibrate_machines(
+        f,
+        y,
+        weight,
+        folds,
+        parts,
+        scheme,
+        norms if settings.calibration == "distance" else None,
         settings.thresholds,
-        settings.tol,
-        settings.max_iterations,
-        WORKING_SET,
-        machines.coef[e],
-        machines.intercept[e],
         machines.platt[e],
         machines.crossfit[e],
-        machines.gap[e],
-        machines.iterations[e],
     )
 
 
@@ -225,3 +245,208 @@ def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
         gap=np.empty((n_edges, n_machines)),
         iterations=np.empty((n_edges, n_machines), np.int64),
     )
+
+
+#: Edges per tile: a tenth of a second of work, so that a progress bar moves and threads end together.
+TILE = 64
+
+#: Called with the number of edges that were just trained.
+Advance = Callable[[int], object]
+Trained = TypeVar("Trained")
+
+
+class LinearModel(NamedTuple):
+    """Machines, and the whitening they were trained under."""
+
+    machines: Machines
+    whitening: Whitening
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs, or pairs of sets, are trained."""
+        return len(self.machines.coef)
+
+    def by_distance(self) -> LinearModel:
+        """The same machines with their distances for logits."""
+        return self._replace(machines=self.machines.by_distance())
+
+    def by_decision_value(self) -> LinearModel:
+        """The same machines with their decision values for logits."""
+        return self._replace(machines=self.machines.by_decision_value())
+
+    def collapsed(self, shares: NDArray[np.float64]) -> AffineLogits:
+        """The mean of each edge's machines, weighted by `shares` (M,), as one map of normalised samples."""
+        return collapse(self.machines, shares, self.whitening)
+
+    def prepared(self, X: Any, normalisation: Normalisation) -> NDArray[np.floating]:
+        """Samples as the machines are given them: dense, and normalised."""
+        return normalisation(dense(X))
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: NDArray[np.floating], parts: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """(E, R) logits of normalised training samples with these shares, each with the parameters of its part.
+
+        In memory the logits of a sample lie side by side: all that read them go from sample to sample.
+        """
+        machines, rows = self.machines, np.ascontiguousarray(self.whitening(X), np.float32)
+        logits = np.zeros((len(rows), self.n_edges), np.float32)
+        for m in np.flatnonzero(shares):
+            f = rows @ machines.coef[:, m].T
+            for part in np.unique(parts):
+                A, B = shares[m] * machines.crossfit[:, m, part].T
+                slope, shift = A.astype(np.float32), (A * machines.intercept[:, m] + B).astype(np.float32)
+                for r in np.flatnonzero(parts == part):
+                    logits[r] -= slope * f[r] + shift
+        return logits.T
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of a saved model, by name."""
+        return {
+            **{f"machines/{name}": values for name, values in self.machines._asdict().items()},
+            **{f"whitening/{name}": values for name, values in self.whitening._asdict().items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> LinearModel:
+        """The machines whose `arrays` these are."""
+        return cls(
+            Machines(*(arrays[f"machines/{name}"] for name in Machines._fields)),
+            Whitening(*(arrays[f"whitening/{name}"] for name in Whitening._fields)),
+        )
+
+    @property
+    def kernel(self) -> None:
+        """Linear machines have none."""
+
+    def described(self, C: float) -> tuple[str, str]:
+        """The kernel and C, for a summary."""
+        return "linear", f"{C:.4g}"
+
+    def names_of_inputs(self, names: Any, edges: object, labels: object) -> NDArray[np.object_]:
+        """(D,) the names of what the logits are sums over: the features."""
+        return feature_names(names, self.machines.coef.shape[2])
+
+
+def train_in_threads(
+    decomposition: Decomposition,
+    train_pairs: Callable[[NDArray[np.int64]], Trained],
+    train_columns: Callable[[NDArray[np.int8]], Trained],
+    n_threads: int,
+    advance: Advance | None = None,
+) -> list[Trained]:
+    """Train all machines in threads, a tile at a time. Returns the results in the order of the tiles.
+
+    Parameters
+    ----------
+    decomposition : Decomposition
+    train_pairs, train_columns : callable
+        Train the machines of a tile: of pairs (T, 2), or of columns (N, T) of a code.
+    n_threads : int
+    advance : callable, optional
+        Called with the number of machines after every tile.
+    """
+
+    def work(tile: slice) -> Trained:
+        part = decomposition.part(tile)
+        trained = train_pairs(part.edges) if isinstance(part, Pairs) else train_columns(part.arrays()["code"])
+        if advance is not None:
+            advance(tile.stop - tile.start)
+        return trained
+
+    # A tile has the same number of classes, whether they are in pairs or in sets.
+    size = max(1, int(2 * TILE / decomposition.classes_per_machine))
+    return in_threads(work, pieces(decomposition.n_machines, size), n_threads)
+
+
+def whitened_rows(
+    rows: Mapping[int, NDArray[np.floating]], whitening: Whitening
+) -> dict[int, NDArray[np.float32]]:
+    """Mapping of class -> its rows as machines are given them, from normalised rows (n_c, D)."""
+    return {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
+
+
+def train_machines(
+    whitened: Mapping[int, NDArray[np.float32]],
+    decomposition: Decomposition,
+    settings: MachineSettings,
+    n_threads: int = 1,
+    advance: Advance | None = None,
+    **of_classes: Any,
+) -> Machines:
+    """The machines of all pairs, or of a code, trained on whitened rows; keywords are those of `train_edges`."""
+    parts = train_in_threads(
+        decomposition,
+        lambda edges: train_edges(whitened, edges, settings, **of_classes),
+        lambda columns: train_columns(whitened, columns, settings, **of_classes),
+        n_threads,
+        advance,
+    )
+    return Machines(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def train_linear_model(
+    rows: Mapping[int, NDArray[np.floating]],
+    decomposition: Decomposition,
+    settings: MachineSettings,
+    whitening: Whitening,
+    n_threads: int = 1,
+    advance: Advance | None = None,
+    **of_classes: Any,
+) -> LinearModel:
+    """Train all pairs, or the columns of a code, on rows of classes, a mapping of class -> (n_c, D) normalised rows."""
+    whitened = whitened_rows(rows, whitening)
+    return LinearModel(
+        train_machines(whitened, decomposition, settings, n_threads, advance, **of_classes), whitening
+    )
+
+
+class AffineLogits(NamedTuple):
+    """The logit of edge e for a sample x is ``weights[e] @ x + bias[e]``: (E, D) and (E,) float32."""
+
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    def __call__(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(E, R) float32 logits of samples X (R, D)."""
+        logits: NDArray[np.float32] = self.weights @ np.ascontiguousarray(X, np.float32).T
+        logits += self.bias[:, None]
+        return logits
+
+    def by_sample(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
+        """(R, E) float32 logits of samples X (R, D): the same numbers, laid out sample by sample."""
+        logits: NDArray[np.float32] = np.ascontiguousarray(X, np.float32) @ self.weights.T
+        logits += self.bias
+        return logits
+
+    def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> AffineLogits:
+        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        return AffineLogits(
+            (self.weights * slope[:, None]).astype(np.float32), (self.bias * slope + shift).astype(np.float32)
+        )
+
+    def ranking(self, potentials: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> AffineLogits:
+        """The ranking of the classes as an affine map of samples, where ``potentials`` of logits (E, R) is linear."""
+        return AffineLogits(
+            np.ascontiguousarray(potentials(self.weights)), potentials(self.bias[:, None])[:, 0]
+        )
+
+    def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> LinearEvidence:
+        """What the logits of one sample X (1, D), as it came, are made of; ``names`` are those of the features."""
+        return LinearEvidence(self, dense(X)[0], normalisation, names)
+
+
+def collapse(
+    machines: Machines, shares: NDArray[np.float64], whitening: Whitening | None = None
+) -> AffineLogits:
+    """The mean of an edge's linear machines, weighted by `shares` (M,), as one affine map.
+
+    l_m(x) = -(A_m f_m(x) + B_m) and f_m is affine, so averaging costs nothing at prediction [S 2.3]. Where the machines
+    were trained on whitened features the whitening goes into the map as well, and it takes raw ones.
+    """
+    A, B = machines.platt[..., 0] * shares, machines.platt[..., 1] * shares
+    weights = -np.einsum("em,emd->ed", A.astype(np.float32), machines.coef, optimize=True)
+    bias = -(A * machines.intercept + B).sum(axis=1) - machines.threshold
+    if whitening is not None:
+        weights, bias = whitening.fold_back(weights, bias)
+    return AffineLogits(np.ascontiguousarray(weights, np.float32), bias.astype(np.float32))

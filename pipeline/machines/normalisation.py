@@ -7,10 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from pairloom.pipeline.features.moments import Moments, moments_of
+from pairloom.pipeline.features.moments import Moments
 
-__all__ = ["Normalisation", "NormalisedMoments", "fit_normalisation", "normalised_moments"]
+__all__ = ["Normalisation", "NormalisedMoments", "dense", "normalised_moments"]
+
+
+def dense(X: Any) -> NDArray[np.floating]:
+    """Samples as a dense array, which may be a sparse matrix."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 class Normalisation(NamedTuple):
@@ -63,9 +69,18 @@ class Normalisation(NamedTuple):
         raw = np.ldexp(weights, -self.exponent)
         return np.asarray(raw if self.deviation is None else raw / self.deviation)
 
-    def inner_C(self, C: float) -> float:
-        """The C of machines on normalised features that is this C on features as they came, or standardised."""
-        return math.ldexp(C, 2 * self.exponent)
+    def inner_C(self, C: float, name: str = "C") -> float:
+        """The C of machines on normalised features that is this C on features as they came, or standardised.
+
+        Raises if a float cannot hold it; ``name`` is the parameter, for the error.
+        """
+        try:
+            inner = math.ldexp(float(C), 2 * self.exponent)
+        except OverflowError:
+            inner = math.inf
+        if not 0 < inner < math.inf:
+            raise ValueError(f"{name} must be a number that fits the size of the features, got {C!r}.")
+        return inner
 
     def outer_C(self, C: float) -> float:
         """The C on features as they came, or standardised, that is this C of machines on normalised ones."""
@@ -105,11 +120,6 @@ def normalised_moments(moments: Moments, owner: str, *, standardise: bool = Fals
         class_means=normalisation.of_means(moments.class_means),
         total_variance=total_variance,
     )
-
-
-def fit_normalisation(X: NDArray[np.floating], owner: str, *, standardise: bool = False) -> Normalisation:
-    """The normalisation of rows X in memory."""
-    return _normalisation_of(moments_of(X), owner, standardise)
 
 
 def _normalisation_of(moments: Moments, owner: str, standardise: bool) -> Normalisation:

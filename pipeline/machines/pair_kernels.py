@@ -1,31 +1,43 @@
-"""One pair of classes, from rows to calibrated machines, without the GIL."""
+"""One pair of classes, from the decision values of its machines to calibrated logits, without the GIL."""
 
 import numpy as np
 
 from pairloom.pipeline.accelerate import kernel
 from pairloom.pipeline.machines.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
-from pairloom.pipeline.machines.svm_kernels import dot, solve_rows
+from pairloom.pipeline.machines.svm_kernels import dot
 
 
 @kernel
-def stack(a, b):
-    """The rows of both classes, one below the other."""
-    rows = np.empty((len(a) + len(b), a.shape[1]), a.dtype)
-    rows[: len(a)] = a
-    rows[len(a) :] = b
-    return rows
+def decision_values(X, coef, intercept):
+    """f (M, n) of machines coef (M, D) on rows X (n, D), and |w| of each."""
+    f, norms = np.empty((len(coef), len(X))), np.empty(len(coef))
+    for m in range(len(coef)):
+        w = coef[m]
+        norms[m] = np.sqrt(dot(w, w))
+        for i in range(len(X)):
+            f[m, i] = dot(X[i], w) + intercept[m]
+    return f, norms
 
 
 @kernel
-def held_by(on_folds, fold):
+def contains_fold(on_folds, fold):
     """Whether a machine that has these folds has a sample of this one. Each has those that are never held out."""
     return fold < 0 or on_folds[fold]
 
 
 @kernel
-def both_sides(y):
-    """Whether there are samples of both classes."""
-    return (y > 0).any() and (y < 0).any()
+def fit_chosen(f, y, weight, chosen):
+    """Platt's parameters from the chosen samples."""
+    count = 0
+    for i in range(len(f)):
+        count += chosen[i]
+    values, labels, weights, at = np.empty(count), np.empty(count), np.empty(count), 0
+    for i in range(len(f)):
+        if chosen[i]:
+            values[at], labels[at], weights[at] = f[i], y[i], weight[i]
+            at += 1
+    A, B, _, _ = fit(values, labels, weights, TOLERANCE, MAX_ITERATIONS)
+    return A, B
 
 
 @kernel
@@ -37,34 +49,36 @@ def calibrate(f, y, weight, folds, parts, calibrated_on, pooled, platt, crossfit
     calibrate, with the value that it was fitted to. There are so few of it that Platt's targets believe them little.
     """
     n_machines, n = f.shape
-    values = f
-    if pooled:  # the value of every sample by the machine that was not fitted on it
-        values = np.empty((1, n))
+    n_parts = crossfit.shape[1]
+    n_values = 1 if pooled else n_machines
+    values, chosen, others = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
+    for m in range(n_values):
         for i in range(n):
-            for m in range(n_machines):
-                if held_by(calibrated_on[m], folds[i]):
-                    values[0, i] = f[m, i]
-    for m in range(len(values)):
-        chosen = np.empty(n, np.bool_)
-        for i in range(n):
-            chosen[i] = pooled or held_by(calibrated_on[m], folds[i])
-        rows = np.flatnonzero(chosen)
-        platt[m, 0], platt[m, 1], _, _ = fit(
-            values[m][rows], y[rows], weight[rows], TOLERANCE, MAX_ITERATIONS
-        )
-        for part in range(crossfit.shape[1]):
-            others = np.flatnonzero(chosen & (parts != part))
-            if len(others) == len(rows):
-                crossfit[m, part] = platt[m]
-            elif both_sides(y[others]):
+            values[i], chosen[i] = f[m, i], pooled or contains_fold(calibrated_on[m], folds[i])
+            if pooled:  # the value of every sample by the machine that was not fitted on it
+                for by in range(n_machines):
+                    if contains_fold(calibrated_on[by], folds[i]):
+                        values[i] = f[by, i]
+        platt[m, 0], platt[m, 1] = fit_chosen(values, y, weight, chosen)
+        for part in range(n_parts):
+            left_out, first, second = 0, 0, 0
+            for i in range(n):
+                others[i] = chosen[i] and parts[i] != part
+                left_out += chosen[i] and not others[i]
+                first += others[i] and y[i] > 0
+                second += others[i] and y[i] < 0
+            if left_out == 0:
+                A, B = platt[m, 0], platt[m, 1]
+            elif first and second:
                 # From the start: the parameters of all samples would leave a trace of this part in the last digits.
-                crossfit[m, part, 0], crossfit[m, part, 1], _, _ = fit(
-                    values[m][others], y[others], weight[others], TOLERANCE, MAX_ITERATIONS
-                )
+                A, B = fit_chosen(values, y, weight, others)
             else:
-                crossfit[m, part] = 0
-    for m in range(len(values), n_machines):
-        platt[m], crossfit[m] = platt[0], crossfit[0]
+                A, B = 0.0, 0.0
+            crossfit[m, part, 0], crossfit[m, part, 1] = A, B
+    for m in range(n_values, n_machines):
+        platt[m, 0], platt[m, 1] = platt[0, 0], platt[0, 1]
+        for part in range(n_parts):
+            crossfit[m, part, 0], crossfit[m, part, 1] = crossfit[0, part, 0], crossfit[0, part, 1]
 
 
 @kernel
@@ -73,7 +87,8 @@ def measure_distances(norms, platt, crossfit):
     for m in range(len(norms)):
         platt[m, 0] = -1 / norms[m] if norms[m] > 0 else 0.0
         platt[m, 1] = 0
-        crossfit[m, :, 0], crossfit[m, :, 1] = platt[m, 0], 0
+        for part in range(crossfit.shape[1]):
+            crossfit[m, part, 0], crossfit[m, part, 1] = platt[m, 0], 0
 
 
 @kernel
@@ -94,11 +109,24 @@ def out_of_fold_logits(f, crossfit, folds, parts, out_of_fold):
 
 
 @kernel
+def mean_and_variance(values, start, stop):
+    """Of values[start:stop]."""
+    total, squares = 0.0, 0.0
+    for i in range(start, stop):
+        total += values[i]
+    mean = total / (stop - start)
+    for i in range(start, stop):
+        squares += (values[i] - mean) * (values[i] - mean)
+    return mean, squares / (stop - start)
+
+
+@kernel
 def dprime(logits, n_first):
     """[S 3] |m_i - m_j| / sqrt((v_i + v_j) / 2) of the pair's own logits on samples of its two classes."""
-    first, second = logits[:n_first], logits[n_first:]
-    spread = np.sqrt((first.var() + second.var()) / 2)
-    return abs(first.mean() - second.mean()) / max(spread, 1e-12)
+    mean_i, variance_i = mean_and_variance(logits, np.int64(0), n_first)
+    mean_j, variance_j = mean_and_variance(logits, n_first, len(logits))
+    spread = np.sqrt((variance_i + variance_j) / 2)
+    return abs(mean_i - mean_j) / max(spread, 1e-12)
 
 
 @kernel
@@ -138,48 +166,3 @@ def thresholds_of(f, y, weight, folds, parts, out_of_fold, platt, crossfit):
         crossfit[:, part, 1] += fewest_errors(logits[others], y[others], weight[others])
     logits = out_of_fold_logits(f, platt.reshape(n_machines, 1, 2), folds, parts, out_of_fold)
     return fewest_errors(logits, y, weight)
-
-
-@kernel
-def train_linear_pair(
-    a, b, cost_a, cost_b, weight, folds, parts, fitted_on, calibrated_on, pooled, out_of_fold, by_distance,
-    shift, tol, max_iterations, capacity, coef, intercept, platt, crossfit, gap, iterations,
-):  # fmt: skip
-    """Fit and calibrate the machines of one pair.
-
-    a, b are the rows of the two classes, cost the C of every row, weight its weight in the calibration, folds its fold.
-    Writes coef (M, D), intercept, gap, iterations (M,), platt (M, 2) and crossfit (M, parts, 2); returns d' and the
-    threshold.
-    """
-    X = stack(a, b)
-    n, n_machines = len(X), len(fitted_on)
-    y = np.empty(n, X.dtype)
-    y[: len(a)], y[len(a) :] = 1, -1
-    lower, upper = np.zeros((n_machines, n)), np.zeros((n_machines, n))
-    for m in range(n_machines):
-        for i in range(n):
-            if held_by(fitted_on[m], folds[i]):
-                if i < len(a):
-                    upper[m, i] = cost_a[i]
-                else:
-                    lower[m, i] = -cost_b[i - len(a)]
-    beta = np.zeros((n_machines, n))
-    coef[:] = 0
-    b_m, gap_m, dual, steps = solve_rows(X, y, beta, lower, upper, coef, tol, max_iterations, capacity)
-    f, norms = np.empty((n_machines, n)), np.empty(n_machines)
-    for m in range(n_machines):
-        intercept[m], iterations[m] = b_m[m], steps[m]
-        gap[m] = gap_m[m] / max(dual[m] + gap_m[m], 1e-300)
-        norms[m] = np.sqrt(dot(coef[m], coef[m]))
-        for i in range(n):
-            f[m, i] = dot(X[i], coef[m]) + b_m[m]
-    labels = y.astype(np.float64)
-    if by_distance:
-        measure_distances(norms, platt, crossfit)
-    else:
-        calibrate(f, labels, weight, folds, parts, calibrated_on, pooled, platt, crossfit)
-    logits = out_of_fold_logits(f, platt.reshape(n_machines, 1, 2), folds, parts, out_of_fold)
-    threshold = 0.0
-    if shift:
-        threshold = thresholds_of(f, labels, weight, folds, parts, out_of_fold, platt, crossfit)
-    return dprime(logits, len(a)), threshold

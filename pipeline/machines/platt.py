@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from pairloom.pipeline.machines.folds import FoldScheme
+from pairloom.pipeline.machines.pair_kernels import (
+    calibrate,
+    dprime,
+    measure_distances,
+    out_of_fold_logits,
+    thresholds_of,
+)
 from pairloom.pipeline.machines.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
+
+__all__ = ["Platt", "calibrate_machines", "fit_platt"]
 
 
 class Platt(NamedTuple):
@@ -24,7 +34,7 @@ def fit_platt(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     tol: float = TOLERANCE,
-    max_iterations: int = MAX_ITERATIONS,
+    max_iterations: int = int(MAX_ITERATIONS),
 ) -> Platt:
     """Fit (A, B) by maximum likelihood, with Platt's targets, which a prior keeps away from 0 and 1.
 
@@ -57,3 +67,46 @@ def fit_platt(
     f = np.ascontiguousarray(decision_values, np.float64)
     weight = np.ones(len(f)) if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)
     return Platt(*fit(f, np.ascontiguousarray(y, np.float64), weight, tol, max_iterations))
+
+
+def calibrate_machines(
+    f: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    folds: NDArray[np.int64],
+    parts: NDArray[np.int64],
+    scheme: FoldScheme,
+    norms: NDArray[np.float64] | None,
+    thresholds: bool,
+    platt: NDArray[np.float64],
+    crossfit: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Calibrate the M machines of one problem from their decision values on its n samples.
+
+    Parameters
+    ----------
+    f : (M, n)
+    y : (n,)
+        Labels: all +1 come first, then all -1.
+    weight, folds, parts : (n,)
+    scheme : FoldScheme
+    norms : (M,) or None
+        With norms, the logit of a machine is f divided by its norm; without, it is found by Platt scaling.
+    thresholds : bool
+        Shift the logit to where it makes fewest errors on held-out samples [HT 3].
+    platt, crossfit : (M, 2) and (M, PARTS, 2)
+        Written. The threshold of the problem is in `crossfit`.
+
+    Returns
+    -------
+    d' of the held-out logits, and the threshold.
+    """
+    if norms is None:
+        calibrate(f, y, weight, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
+    else:
+        measure_distances(norms, platt, crossfit)
+    logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
+    separation = float(dprime(logits, int((y > 0).sum())))
+    if not thresholds:
+        return separation, 0.0
+    return separation, float(thresholds_of(f, y, weight, folds, parts, scheme.out_of_fold, platt, crossfit))

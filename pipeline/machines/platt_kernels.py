@@ -9,7 +9,7 @@ from pairloom.pipeline.accelerate import kernel
 SIGMA = 1e-12  # added to the diagonal of H, so that a direction exists where all decision values are equal
 SUFFICIENT_DECREASE = 1e-4
 SMALLEST_STEP = 1e-10
-TOLERANCE, MAX_ITERATIONS = 1e-5, 100
+TOLERANCE, MAX_ITERATIONS = 1e-5, np.int64(100)
 
 
 @kernel
@@ -76,12 +76,13 @@ def fit(f, y, weight, tol, max_iterations):
             n_minus += weight[i]
     if scale == 0.0:
         scale = 1.0
-    t = np.empty(len(f))
+    scaled, t = np.empty(len(f)), np.empty(len(f))
     for i in range(len(f)):
+        scaled[i] = f[i] / scale
         t[i] = (n_plus + 1) / (n_plus + 2) if y[i] > 0 else 1 / (n_minus + 2)
     # Newton does not see the scale of f, but sigma and the tolerance do.
     start = log((n_minus + 1) / (n_plus + 1))
     A, B, iterations, converged = newton(
-        f / scale, t, weight, 0.0, start, tol * (n_plus + n_minus), max_iterations
+        scaled, t, weight, 0.0, start, tol * (n_plus + n_minus), max_iterations
     )
     return A / scale, B, iterations, converged

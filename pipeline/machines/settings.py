@@ -1,15 +1,39 @@
-"""How machines are trained: the settings of one machine, and the C that C = "scale" stands for."""
+"""How machines are trained: their settings, and the rows of a class with their folds, parts and weights."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from pairloom.graphs.labels import did_you_mean
-from pairloom.pipeline.machines.folds import FIT_ON, FitOn, FoldScheme, fold_scheme, undivided
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from pairloom.graphs.text import did_you_mean
+from pairloom.pipeline.machines.folds import (
+    FIT_ON,
+    FitOn,
+    FoldScheme,
+    class_folds,
+    class_parts,
+    fold_scheme,
+    undivided,
+)
 from pairloom.pipeline.machines.svm import MAX_ITERATIONS
 
-__all__ = ["CALIBRATIONS", "Calibration", "MachineSettings", "scaled_C"]
+__all__ = [
+    "CALIBRATIONS",
+    "Calibration",
+    "ClassRows",
+    "MachineSettings",
+    "scaled_C",
+    "split_class",
+    "stacked",
+    "warn_early_stops",
+]
+
 
 Calibration = Literal["platt", "distance", "none"]
 CALIBRATIONS: tuple[str, ...] = get_args(Calibration)
@@ -74,3 +98,41 @@ class MachineSettings:
 def scaled_C(spread: float) -> float:
     """The C that C = "scale" stands for: 10 / mean squared norm of the centred features, their total variance."""
     return 10.0 / spread if spread > 0 else 1.0
+
+
+def warn_early_stops(gap: NDArray[np.float64], tol: float, owner: str, advice: str) -> None:
+    """Warn if the relative duality gap of any machine is above the tolerance. ``advice`` says what would help."""
+    early = int((gap > tol).sum())
+    if early:
+        warnings.warn(
+            f"{owner}: {early} of {gap.size} machines stopped before the relative duality gap was"
+            f" {tol:g} (the largest is {gap.max():.1e}): {advice}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+class ClassRows(NamedTuple):
+    """One entry per training row: the row itself or its number, its C, its weight in calibration, its fold and part."""
+
+    rows: NDArray[Any]
+    C: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    folds: NDArray[np.int64]
+    parts: NDArray[np.int64]
+
+
+def split_class(
+    rows: NDArray[Any], key: int, settings: MachineSettings, weight: NDArray[np.float64] | None = None
+) -> ClassRows:
+    """The rows of a class, split into folds and parts; ``key`` seeds these."""
+    weight = np.ones(len(rows)) if weight is None else np.asarray(weight, np.float64)
+    drawn = (len(rows), settings.folds, settings.seed, key)
+    return ClassRows(rows, settings.C * weight, weight, class_folds(*drawn), class_parts(*drawn))
+
+
+def stacked(classes: Sequence[ClassRows]) -> ClassRows:
+    """Several classes, one below the other."""
+    if len(classes) == 1:
+        return classes[0]
+    return ClassRows(*(np.concatenate(values) for values in zip(*classes, strict=True)))

@@ -127,7 +127,7 @@ def solve_rows(
     """
     signs, low, high = signed_box(y, upper, X.dtype)
     beta, coef = np.zeros_like(high), np.zeros((len(high), X.shape[1]), X.dtype)
-    capacity = max(capacity, 4 * svm_kernels.FIRST_ROWS)
+    capacity = max(capacity, 4 * int(svm_kernels.FIRST_ROWS))
     certificate = svm_kernels.solve_rows(X, signs, beta, low, high, coef, tol, max_iterations, capacity)
     return dual_solution(signs, beta, tol, *certificate), coef
 
@@ -158,7 +158,7 @@ def signed_box(
     y: ArrayLike, upper: ArrayLike, dtype: DTypeLike
 ) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]:
     """Labels, and the bounds of y * alpha for every fit and row."""
-    signs, C = np.asarray(y, dtype), np.atleast_2d(np.asarray(upper, np.float64))
+    signs, C = np.asarray(y, dtype), np.atleast_2d(np.ascontiguousarray(upper, np.float64))
     return signs, np.where(signs < 0, -C, 0.0), np.where(signs > 0, C, 0.0)
 
 

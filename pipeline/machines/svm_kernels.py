@@ -17,13 +17,15 @@ Everything is generic in the type of X and K: float32 for speed, float64 for tol
 
 import numpy as np
 
-from pairloom.pipeline.accelerate import REORDERED, kernel, maximum
+from pairloom.pipeline.accelerate import REORDERED, inline_kernel, kernel, maximum
 
 CHECK_EVERY = 32  # SMO steps between two looks at the gap
-FIRST_ROWS = 32  # of each class in the first working set: fewer cost another pass over X, more a larger Gram
+FIRST_ROWS = np.int64(
+    32
+)  # of each class in the first working set: fewer cost another pass over X, more a larger Gram
 INNER = 0.3  # of the tolerance may be left to the working set, the rest to the rows outside
 STEPS = 8  # of SMO per row of the working set, before the rows outside are looked at again
-PATIENCE = 5  # rounds without progress before a fit is given up
+PATIENCE = np.int64(5)  # rounds without progress before a fit is given up
 
 
 @kernel(fastmath=REORDERED)
@@ -193,9 +195,15 @@ def best_intercept(F, lower, upper):
     needs some 30 SIMD passes and no sort. Where an interval is optimal its midpoint is taken, so that
     exchanging the classes changes the sign of b and nothing else.
     """
-    C = upper - lower
-    level, slack = upper.sum(), 1e-9 * C.sum()
-    left, right = F.min(), F.max()
+    C = np.empty(len(F))
+    level, total = 0.0, 0.0
+    left, right = F[0], F[0]
+    for k in range(len(F)):
+        C[k] = upper[k] - lower[k]
+        level += upper[k]
+        total += C[k]
+        left, right = min(left, F[k]), max(right, F[k])
+    slack = 1e-9 * total
     if weight_below(left, F, C) >= level - slack:
         right = left
     middle = (left + right) / F.dtype.type(2)
@@ -215,21 +223,30 @@ def best_intercept(F, lower, upper):
 
 
 @kernel
+def sum_of_products(a, b):
+    """sum_i a_i b_i in float64, in the order of the rows."""
+    total = 0.0
+    for k in range(len(a)):
+        total += a[k] * b[k]
+    return total
+
+
+@kernel
 def certify(y, beta, lower, upper, F, squared_norm, tol):
     """What a fit reports, from an accurate F and |w|^2: intercept, gap, dual, and a factor for w.
 
     The factor is 1, or where `scaled_gap` closes the gap the one by which beta and F have been scaled here.
     """
-    dual = (beta * y).sum() - 0.5 * squared_norm
+    dual = sum_of_products(beta, y) - 0.5 * squared_norm
     b = best_intercept(F, lower, upper)
     gap = gap_at(b, F, beta, lower, upper)
     if gap > tol * (dual + gap):
         b_hard, s = hard_margin(F, lower, upper)
         if s - 1 < tol and scaled_gap(s, b_hard, F, beta, lower, upper) <= tol * dual:
-            beta *= s
             for k in range(len(F)):
+                beta[k] *= s
                 F[k] = s * F[k] - (s - 1) * y[k]
-            dual = (beta * y).sum() - 0.5 * s * s * squared_norm
+            dual = sum_of_products(beta, y) - 0.5 * s * s * squared_norm
             b = F.dtype.type(s * b_hard)
             return b, gap_at(b, F, beta, lower, upper), dual, s
     return b, gap, dual, 1.0
@@ -279,7 +296,7 @@ def extend_gram(X, rows, old, K):
             K[j1, i0], K[j1, i1], K[j1, i2], K[j1, i3] = s01, s11, s21, s31
 
 
-@kernel
+@inline_kernel
 def patience_left(patience, before, dual, gap, tol, exhausted):
     """0 for a fit that is done. Rounds without progress mean that only the rounding error of F is left."""
     if exhausted or not gap > tol * (dual + gap):
@@ -290,17 +307,23 @@ def patience_left(patience, before, dual, gap, tol, exhausted):
 @kernel
 def solve_gram(K, y, beta, lower, upper, tol, max_iterations):
     """One fit on all rows of the Gram matrix K; beta in place. Returns intercept, gap, dual, iterations."""
-    F, diagonal = y.copy(), np.diag(K).copy()
+    F, diagonal, change = np.empty_like(y), diagonal_of(K, len(K)), np.empty_like(y)
+    for k in range(len(y)):
+        F[k] = y[k]
     dual, iterations, patience = 0.0, 0, PATIENCE
     while True:
         left = max_iterations - iterations
         iterations += smo(K, diagonal, beta, lower, upper, F, dual, 0.9 * tol, left)
         # SMO adds up many small steps. What is reported is computed from beta; SMO goes on if that says so.
-        F[:] = y
-        for i in np.flatnonzero(beta):
-            add_multiple(-K.dtype.type(beta[i]), K[i], F)
-        before, squared_norm = dual, (beta * (y - F)).sum()
-        b, gap, dual, _ = certify(y, beta, lower, upper, F, squared_norm, tol)
+        for k in range(len(y)):
+            F[k] = y[k]
+        for i in range(len(beta)):
+            if beta[i] != 0:
+                add_multiple(-K.dtype.type(beta[i]), K[i], F)
+        for k in range(len(y)):
+            change[k] = y[k] - F[k]
+        before = dual
+        b, gap, dual, _ = certify(y, beta, lower, upper, F, sum_of_products(beta, change), tol)
         patience = patience_left(patience, before, dual, gap, tol, iterations >= max_iterations)
         if patience == 0:
             return b, gap, dual, iterations
@@ -327,16 +350,19 @@ def solve_rows(X, y, beta, lower, upper, w, tol, max_iterations, capacity):
     return intercept, gap, dual, iterations
 
 
-@kernel
+@inline_kernel
 def solve_fit(X, y, rows, K, beta, lower, upper, w, tol, max_iterations, capacity):
     """One fit: rounds of SMO on the working set, F of all rows, and new rows where the gap is largest."""
-    F, share = y.copy(), np.empty((2, len(X)))
+    F, share = np.empty_like(y), np.empty((2, len(X)))
+    for k in range(len(y)):
+        F[k] = y[k]
     dual, iterations, patience = 0.0, 0, PATIENCE
     while True:
         before, left = dual, max_iterations - iterations
         iterations += solve_subset(rows, K, beta, lower, upper, F, w, X, y, before, tol, left)
         b, gap, dual, s = certify(y, beta, lower, upper, F, np.float64(dot(w, w)), tol)
-        w *= X.dtype.type(s)
+        for d in range(len(w)):
+            w[d] *= X.dtype.type(s)
         patience = patience_left(patience, before, dual, gap, tol, iterations >= max_iterations)
         if patience == 0:
             return rows, K, b, gap, dual, iterations
@@ -346,18 +372,18 @@ def solve_fit(X, y, rows, K, beta, lower, upper, w, tol, max_iterations, capacit
         if len(rows) + wanted > capacity:
             kept = useful_positions(rows, share, beta, lower, upper, capacity - capacity // 4)
             move_to_front(K, kept)
-            rows = rows[kept]
+            rows = taken(rows, kept)
             wanted = capacity - len(rows)
         floor = 0.01 * tol * (dual + gap) / len(X)
         rows, K = with_rows(X, rows, K, worst_rows(rows, share, wanted, floor))
 
 
-@kernel
+@inline_kernel
 def solve_subset(rows, K, beta, lower, upper, F, w, X, y, dual, tol, max_iterations):
     """SMO on some rows, all other beta held; then w, and F of all rows. Returns the number of steps."""
-    beta_W, F_W, diagonal = beta[rows], F[rows], np.diag(K)[: len(rows)].copy()
+    beta_W, F_W, diagonal = taken(beta, rows), taken(F, rows), diagonal_of(K, len(rows))
     budget = min(STEPS * len(rows), max_iterations)
-    steps = smo(K, diagonal, beta_W, lower[rows], upper[rows], F_W, dual, INNER * tol, budget)
+    steps = smo(K, diagonal, beta_W, taken(lower, rows), taken(upper, rows), F_W, dual, INNER * tol, budget)
     for k, row in enumerate(rows):
         if beta_W[k] != beta[row]:
             add_multiple(X.dtype.type(beta_W[k] - beta[row]), X[row], w)
@@ -368,64 +394,134 @@ def solve_subset(rows, K, beta, lower, upper, F, w, X, y, dual, tol, max_iterati
 
 
 @kernel
+def taken(values, rows):
+    """values[rows]."""
+    some = np.empty(len(rows), values.dtype)
+    for k in range(len(rows)):
+        some[k] = values[rows[k]]
+    return some
+
+
+@kernel
+def diagonal_of(K, n):
+    """The first n diagonal entries of K."""
+    diagonal = np.empty(n, K.dtype)
+    for k in range(n):
+        diagonal[k] = K[k, k]
+    return diagonal
+
+
+@kernel
+def joined(first, second):
+    """Both sets of rows, one after the other."""
+    rows = np.empty(len(first) + len(second), np.int64)
+    for k in range(len(first)):
+        rows[k] = first[k]
+    for k in range(len(second)):
+        rows[len(first) + k] = second[k]
+    return rows
+
+
+@inline_kernel
 def first_rows(X, lower, upper):
     """The rows of each class that are nearest to the other class, along a direction found in one pass."""
     n = len(X)
     lowest, highest = np.zeros(n), np.zeros(n)
     for f in range(len(upper)):
-        lowest, highest = np.minimum(lowest, lower[f]), np.maximum(highest, upper[f])
-    negative, positive = np.flatnonzero(lowest), np.flatnonzero(highest)
+        for k in range(n):
+            lowest[k], highest[k] = min(lowest[k], lower[f, k]), max(highest[k], upper[f, k])
+    nearness = np.empty((2, n))
+    for k in range(n):
+        nearness[0, k], nearness[1, k] = highest[k], -lowest[k]
+    positive, negative = largest(nearness[0], n, 0.0), largest(nearness[1], n, 0.0)
     w = sweep_pairs(X, positive, negative, lowest, highest)
-    nearness = np.full((2, n), -np.inf)
+    for k in range(n):
+        nearness[0, k] = nearness[1, k] = -np.inf
     for row in positive:
         nearness[0, row] = -dot(X[row], w)
     for row in negative:
         nearness[1, row] = dot(X[row], w)
-    return np.concatenate(
-        (largest(nearness[0], FIRST_ROWS, -np.inf), largest(nearness[1], FIRST_ROWS, -np.inf))
-    )
+    return joined(largest(nearness[0], FIRST_ROWS, -np.inf), largest(nearness[1], FIRST_ROWS, -np.inf))
 
 
-@kernel
+@inline_kernel
 def worst_rows(rows, share, count, floor):
     """Rows outside the working set with the largest parts of the gap: half of them to rise, half to fall."""
-    share[:, rows] = 0
+    for row in rows:
+        share[0, row] = share[1, row] = 0
     rising = largest(share[0], count // 2, floor)
-    share[1, rising] = 0
-    return np.concatenate((rising, largest(share[1], count // 2, floor)))
+    for row in rising:
+        share[1, row] = 0
+    return joined(rising, largest(share[1], count // 2, floor))
 
 
 @kernel
 def largest(score, count, floor):
     """Indices, ascending, of the `count` largest scores, or of fewer where others are not above the floor."""
-    n = len(score)
-    threshold = np.partition(score, n - count)[n - count] if count < n else floor
-    chosen = np.flatnonzero((score >= threshold) & (score > floor))
-    return chosen[:count]
+    chosen, found = np.empty(min(count, len(score)), np.int64), 0
+    threshold = nth_largest(score, count) if count < len(score) else floor
+    for k in range(len(score)):
+        if found < len(chosen) and score[k] >= threshold and score[k] > floor:
+            chosen[found] = k
+            found += 1
+    return chosen[:found]
+
+
+@kernel
+def nth_largest(score, n):
+    """The nth largest score, by Hoare's selection. np.partition does the same, and takes seconds to compile."""
+    values = np.empty(len(score))
+    for k in range(len(score)):
+        values[k] = score[k]
+    wanted = len(values) - n
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot, i, j = values[wanted], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if j < wanted:
+            low = i
+        if wanted < i:
+            high = j
+    return values[wanted]
 
 
 @kernel
 def with_rows(X, rows, K, new):
     """The working set with new rows, and its Gram matrix: only the new part of it is computed."""
-    old, rows = len(rows), np.concatenate((rows, new))
+    old, rows = len(rows), joined(rows, new)
     if len(rows) > len(K):
         # Twice what is needed, not the largest at once: its page faults would cost more than its products.
         larger = np.empty((2 * len(rows), 2 * len(rows)), K.dtype)
-        larger[:old, :old] = K[:old, :old]
+        for i in range(old):
+            for j in range(old):
+                larger[i, j] = K[i, j]
         K = larger
     extend_gram(X, rows, old, K)
     return rows, K
 
 
-@kernel
+@inline_kernel
 def useful_positions(rows, share, beta, lower, upper, count):
     """Positions of the rows to keep in a full working set: free ones first, then the largest gaps."""
-    use = (share[0] + share[1])[rows]
-    free = (lower[rows] < beta[rows]) & (beta[rows] < upper[rows])
-    return largest(use + free * (1 + use.max()), count, 0.0)
+    use, most = np.empty(len(rows)), 0.0
+    for k, row in enumerate(rows):
+        use[k] = share[0, row] + share[1, row]
+        most = max(most, use[k])
+    for k, row in enumerate(rows):
+        if lower[row] < beta[row] < upper[row]:
+            use[k] += 1 + most
+    return largest(use, count, 0.0)
 
 
-@kernel
+@inline_kernel
 def move_to_front(K, kept):
     """Move the kept rows and columns of K to the front: in place, as the positions ascend."""
     for a, i in enumerate(kept):

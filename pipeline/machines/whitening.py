@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from pairloom.pipeline.machines.class_scatter import ClassScatter, class_scatter, scatter_parts
+from pairloom.pipeline.pieces import pieces
 
 __all__ = [
+    "ClassScatter",
+    "ReadRows",
     "Shrinkage",
     "Whitening",
     "WithinClasses",
     "centred_at",
     "centring",
-    "fit_whitening",
+    "class_scatter",
     "is_whitened",
+    "rows_per_batch",
+    "scatter_parts",
     "within_classes",
     "within_classes_of",
 ]
+
 
 #: How far the covariance is shrunk towards a multiple of the identity, from 0 to 1; "none" leaves features as they are.
 Shrinkage = float | Literal["none"]
@@ -103,8 +108,8 @@ def within_classes_of(
     kept[[] if held_out is None else held_out] = False
 
     def read(c: int, rows: slice) -> NDArray[np.floating]:
-        own = members[c][rows]
-        return np.asarray(X[own[kept[own]]])
+        of_class = members[c][rows]
+        return np.asarray(X[of_class[kept[of_class]]])
 
     return within_classes(class_scatter(read, part, sizes, D) for part in scatter_parts(len(members), D))
 
@@ -119,18 +124,83 @@ def centred_at(mean: NDArray[np.float64]) -> Whitening:
     return Whitening(mean.astype(np.float32), np.empty((0, 0), np.float32))
 
 
-def fit_whitening(
-    X: NDArray[np.floating],
-    y: NDArray[np.integer],
-    shrinkage: Shrinkage = "none",
-    held_out: NDArray[np.integer] | None = None,
-) -> Whitening:
-    """The whitening of rows X with classes y at a shrinkage in [0, 1]; "none" centres only.
+# Numbers in the rows that are multiplied at once: 16 MiB of float32.
+_BATCH_NUMBERS = 2**22
+# A run stores the parts: they take this together, or are a few. A part has at least so many classes, if there are.
+_STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS, _FEWEST_CLASSES = 2**28, 4, 32, 4
 
-    A machine sees two classes only, but the shape of the classes is shared by all of them. The covariance is found
-    without the rows ``held_out``: see `calibration.drawn_samples.draws_by_class`.
+#: ``read(c, rows)`` are the normalised rows of class c in a slice of its rows, without those that are held out.
+ReadRows = Callable[[int, slice], NDArray[np.floating]]
+
+
+class ClassScatter(NamedTuple):
+    """Some classes: how many rows each has, their means (n, D), and the sum over all rows of their scatter (D, D).
+
+    The scatter of a row x is (x - m)(x - m)', m being the mean of its class.
     """
-    if shrinkage == "none":
-        return centring(X)
-    members = [np.flatnonzero(y == c) for c in range(int(y.max()) + 1)]
-    return within_classes_of(X, members, held_out).whitening(shrinkage)
+
+    counts: NDArray[np.int64]
+    means: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+
+
+def scatter_parts(n_classes: int, n_features: int) -> list[slice]:
+    """The consecutive classes of each part."""
+    parts = min(_MOST_PARTS, max(_FEWEST_PARTS, _STORED_BYTES // (8 * n_features**2)))
+    return pieces(n_classes, max(_FEWEST_CLASSES, -(-n_classes // parts)))
+
+
+def rows_per_batch(n_features: int) -> int:
+    """How many rows are read and multiplied at once."""
+    return max(1, _BATCH_NUMBERS // n_features)
+
+
+def class_scatter(read: ReadRows, classes: slice, sizes: NDArray[np.int64], n_features: int) -> ClassScatter:
+    """The scatter of some consecutive classes with these ``sizes``, held-out rows included.
+
+    A class with more rows than a batch is centred at the mean of its first batch, and what that lacks of its own mean
+    is made up for at its end.
+    """
+    n, D, most = classes.stop - classes.start, n_features, rows_per_batch(n_features)
+    counts, means, scatter = np.zeros(n, np.int64), np.zeros((n, D)), np.zeros((D, D))
+    beside = np.zeros(D)  # the sum of a large class's rows, less its first mean
+    for batch in _batches(classes, sizes, most):
+        deviations = []
+        for c, rows in batch:
+            X, at = read(c, rows), c - classes.start
+            if rows.start == 0 and len(X):
+                means[at] = X.mean(axis=0, dtype=np.float64)
+            deviations.append(np.asarray(X - means[at], np.float32))
+            counts[at] += len(X)
+        stacked = np.concatenate(deviations)
+        scatter += stacked.T @ stacked
+        if sizes[c] > most:
+            beside = stacked.sum(axis=0, dtype=np.float64) + (beside if rows.start else 0.0)
+            if rows.stop == sizes[c] and counts[at]:
+                scatter -= np.outer(beside, beside) / counts[at]
+                means[at] += beside / counts[at]
+    return ClassScatter(counts, means, scatter)
+
+
+def _batches(classes: slice, sizes: NDArray[np.int64], most: int) -> Iterator[list[tuple[int, slice]]]:
+    """Whole classes that together have at most so many rows; a larger class comes alone, in several batches.
+
+    Examples
+    --------
+    >>> list(_batches(slice(0, 3), np.array([2, 2, 5]), 4))
+    [[(0, slice(0, 2, None)), (1, slice(0, 2, None))], [(2, slice(0, 4, None))], [(2, slice(4, 5, None))]]
+    """
+    batch: list[tuple[int, slice]] = []
+    taken = 0
+    for c in range(classes.start, classes.stop):
+        size = int(sizes[c])
+        if batch and taken + size > most:
+            yield batch
+            batch, taken = [], 0
+        if size > most:
+            yield from ([(c, rows)] for rows in pieces(size, most))
+        else:
+            batch.append((c, slice(0, size)))
+            taken += size
+    if batch:
+        yield batch

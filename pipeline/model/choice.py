@@ -1,4 +1,4 @@
-"""The choice among candidates of C, whitening and calibration, by the honest out-of-fold coupled log loss of each.
+"""The choice among candidates of C, whitening and calibration, by the out-of-fold coupled log loss of each.
 
 Candidates are compared on a part of the training set, the probe: some tens of classes that are near each other, joined
 as they are in the model, with some hundreds of samples each. That is enough to tell them apart. (A sparser graph is
@@ -6,67 +6,52 @@ not: the best C of a sparse model is a tenth of that of a dense one.)
 
 A trial trains the machines of one C and one whitening, which serve both calibrations. The first trials try every
 whitening and both calibrations with the middle C, the others try the other values of C with what was best.
+
+The number of neighbours of every class in the graph `hub_neighbours`, where a user does not say, is chosen in the same
+way. On the probe, machines are trained for 20 neighbours of every class, and judged beside the part of them that 10
+neighbours would have. Where the second ten clearly improve the loss, every class is joined to 40; else to 20.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments
-from pairloom.pipeline.machines.settings import Calibration, scaled_C
+from pairloom.graphs.hubs import USUAL_NEIGHBOURS
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, OutOfFoldMachines, out_of_fold_edge_logits
+from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
+from pairloom.pipeline.completion.couplers import Coupler, coupler_of
+from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
+from pairloom.pipeline.machines.normalisation import Normalisation
+from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.whitening import Shrinkage
+from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress, begin_training
+from pairloom.pipeline.model.settings import Candidate, ModelSettings
+from pairloom.pipeline.model.training_set import PROBE_SAMPLES, Probe, TrainingSet, plan_probe
 
 __all__ = [
-    "MOST_PROBE_ROWS",
-    "PROBE_SAMPLES",
-    "Candidate",
+    "DrawnLogits",
     "JudgedCandidate",
-    "Probe",
     "Trial",
+    "asks_for_neighbours",
     "best_candidate",
-    "calibrations_of",
-    "candidate_Cs",
-    "inner_C",
-    "kernel_candidates",
-    "linear_candidates",
+    "best_scale",
+    "drawn_logits",
+    "drawn_of_probe",
+    "judge_trial",
     "n_trials",
-    "part_of_class",
-    "plan_probe",
     "trial",
+    "with_chosen_neighbours",
 ]
 
-#: What `whiten="auto"` chooses from: on three sets of embeddings the test loss is flat about 0.8 and least there.
-SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
-#: What `C="auto"` chooses from, in multiples of C = "scale". The best of fourteen sets are spread over all three.
-MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
-#: C = "scale" and C = "auto" of machines with a kernel.
-KERNEL_C = 10.0
-#: The probe: so many classes at least, if there are, and out-of-fold samples at most.
-PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
-#: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
-MOST_PROBE_ROWS = 256
-#: Samples of a class in the probe of a model whose machines need all classes.
-_LEAST_PROBE_ROWS = 16
+
 #: Fewer held-out samples choose nothing.
 _FEW_SAMPLES = 100
-#: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
-_NEIGHBOURHOOD = 15
-
-DistancesFrom = Callable[[int], NDArray[np.float64]]
-
-
-class Candidate(NamedTuple):
-    """Settings that may be chosen: the C of machines on normalised features, their whitening, the calibration."""
-
-    C: float
-    whiten: Shrinkage
-    calibration: Calibration
 
 
 class Trial(NamedTuple):
@@ -95,62 +80,6 @@ class JudgedCandidate(NamedTuple):
         }
 
 
-class Probe(NamedTuple):
-    """The part of a training set on which candidates are compared.
-
-    Some classes, a graph on their places (or the code of the model), and how many samples of a class at most.
-    """
-
-    classes: NDArray[np.int64]
-    graph: nx.Graph | graphs.ModelCode
-    most_rows: int = MOST_PROBE_ROWS
-
-
-def candidate_Cs(C: Any) -> Sequence[Any]:
-    """C as the list of values to be tried."""
-    several = isinstance(C, (list, tuple)) or (isinstance(C, np.ndarray) and C.ndim > 0)
-    return list(C) if several else [C]
-
-
-def calibrations_of(calibration: str, measurable: bool = True) -> tuple[Calibration, ...]:
-    """The calibrations that the parameter stands for; "auto" without distances where these are not known."""
-    if calibration != "auto":
-        return (calibration,)  # type: ignore[return-value]  # checked by whoever takes the parameter
-    return ("distance", "platt") if measurable else ("platt",)
-
-
-def linear_candidates(
-    C: Any,
-    whiten: Shrinkage | Literal["auto"],
-    calibration: str,
-    moments: NormalisedMoments,
-) -> tuple[Candidate, ...]:
-    """The candidates that the parameters stand for, for machines on normalised rows with these moments."""
-    shrinkages: tuple[Shrinkage, ...] = SHRINKAGES
-    if whiten != "auto":
-        shrinkages = ("none" if whiten == "none" else float(whiten),)
-    by_scale = scaled_C(moments.total_variance)
-    Cs: list[float] = []
-    for c in candidate_Cs(C):
-        if isinstance(c, str):
-            Cs += [by_scale * multiple for multiple in (MULTIPLES_OF_SCALE if c == "auto" else (1.0,))]
-        else:
-            Cs.append(inner_C(c, moments.normalisation, "C"))
-    return tuple(Candidate(c, t, how) for c in Cs for t in shrinkages for how in calibrations_of(calibration))
-
-
-def kernel_candidates(C: Any, calibration: str, measurable: bool) -> tuple[Candidate, ...]:
-    """The candidates that the parameters stand for, for machines with a kernel, which do not whiten.
-
-    ``measurable`` says whether the machines know their distance to a sample.
-    """
-    return tuple(
-        Candidate(KERNEL_C if isinstance(c, str) else float(c), "none", how)
-        for c in candidate_Cs(C)
-        for how in calibrations_of(calibration, measurable)
-    )
-
-
 def n_trials(candidates: Sequence[Candidate]) -> int:
     """How many trials the candidates take; none if there is nothing to choose."""
     Cs, whitenings, _ = _values(candidates)
@@ -175,61 +104,6 @@ def _values(
     return sorted(Cs), list(whitenings), tuple(calibrations)
 
 
-def inner_C(C: float, normalisation: Normalisation, name: str) -> float:
-    """The C of machines on normalised features that is this C on features as they came, or an error."""
-    try:
-        inner = normalisation.inner_C(float(C))
-    except OverflowError:
-        inner = np.inf
-    if not 0 < inner < np.inf:
-        raise ValueError(f"{name} must be a number that fits the size of the features, got {C!r}.")
-    return inner
-
-
-def plan_probe(graph: nx.Graph | graphs.ModelCode, distances_from: DistancesFrom, seed: int) -> Probe:
-    """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
-
-    ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
-    take too much memory where there are tens of thousands.
-
-    Machines on sets of classes need all classes: without some of them they would have easier problems. Then every class
-    has fewer samples in the probe, so that it is as large.
-    """
-    if isinstance(graph, graphs.ModelCode):
-        n = graph.n_classes
-        most = max(_LEAST_PROBE_ROWS, PROBE_CLASSES * MOST_PROBE_ROWS // n)
-        return Probe(np.arange(n), graph, min(most, MOST_PROBE_ROWS))
-    n = len(graph)
-    if n <= PROBE_CLASSES + _NEIGHBOURHOOD:
-        return Probe(np.arange(n), graph)
-    hubs = graph.graph.get("hubs", ())
-    classes = np.union1d(_neighbourhoods(n, distances_from, seed), np.asarray(hubs, dtype=np.int64))
-    edges = graphs.edge_array(graph)
-    among = np.searchsorted(classes, edges[np.isin(edges, classes).all(axis=1)])
-    part = graphs.model_graph(len(classes), among.tolist(), "probe")
-    if not nx.is_connected(part):
-        part = graphs.hub_neighbours([distances_from(c)[classes] for c in classes.tolist()])
-    return Probe(classes, part)
-
-
-def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray[np.int64]:
-    """Classes drawn at random, each with the classes nearest to it, until there are enough."""
-    chosen: set[int] = set()
-    for centre in np.random.default_rng([seed, n]).permutation(n).tolist():
-        nearest = np.argsort(distances_from(centre), kind="stable")[:_NEIGHBOURHOOD]
-        chosen |= set(nearest.tolist())
-        if len(chosen) >= PROBE_CLASSES:
-            break
-    return np.array(sorted(chosen), dtype=np.int64)
-
-
-def part_of_class(n_samples: int, c: int, seed: int, most: int = MOST_PROBE_ROWS) -> NDArray[np.int64]:
-    """Which samples of class c are in the probe, ascending, drawn from (seed, class) and nothing else."""
-    if n_samples <= most:
-        return np.arange(n_samples)
-    return np.sort(np.random.default_rng([seed, c, 2]).permutation(n_samples)[:most])
-
-
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
     """The candidate with the least log loss, or one like it that is preferred.
 
@@ -250,3 +124,172 @@ def _clearly_more(one: JudgedCandidate, least: JudgedCandidate) -> bool:
     """Whether a log loss is larger than the least by more than chance would have it: a standard error."""
     spread = (one.losses - least.losses).std() / np.sqrt(len(one.losses))
     return bool(one.log_loss - least.log_loss > spread)
+
+
+def judge_trial(
+    probe: TrainingSet,
+    graph: nx.Graph | graphs.ModelCode,
+    settings: ModelSettings,
+    trial: Trial,
+    *,
+    n_jobs: int | None = None,
+    memory_limit: int = DEFAULT_MEMORY,
+    progress: FitProgress = NO_PROGRESS,
+) -> list[JudgedCandidate]:
+    """Train a trial on the probe, and judge its candidates by their coupled log loss on held-out samples."""
+    sides, coupler = graphs.decomposition_of(graph), coupler_of(graph, settings.counts_of(probe.totals()))
+    judged = []
+    trained = None
+    # Platt's first: his machines become those of the distances, and not the other way round.
+    for calibration in sorted(trial.calibrations, reverse=True):
+        candidate = Candidate(trial.C, trial.whiten, calibration)
+        # A threshold belongs to a calibration, so with thresholds each has machines of its own.
+        if trained is not None and not settings.thresholds:
+            trained = trained.by_distance()
+        else:
+            trained = probe.train(settings.for_trials(), sides, candidate, n_jobs, progress)
+        drawn = drawn_of_probe(probe, trained, settings)
+        held_out = drawn.held_out(coupler, settings, calibration, memory_limit)
+        choice = best_scale(held_out, settings, n_jobs)
+        judged.append(JudgedCandidate(candidate, choice.log_loss, choice.losses))
+    return judged
+
+
+def best_scale(held_out: HeldOutSamples, settings: ModelSettings, n_jobs: int | None = None) -> ScaleChoice:
+    """The scale of held-out samples, coupled as the model is, and their losses with it."""
+    return choose_scale(
+        held_out.samples,
+        held_out.classes,
+        settings.coupling,
+        weight=held_out.weight,
+        unit=held_out.unit,
+        n_jobs=n_jobs,
+    )
+
+
+class DrawnLogits(NamedTuple):
+    """Out-of-fold edge logits (E, R) of drawn training samples, their classes, and their weights if any."""
+
+    edge_logits: NDArray[np.float32]
+    classes: NDArray[np.integer]
+    weight: NDArray[np.float64] | None
+
+    def held_out(
+        self,
+        coupler: Coupler,
+        settings: ModelSettings,
+        calibration: Calibration,
+        memory_limit: int = DEFAULT_MEMORY,
+    ) -> HeldOutSamples:
+        """The samples as the model of these edges has them coupled."""
+        return HeldOutSamples.of_edges(
+            self.edge_logits,
+            self.classes,
+            coupler,
+            calibration=calibration,
+            weight=self.weight,
+            shortlist=settings.shortlist_of(coupler.n_classes),
+            memory_limit=memory_limit,
+        )
+
+    def of_edges(self, edges: NDArray[np.bool_]) -> DrawnLogits:
+        """The same samples by some of the edges."""
+        return self._replace(edge_logits=self.edge_logits[edges])
+
+
+def drawn_of_probe(probe: TrainingSet, trained: OutOfFoldMachines, settings: ModelSettings) -> DrawnLogits:
+    """Out-of-fold logits of the samples by which candidates are compared: the same for all of them."""
+    most = min(PROBE_SAMPLES, settings.calibration_samples)
+    return drawn_logits(probe, trained, settings, most, settings.may_whiten)
+
+
+def drawn_logits(
+    training: TrainingSet, trained: OutOfFoldMachines, settings: ModelSettings, most: int, whitened: bool
+) -> DrawnLogits:
+    """Out-of-fold logits of some training samples, as many of every class."""
+    rows, classes, folds, parts = training.drawn(settings, most, whitened)
+    scheme = settings.machines().scheme
+    logits = out_of_fold_edge_logits(trained, scheme, training.X[rows], folds, parts)
+    return DrawnLogits(logits, classes, None if training.weight is None else training.weight[rows])
+
+
+#: The decrease of the mean log loss that is worth twice the neighbours.
+WORTH = 0.005
+FEW, USUAL, MANY = USUAL_NEIGHBOURS // 2, USUAL_NEIGHBOURS, 2 * USUAL_NEIGHBOURS
+
+PartOf = Callable[[NDArray[np.int64]], TrainingSet]
+
+
+def asks_for_neighbours(asked: object, n_classes: int) -> bool:
+    """Whether a requested graph leaves the number of neighbours open, and there is a choice."""
+    family = asked.get("family") if isinstance(asked, Mapping) else asked
+    given = isinstance(asked, Mapping) and asked.get("neighbours") is not None
+    return isinstance(family, str) and family == "hub_neighbours" and not given and n_classes - 1 > USUAL
+
+
+def with_chosen_neighbours(
+    asked: str | Mapping[str, Any],
+    part_of: PartOf,
+    distances: Callable[[], ArrayLike],
+    settings: ModelSettings,
+    n_jobs: int | None = None,
+    progress: FitProgress = NO_PROGRESS,
+) -> dict[str, Any]:
+    """The requested graph with the number of neighbours that was chosen.
+
+    Parameters
+    ----------
+    asked : str or mapping
+        A request for which `asks_for_neighbours` is true.
+    part_of : callable
+        ``part_of(classes)`` is the part of the training set that a probe of these classes has, `TrainingSet.part`.
+    settings : ModelSettings
+        Machines have the middle C of the candidates and their first whitening.
+    distances : callable
+        Returns the (N, N) distances between the classes.
+    n_jobs : int, optional
+        Threads.
+    progress : FitProgress
+        Is told how far training is.
+    """
+    request: dict[str, Any] = dict(asked) if isinstance(asked, Mapping) else {"family": asked}
+    near, hubs = np.asarray(distances()), request.get("hubs")
+    usual, few = (graphs.hub_neighbours(near, hubs, neighbours) for neighbours in (USUAL, FEW))
+    probe = plan_probe(usual, near.__getitem__, settings.seed)
+    begin_training(progress, "neighbours", graphs.decomposition_of(probe.graph))
+    with_usual, with_few = _judged(part_of(probe.classes), probe, few, settings, n_jobs, progress)
+    return request | {
+        "neighbours": min(MANY, len(near) - 1) if _clearly_less(with_usual, with_few) else USUAL
+    }
+
+
+def _judged(
+    part: TrainingSet,
+    probe: Probe,
+    few: nx.Graph,
+    settings: ModelSettings,
+    n_jobs: int | None,
+    progress: FitProgress,
+) -> tuple[ScaleChoice, ScaleChoice]:
+    """Train the probe, and judge it and the part of its edges that the graph of few neighbours has."""
+    C, whiten, calibrations = trial(settings.candidates, 0, [])
+    calibration = min(calibrations)  # distances, if they are a candidate
+    edges = graphs.edge_array(probe.graph)
+    pairs = graphs.Pairs(edges, len(probe.classes))
+    trained = part.train(settings.for_trials(), pairs, Candidate(C, whiten, calibration), n_jobs, progress)
+    drawn = drawn_of_probe(part, trained, settings)
+    kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
+    fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
+    counts = settings.counts_of(part.totals())
+    usual_held_out = drawn.held_out(coupler_of(probe.graph, counts), settings, calibration)
+    fewer_held_out = drawn.of_edges(kept).held_out(coupler_of(fewer, counts), settings, calibration)
+    # The unit is that of all edges: the two differ in their edges, not in their prior.
+    fewer_held_out = fewer_held_out._replace(unit=usual_held_out.unit)
+    return best_scale(usual_held_out, settings, n_jobs), best_scale(fewer_held_out, settings, n_jobs)
+
+
+def _clearly_less(one: ScaleChoice, other: ScaleChoice) -> bool:
+    """Whether a loss is smaller by more than chance would have it (two standard errors), and by what is worth it."""
+    difference = one.losses - other.losses
+    by_chance = 2 * difference.std() / np.sqrt(len(difference))
+    return bool(other.log_loss - one.log_loss > max(by_chance, WORTH))

@@ -19,18 +19,14 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from pairloom import graphs
-from pairloom.graphs.classes import check_count
-from pairloom.graphs.hub_neighbours import USUAL_NEIGHBOURS
-from pairloom.graphs.labels import listed, quoted
+from pairloom.graphs.checks import check_count
+from pairloom.graphs.hubs import USUAL_NEIGHBOURS
+from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
-from pairloom.pipeline.machines.linear_machines import Machines
-from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
-from pairloom.pipeline.model.choice import inner_C
-from pairloom.pipeline.model.class_table import ClassTable, checksum
-from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.named_errors import named_errors
-from pairloom.pipeline.model.number_checks import is_positive
+from pairloom.pipeline.machines.linear_machines import LinearModel, Machines, train_machines, whitened_rows
+from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum
+from pairloom.pipeline.model.settings import error_prefix, is_positive
 from pairloom.pipeline.pieces import thread_count
 
 __all__ = [
@@ -106,7 +102,7 @@ def remove_class(model: FittedModel, label: Any) -> FittedModel:
     remaining = nx.relabel_nodes(
         model.pairs.subgraph(set(model.pairs) - {c}), lambda i: i - (i > c), copy=True
     )
-    with named_errors(f"remove_class: label must leave the graph connected, got {quoted(label)}"):
+    with error_prefix(f"remove_class: label must leave the graph connected, got {quoted(label)}"):
         graphs.check_model_graph(remaining, len(table.labels), table.labels.tolist())
     stays = (model.edges != c).all(axis=1)
     edges = model.edges[stays] - (model.edges[stays] > c)
@@ -118,7 +114,7 @@ def _without_row(
 ) -> FittedModel:
     """A model on sets of classes without one of its classes."""
     names = model.classes.labels.tolist()
-    with named_errors(f"remove_class: label must leave a usable code, got {quoted(names[c])}"):
+    with error_prefix(f"remove_class: label must leave a usable code, got {quoted(names[c])}"):
         remaining, kept = code.without(c, names)
     trained = LinearModel(linear.machines.of_edges(kept), linear.whitening)
     return replace(
@@ -161,7 +157,7 @@ def retrain_pairs(
     if tol is not None and tol >= 1:
         raise ValueError(f"{owner}: tol must be below 1, got {tol!r}.")
     if C is not None:
-        changes["C"] = inner_C(C, model.normalisation, f"{owner}: C")
+        changes["C"] = model.normalisation.inner_C(C, f"{owner}: C")
     fresh = _train(model, rows, model.edges[chosen], model.classes, n_jobs, **changes)
     return replace(model, trained=LinearModel(linear.machines.replaced(chosen, fresh), linear.whitening))
 
@@ -205,7 +201,7 @@ def check_pairs(model: FittedModel, owner: str) -> None:
 
 def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> NDArray[np.floating]:
     """Samples as a dense matrix of finite numbers with the features of the model, or an error."""
-    with named_errors(f"{owner}: {name} must be a matrix of finite numbers"):
+    with error_prefix(f"{owner}: {name} must be a matrix of finite numbers"):
         checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
     if checked.shape[1] != model.n_features:
         raise ValueError(
@@ -223,7 +219,7 @@ def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, N
         raise ValueError(f"{owner}: y must be ({len(X)},), one label per sample, got {y.shape}.")
     labels = model.classes.labels
     rows = {c: X[y == label] for c, label in enumerate(labels)}
-    # Folds are dealt to rows in their order: with reordered rows, held-out samples could be training samples.
+    # Folds are assigned to rows in their order: with reordered rows, held-out samples could be training samples.
     if other := [labels[c] for c in rows if checksum(rows[c]) != model.classes.checksums[c]]:
         raise ValueError(
             f"{owner}: X must hold the samples that every class of the model was fitted on, in the same order,"
@@ -236,12 +232,12 @@ def _pairs_of(pairs: Iterable[Any], owner: str) -> list[tuple[Any, Any]]:
     """Pairs of labels, or an error that names the first thing that is not one."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{owner}: pairs must be a list of pairs of labels, got {pairs!r}.")
-    found = []
+    checked = []
     for pair in pairs:
         if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := tuple(pair)) != 2:
             raise ValueError(f"{owner}: pairs must be pairs of two labels, got {pair!r} among them.")
-        found.append(both)
-    return found
+        checked.append(both)
+    return checked
 
 
 def _normalised(model: FittedModel, rows: NDArray[np.floating], owner: str) -> NDArray[np.floating]:
@@ -260,10 +256,10 @@ def _normalised(model: FittedModel, rows: NDArray[np.floating], owner: str) -> N
 def _edge_of(model: FittedModel, a: Any, b: Any, owner: str) -> int:
     """The row of a pair of labels among the edges."""
     i, j = sorted((model.classes.index_of(a, owner), model.classes.index_of(b, owner)))
-    found = np.flatnonzero((model.edges == (i, j)).all(axis=1))
-    if not len(found):
+    places = np.flatnonzero((model.edges == (i, j)).all(axis=1))
+    if not len(places):
         raise ValueError(f"{owner}: pairs must be edges of the graph, got ({quoted(a)}, {quoted(b)}).")
-    return int(found[0])
+    return int(places[0])
 
 
 def _classes_to_join(
@@ -296,10 +292,17 @@ def _train(
 ) -> Machines:
     """The machines of some edges, trained as those of the model were but for the changes."""
     settings = replace(model.settings, **changes)  # type: ignore[arg-type]  # C and tol are floats
-    touched = {c: rows[c] for c in np.unique(edges).tolist()}
+    pairs = graphs.Pairs(edges, len(table.labels))
+    touched = {c: rows[c] for c in pairs.classes.tolist()}
     whitened = whitened_rows(touched, linear_model_of(model, "train").whitening)
     with one_blas_thread():
-        return train_machines(whitened, edges, settings, thread_count(n_jobs, "PairwiseSVC"), keys=table.keys)
+        return train_machines(
+            whitened,
+            pairs,
+            settings,
+            thread_count(n_jobs, "PairwiseSVC"),
+            keys=table.keys,
+        )
 
 
 def _with_machines(

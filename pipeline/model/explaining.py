@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.graphs.labels import listed, quoted
+from pairloom.graphs.text import listed, plain_line, quoted
 from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.shortlist import shortlist_size
-from pairloom.pipeline.coupling.code_coupling import CodeCoupling
-from pairloom.pipeline.coupling.double_precision import SMOOTH_METHODS
-from pairloom.pipeline.coupling.model_coupling import (
-    SIGN_VOTE,
-    check_code_suits,
-    check_weighted,
-    model_coupling,
-)
-from pairloom.pipeline.coupling.priors import prior_odds
-from pairloom.pipeline.machines.estimator_model import EstimatorModel
-from pairloom.pipeline.machines.kernel_model import KernelModel
-from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.model.affine_model import check_held
-from pairloom.pipeline.model.contributions import (
-    Evidence,
-    KernelEvidence,
-    LinearEvidence,
-    PlainEvidence,
-    feature_names,
-)
-from pairloom.pipeline.model.explanation import Explanation, MachineEffects, Route
+from pairloom.pipeline.completion.couplers import CodeCoupler
+from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, prior_odds
+from pairloom.pipeline.display.tables import Table, html_of, others, signed, text_of
+from pairloom.pipeline.machines.contributions import Contributions, Evidence
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.odds_effects import (
     OddsEffects,
@@ -40,9 +22,10 @@ from pairloom.pipeline.model.odds_effects import (
     effects_of_pairs,
     pair_coefficients,
 )
-from pairloom.pipeline.model.prediction import normalised_rows, predict_probabilities
+from pairloom.pipeline.model.prediction import predict_probabilities
+from pairloom.pipeline.model.predictor import check_finite
 
-__all__ = ["explain"]
+__all__ = ["Explanation", "MachineEffects", "Route", "explain"]
 
 
 def explain(
@@ -75,7 +58,7 @@ def explain(
     pair = _classes(model, a, b, owner)
     method = _method(model, coupling, owner)
     evidence = _evidence(model, X, names)
-    check_held(evidence.logits[None].astype(np.float32), 0)
+    check_finite(evidence.logits[None].astype(np.float32), 0)
     # Many small systems of equations: threads of BLAS would only wait for each other.
     with one_blas_thread():
         effects = _effects(model, evidence.logits, pair, method, shortlist)
@@ -84,14 +67,14 @@ def explain(
     p = predict_probabilities(model, X, coupling, shortlist=shortlist, priors=priors)[0]
     logits = evidence.logits
     by_machine = _machine_effects(model, pair, logits, effects.slopes * (logits - effects.neutral))
-    own = evidence.contributions(made_of) if route != "none" else None
+    contributions = evidence.contributions(made_of) if route != "none" else None
     return Explanation(
         a=model.classes.labels[pair.a],
         b=model.classes.labels[pair.b],
         coupling=method,
         route=route,
-        logit=_total(own, made_of, logits) if route != "none" else np.nan,
-        contributions=own,
+        logit=_total(contributions, made_of, logits) if route != "none" else np.nan,
+        contributions=contributions,
         logit_parts=_machine_effects(model, pair, logits, made_of * logits),
         odds=effects.odds + prior,
         p_a=float(p[pair.a]),
@@ -117,55 +100,21 @@ def _classes(model: FittedModel, a: Any, b: Any, owner: str) -> _Pair:
 
 def _method(model: FittedModel, coupling: str, owner: str) -> str:
     """The coupling whose odds are explained, or an error if it has none."""
-    code = model.code
-    smooth = tuple(SMOOTH_METHODS if code is None else CODE_GRADIENTS)
-    method = model_coupling(coupling, code is not None, f"{owner}: coupling")
+    couplings = model.coupler.couplings
+    smooth, method = couplings.gradients, couplings.named(coupling, f"{owner}: coupling")
     if coupling == SIGN_VOTE or method not in smooth:
         raise ValueError(
             f"{owner}: coupling must be one of {listed(smooth)}, whose odds are smooth in the logits of the machines,"
             f" got {coupling!r}. Use set_params(coupling={smooth[0]!r}) to explain this model."
         )
-    check_weighted(method, model.machine_weight, code is not None, f"{owner}: coupling")
-    if code is not None:
-        check_code_suits(method, code, f"{owner}: coupling")
-    return method
+    return model.coupler.method_named(coupling, model.machine_weight, f"{owner}: coupling")
 
 
 def _evidence(model: FittedModel, X: Any, names: Any) -> Evidence:
     """The logits of the machines for the sample, and what they are made of."""
-    trained = model.trained
-    if isinstance(trained, LinearModel):
-        sample = np.asarray(X.toarray() if hasattr(X, "toarray") else X)[0]
-        known = feature_names(names, model.n_features)
-        return LinearEvidence(model.affine.logits, sample, model.normalisation, known)
-    if isinstance(trained, KernelModel):
-        machines = model.curved.logits
-        values = machines.kernel_values(machines.vectors, normalised_rows(model, X))[:, 0]
-        return KernelEvidence(machines, values, _support_names(model, trained))
-    assert isinstance(trained, EstimatorModel)
-    logits = trained.logits(model.settings.scheme.shares, X)[:, 0].astype(np.float64)
-    return PlainEvidence(logits * model.coupled.slope + model.coupled.shift)
-
-
-def _support_names(model: FittedModel, trained: KernelModel) -> NDArray[np.object_]:
-    """(S,) the training row of each support vector and, of machines on pairs, its class.
-
-    Rows of a kernel matrix have the numbers of its columns. Others are counted class by class.
-    """
-    machines = trained.machines
-    rows, place = np.unique(machines.row, return_inverse=True)
-    numbers = trained.vectors if trained.kernel.precomputed else rows
-    names = [f"training row {row}" for row in numbers.tolist()]
-    if model.code is None:
-        edge = np.repeat(np.arange(machines.n_edges), np.diff(machines.start))
-        # The coefficients of a row have the sign of its class in all machines of a pair.
-        second = (machines.beta.sum(axis=1) < 0).astype(np.int64)
-        of_vector = np.zeros(len(rows), np.int64)
-        of_vector[place] = model.edges[edge, second]
-        names = [
-            f"{name}, {label}" for name, label in zip(names, model.classes.labels[of_vector], strict=True)
-        ]
-    return np.array(names, dtype=object)
+    edges = model.edges if model.code is None else None
+    named = model.trained.names_of_inputs(names, edges, model.classes.labels)
+    return model.predictor.logits.evidence(X, model.normalisation, named)
 
 
 def _effects(
@@ -175,10 +124,10 @@ def _effects(
     method: str,
     shortlist: int | Literal["auto", "none"],
 ) -> OddsEffects:
-    wiring = model.wiring
-    if isinstance(wiring, CodeCoupling):
-        return effects_of_columns(logits, *pair, wiring, method)
-    return effects_of_pairs(logits, *pair, wiring, method, shortlist_size(shortlist, wiring.n_classes))
+    coupler = model.coupler
+    if isinstance(coupler, CodeCoupler):
+        return effects_of_columns(logits, *pair, coupler, method)
+    return effects_of_pairs(logits, *pair, coupler.completion, method, coupler.shortlist_size(shortlist))
 
 
 def _route(model: FittedModel, pair: _Pair) -> tuple[Route, NDArray[np.float64]]:
@@ -232,3 +181,203 @@ def _machine_effects(
     turned = (second == pair.a) | ((second == pair.b) & (first != pair.a))
     sides = np.where(turned[:, None], model.edges[:, ::-1], model.edges)
     return MachineEffects(labels, sides, np.where(turned, -logits, logits), effects)
+
+
+#: Rows of a table, besides the sums.
+SHOWN = 8
+
+#: How the pair has its logit: by machines of its own; as a mean over the classes that are joined to both; from
+#: potentials of the whole graph; or not at all, where no machine of a code is on these two classes alone.
+Route = Literal["trained", "common neighbours", "potentials", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class MachineEffects:
+    """Machines, and the part that each has in a sum.
+
+    Attributes
+    ----------
+    labels : (N,) array
+        The classes.
+    sides : (E, N) sparse or dense array of -1, 0, +1; or (E, 2) int array of pairs
+        The classes of each machine. A pair (i, j) is turned so that the class which is asked for comes first.
+    logits : (E,) array
+        Of the first class, or of the side +1.
+    effects : (E,) array
+        The part of each machine; they sum to `total`.
+    """
+
+    labels: NDArray[Any]
+    sides: NDArray[np.integer]
+    logits: NDArray[np.float64]
+    effects: NDArray[np.float64]
+    on_sets: bool = False
+
+    @property
+    def total(self) -> float:
+        """The sum of the effects."""
+        return float(self.effects.sum())
+
+    @property
+    def pairs(self) -> NDArray[Any]:
+        """(E, 2) the labels of each pair: `logits` are of the first against the second."""
+        if self.on_sets:
+            raise AttributeError("MachineEffects: machines on sets of classes have no pairs: see sides.")
+        return np.asarray(self.labels[self.sides])
+
+    def largest(self, most: int) -> NDArray[np.intp]:
+        """The places of the machines with the largest effects of either sign, largest first; zeros are left out."""
+        order = np.argsort(-np.abs(self.effects), kind="stable")[:most]
+        return np.asarray(order[self.effects[order] != 0])
+
+    def name(self, machine: int) -> str:
+        """The classes of a machine, as text."""
+        if not self.on_sets:
+            first, second = self.labels[self.sides[machine]].tolist()
+            return f"{plain_line(first, 40)} / {plain_line(second, 40)}"
+        sides = (self.labels[self.sides[machine] == side].tolist() for side in (1, -1))
+        return " / ".join(_set_of(side) for side in sides)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why class `a` and not class `b`, of one sample. It prints itself, and shows itself in a notebook.
+
+    Attributes
+    ----------
+    a, b : object
+        The labels of the two classes.
+    coupling : str
+        The coupling of the model.
+    route : {"trained", "common neighbours", "potentials", "none"}
+        How the pair has its logit: by machines of its own; as the mean over the classes that both were trained against;
+        from potentials of the whole graph, where there is none; or "none" where the machines are on sets of classes.
+    logit : float
+        The pair's own logit, of a against b, before it is coupled with others; NaN if it has none.
+    contributions : Contributions or None
+        Of the features, or of the support vectors, to `logit`. None for the machines of an `estimator`.
+    logit_parts : MachineEffects
+        The trained pairs that `logit` is made of: one if the pair was trained.
+    odds : float
+        log p_a / p_b of the coupled model.
+    p_a, p_b : float
+        The probabilities of the two classes.
+    pairs : MachineEffects
+        The effect of every machine on `odds`, see `odds_effects`.
+    odds_contributions : Contributions or None
+        Of the features, or of the support vectors, to the part of `odds` that the machines have.
+    prior : float
+        The part of `odds` that comes from the parameter `priors`.
+    remainder : float
+        ``odds - prior - pairs.total``: rounding errors, unless logits are extreme.
+    """
+
+    a: Any
+    b: Any
+    coupling: str
+    route: Route
+    logit: float
+    contributions: Contributions | None
+    logit_parts: MachineEffects
+    odds: float
+    p_a: float
+    p_b: float
+    pairs: MachineEffects
+    odds_contributions: Contributions | None
+    prior: float
+    remainder: float
+
+    def __str__(self) -> str:
+        return text_of(self._heading, self._lines(), self._tables())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading, self._lines(), self._tables())
+
+    @property
+    def _heading(self) -> str:
+        return f"Why {plain_line(self.a, 40)} and not {plain_line(self.b, 40)}?"
+
+    def _lines(self) -> list[str]:
+        a, b = plain_line(self.a, 40), plain_line(self.b, 40)
+        coupled = f"coupled odds: log p({a}) / p({b}) = {signed(self.odds)}"
+        lines = [f"{coupled}, from {self.p_a:.4g} and {self.p_b:.4g} ({self.coupling})"]
+        if self.route == "none":
+            return [*lines, "the machines are on sets of classes: none is on these two classes alone"]
+        lines.append(f"the pair's own logit: {signed(self.logit)}, {self._origin()}")
+        if self.contributions is None:
+            lines.append("contributions of features are not known for the machines of an estimator")
+        return lines
+
+    def _origin(self) -> str:
+        made_of = np.flatnonzero(self.logit_parts.effects)
+        if self.route == "trained":
+            return "from machines of its own"
+        if self.route == "common neighbours":
+            return f"not trained: the mean over {_count(len(made_of) // 2, 'class', 'es')} joined to both"
+        return f"not trained: from potentials of the graph, through {_count(len(made_of), 'pair', 's')}"
+
+    def _tables(self) -> list[Table]:
+        tables = []
+        if self.route in ("common neighbours", "potentials"):
+            title = "Trained pairs that the pair's logit is made of"
+            tables.append(_effects_table(title, self.logit_parts, "part", []))
+        if self.contributions is not None:
+            title = f"Largest contributions to the pair's logit, by {self.contributions.kind}"
+            tables.append(_contributions_table(title, self.contributions, SHOWN))
+        extra = [("priors", self.prior)] if self.prior else []
+        unit = "Machines" if self.pairs.on_sets else "Pairs"
+        tables.append(_effects_table(f"{unit} that moved the coupled odds", self.pairs, "effect", extra))
+        if self.odds_contributions is not None and self.contributions is None:
+            title = f"Largest contributions to the coupled odds, by {self.odds_contributions.kind}"
+            tables.append(_contributions_table(title, self.odds_contributions, SHOWN))
+        return tables
+
+
+def _effects_table(title: str, machines: MachineEffects, what: str, extra: list[tuple[str, float]]) -> Table:
+    """The machines with the largest effects, the sum of the others, and the sum of all."""
+    shown = machines.largest(SHOWN)
+    rows = [
+        [machines.name(at), signed(float(machines.logits[at])), signed(float(machines.effects[at]))]
+        for at in shown.tolist()
+    ]
+    rest = np.delete(machines.effects, shown)
+    if left := int(np.count_nonzero(rest)):
+        rows.append([others(left), "", signed(float(rest.sum()))])
+    rows += [[name, "", signed(value)] for name, value in extra]
+    rows.append(["sum", "", signed(machines.total + sum(value for _, value in extra))])
+    return Table(title, ["machine" if machines.on_sets else "pair", "logit", what], rows, total=True)
+
+
+def _count(n: int, noun: str, plural: str) -> str:
+    return f"{n} {noun}{plural if n != 1 else ''}"
+
+
+def _set_of(labels: list[Any], most: int = 3) -> str:
+    """The classes of a side: all of a few, else the first and their number."""
+    shown = ", ".join(plain_line(label, 20) for label in labels[:most])
+    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+
+
+def _contributions_table(title: str, contributions: Contributions, most: int) -> Table:
+    """The largest contributions, the sum of the others, the intercept, and the sum of all."""
+    shown = contributions.largest(most)
+    rows = [
+        [
+            plain_line(contributions.names[at], 40),
+            f"{contributions.inputs[at]:.4g}",
+            signed(float(contributions.values[at])),
+        ]
+        for at in shown.tolist()
+    ]
+    rest = np.delete(contributions.values, shown)
+    if left := int(np.count_nonzero(rest)):
+        rows.append([others(left), "", signed(float(rest.sum()))])
+    is_feature = contributions.kind == "feature"
+    rows.append(
+        ["intercept (the mean sample)" if is_feature else "intercept", "", signed(contributions.intercept)]
+    )
+    rows.append(["sum", "", signed(contributions.total)])
+    head = [contributions.kind, "value" if is_feature else "kernel", "contribution"]
+    return Table(title, head, rows, total=True)

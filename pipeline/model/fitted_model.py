@@ -1,33 +1,31 @@
-"""The fitted model: everything that prediction, saving and later changes need of a fit. It never changes."""
+"""The fitted model and its classes: what prediction, saving and later changes need of a fit. It is immutable."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import zlib
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.graphs.text import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
+from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
-from pairloom.pipeline.machines.estimator_model import EstimatorModel
-from pairloom.pipeline.machines.kernel_model import KernelModel
-from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.machines.logits import calibrated, collapse
+from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import Shrinkage
-from pairloom.pipeline.model.affine_model import AffineModel
-from pairloom.pipeline.model.class_table import ClassTable
-from pairloom.pipeline.model.curved_model import CurvedModel
 from pairloom.pipeline.model.learning import Learned
+from pairloom.pipeline.model.predictor import Predictor
+from pairloom.pipeline.model.settings import ModelSettings
 
-__all__ = ["FittedModel"]
+__all__ = ["KEPT_SETTINGS", "ClassTable", "FittedModel", "checksum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +40,7 @@ class FittedModel:
     classes : ClassTable
     graph : networkx.Graph or ModelCode
         On the indices of the classes: the graph of the trained pairs, or the code of machines on sets of classes.
-    trained : LinearModel, KernelModel or EstimatorModel
+    trained : TrainedMachines
         The machines, in the order of `edges` or of the columns of the code.
     settings : MachineSettings
         How the machines were trained, C on normalised features included.
@@ -68,7 +66,7 @@ class FittedModel:
 
     classes: ClassTable
     graph: nx.Graph | graphs.ModelCode
-    trained: LinearModel | KernelModel | EstimatorModel
+    trained: TrainedMachines
     settings: MachineSettings
     whiten: Shrinkage
     coupling: str
@@ -85,6 +83,11 @@ class FittedModel:
     def C(self) -> float:
         """The C that the machines were trained with, on features as they came."""
         return self.normalisation.outer_C(self.settings.C)
+
+    @cached_property
+    def decomposition(self) -> graphs.Decomposition:
+        """What the machines are trained on."""
+        return graphs.decomposition_of(self.graph)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -106,15 +109,14 @@ class FittedModel:
         return self.graph
 
     @cached_property
-    def wiring(self) -> Wiring:
-        """How the logits of the machines are joined."""
-        return wiring_of(self.graph, self.classes.totals if self.machine_weight == "counts" else None)
+    def coupler(self) -> Coupler:
+        """How the logits of the machines become probabilities."""
+        return coupler_of(self.graph, self.classes.totals if self.machine_weight == "counts" else None)
 
     @property
     def completion(self) -> Completion:
         """How pairs that were not trained are completed."""
-        assert isinstance(self.wiring, Completion)
-        return self.wiring
+        return self.coupler.completion
 
     @cached_property
     def by_decision_value(self) -> FittedModel:
@@ -126,20 +128,103 @@ class FittedModel:
         return replace(self, trained=self.trained.by_decision_value(), coupled=uncalibrated, learned=None)
 
     @cached_property
-    def affine(self) -> AffineModel:
-        """The machines with their calibration as affine maps: all that prediction needs of linear ones."""
-        if not isinstance(self.trained, LinearModel):
-            raise TypeError("FittedModel: only linear machines are one affine map.")
+    def predictor(self) -> Predictor:
+        """The calibrated machines, or what was learned in place of them, as prediction needs them."""
         if self.learned is not None and self.learned.logits is not None:
-            return AffineModel(self.learned.logits, self.completion)
-        machines, whitening = self.trained
-        raw = collapse(machines, self.settings.scheme.shares, whitening)
-        return AffineModel(calibrated(raw, self.coupled.slope, self.coupled.shift), self.wiring)
+            return Predictor(self.learned.logits, self.coupler)
+        return Predictor(self.trained.collapsed(self.settings.scheme.shares), self.coupler).calibrated(
+            self.coupled
+        )
 
-    @cached_property
-    def curved(self) -> CurvedModel:
-        """The machines with their calibration: all that prediction needs of those with a kernel."""
-        if not isinstance(self.trained, KernelModel):
-            raise TypeError("FittedModel: only machines with a kernel are a sum of kernel values.")
-        raw = self.trained.collapsed(self.settings.scheme.shares)
-        return CurvedModel(raw.calibrated(self.coupled.slope, self.coupled.shift), self.wiring)
+    def prepared(self, X: Any) -> Any:
+        """Samples as the machines are given them."""
+        return self.trained.prepared(X, self.normalisation)
+
+
+#: Settings of a fit that prediction and later changes need too, and that a model has under the same names.
+KEPT_SETTINGS = tuple(
+    field.name for field in fields(FittedModel) if field.name in {one.name for one in fields(ModelSettings)}
+)
+
+
+class ClassTable(NamedTuple):
+    """One entry per class, in the order of the sorted labels.
+
+    Attributes
+    ----------
+    labels : (N,) array
+    totals : (N,) float64
+        The training samples of each class, or the sum of their weights.
+    keys : (N,) int64
+        The number that seeds the folds of each class: it stays the same when other classes come and go.
+    checksums : (N,) int64
+        Of the training rows of each class, in their order; empty where they are not needed.
+    """
+
+    labels: NDArray[Any]
+    totals: NDArray[np.float64]
+    keys: NDArray[np.int64]
+    checksums: NDArray[np.int64]
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of each class in the training samples."""
+        return np.asarray(self.totals / self.totals.sum())
+
+    def index_of(self, label: object, owner: str) -> int:
+        """The index of a label, or an error that names the nearest one."""
+        places = np.flatnonzero(_same_kind(self.labels, label) and self.labels == label)
+        if not len(places):
+            raise ValueError(
+                f"{owner}: label must be one of {listed(self.labels)}, got {quoted(label)}."
+                f"{did_you_mean(label, self.labels)}"
+            )
+        return int(places[0])
+
+    def with_class(self, label: Any, n_samples: int, sum_of_rows: int) -> tuple[ClassTable, int]:
+        """The table with one more class, and the index of that class."""
+        place = int(np.searchsorted(self.labels, label))
+        # Labels of strings may be longer than those before: concatenation widens the dtype, insertion would cut them.
+        new = np.array([label], dtype=self.labels.dtype if self.labels.dtype.kind == "O" else None)
+        table = ClassTable(
+            labels=np.concatenate([self.labels[:place], new, self.labels[place:]]),
+            totals=np.insert(self.totals, place, n_samples),
+            keys=np.insert(self.keys, place, self.keys.max() + 1),
+            checksums=np.insert(self.checksums, place, sum_of_rows),
+        )
+        return table, place
+
+    def without(self, c: int) -> ClassTable:
+        """The table without one class."""
+        return ClassTable(*(np.delete(values, c) for values in self))
+
+    def check_new_label(self, label: Any, owner: str) -> None:
+        """Raise unless a label is of the type of the others, and not one of them."""
+        if not _same_kind(self.labels, label):
+            raise TypeError(
+                f"{owner}: label must be of the type of the model's labels, such as {quoted(self.labels[0])},"
+                f" got {quoted(label)} of type {type(label).__name__}."
+            )
+        if (self.labels == label).any():
+            raise ValueError(f"{owner}: label must be new, got {quoted(label)}, which is a class already.")
+
+
+def _same_kind(labels: NDArray[Any], label: Any) -> bool:
+    """Whether a label belongs among these: strings among strings, integers among integers, and no NaN."""
+    value = np.asarray(label)
+    if value.ndim or value != value:
+        return False
+    if labels.dtype.kind == "O":
+        return isinstance(label, type(labels[0]))
+    if isinstance(label, (str, int)) and value.item() != label:  # numpy drops NUL at the end of a string
+        return False
+    kinds = {"i": "iu", "u": "iu", "f": "fiu"}.get(labels.dtype.kind, labels.dtype.kind)
+    if value.dtype.kind not in kinds:
+        return False
+    # Not an integer that makes floats of the others, as 2**64 - 1 does among signed ones.
+    return np.concatenate([labels[:1], value[None]]).dtype.kind in kinds
+
+
+def checksum(rows: NDArray[Any], before: int = 0) -> int:
+    """A checksum of the rows of a class, in their order, as float32; ``before`` is that of the rows before them."""
+    return zlib.crc32(np.ascontiguousarray(rows, np.float32).tobytes(), before)

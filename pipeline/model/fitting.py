@@ -10,28 +10,23 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
 from pairloom.pipeline.calibration.coupled_learning import sample_limit
 from pairloom.pipeline.calibration.drawn_samples import draw_evenly
-from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.uncoupled import Wiring, wiring_of
-from pairloom.pipeline.machines.estimator_model import EstimatorModel
-from pairloom.pipeline.machines.kernel_model import KernelModel
-from pairloom.pipeline.machines.linear_model import LinearModel
+from pairloom.pipeline.completion.couplers import Coupler, coupler_of
+from pairloom.pipeline.machines.kinds import TrainedMachines
+from pairloom.pipeline.machines.linear_machines import LinearModel
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.choice import (
-    Candidate,
-    DistancesFrom,
     JudgedCandidate,
     best_candidate,
+    drawn_logits,
+    judge_trial,
     n_trials,
-    plan_probe,
     trial,
 )
-from pairloom.pipeline.model.class_table import ClassTable
-from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.judging import Train, drawn_logits, judge_trial
+from pairloom.pipeline.model.fit_progress import FitProgress, begin_training
+from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, ClassTable, FittedModel
 from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, learn_weights
-from pairloom.pipeline.model.model_settings import ModelSettings
-from pairloom.pipeline.model.phases import Phases, begin_training
-from pairloom.pipeline.model.training_set import TrainingSet
+from pairloom.pipeline.model.settings import Candidate, ModelSettings
+from pairloom.pipeline.model.training_set import TrainingSet, plan_probe
 
 __all__ = ["Fit", "Resources", "fit_model"]
 
@@ -55,11 +50,9 @@ def fit_model(
     classes: ClassTable,
     graph: nx.Graph | graphs.ModelCode,
     settings: ModelSettings,
-    train: Train,
     *,
-    distances_from: DistancesFrom,
     resources: Resources,
-    phases: Phases,
+    progress: FitProgress,
     **facts: Any,
 ) -> Fit:
     """Fit a model over a graph or a code.
@@ -67,40 +60,32 @@ def fit_model(
     Parameters
     ----------
     training, classes, graph, settings
-    train : callable
-        ``train(settings, training, sides, candidate)``.
-    distances_from : callable
-        ``distances_from(c)`` are the (N,) distances of the classes from class c, for the part on which candidates are
-        compared.
     resources : Resources
-    phases : Phases
-        Is told how the fit goes on; `train` counts the pairs that it has trained.
+    progress : FitProgress
+        Is told how far the fit is.
     **facts
         Further fields of `FittedModel`.
     """
     if settings.learn == "coupled" and isinstance(graph, nx.Graph):
         check_weights(graph.number_of_edges(), training.X.shape[1], "PairwiseSVC: learn='coupled'")
-    judged = _judged(training, graph, settings, train, distances_from, resources, phases)
+    judged = _judged(training, graph, settings, resources, progress)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
-    begin_training(phases, "machines", graphs.sides_of(graph))
-    trained = train(settings, training, graphs.sides_of(graph), chosen)
-    wiring = wiring_of(graph, settings.counts_of(classes.totals))
-    phases.begin("calibration", 1, "coupling")
-    coupled = _coupled(training, wiring, settings, trained, chosen, resources)
+    begin_training(progress, "machines", graphs.decomposition_of(graph))
+    trained = training.train(settings, graphs.decomposition_of(graph), chosen, resources["n_jobs"], progress)
+    coupler = coupler_of(graph, settings.counts_of(classes.totals))
+    progress.begin("calibration", 1, "coupling")
+    coupled = _coupled(training, coupler, settings, trained, chosen, resources)
     if settings.learn == "coupled":
-        phases.begin("learning", 1, "model")
+        progress.begin("learning", 1, "model")
     model = FittedModel(
         classes=classes,
         graph=graph,
         trained=trained,
         settings=settings.machines(chosen.C, chosen.calibration),
         whiten=chosen.whiten,
-        coupling=settings.coupling,
         coupled=coupled,
-        calibration_samples=settings.calibration_samples,
-        shortlist=settings.shortlist,
-        machine_weight=settings.machine_weight,
-        learned=_learned(training, wiring, settings, trained, coupled, resources),
+        learned=_learned(training, coupler, settings, trained, coupled, resources),
+        **{name: getattr(settings, name) for name in KEPT_SETTINGS},
         **facts,
     )
     return Fit(model, judged)
@@ -110,46 +95,44 @@ def _judged(
     training: TrainingSet,
     graph: nx.Graph | graphs.ModelCode,
     settings: ModelSettings,
-    train: Train,
-    distances_from: DistancesFrom,
     resources: Resources,
-    phases: Phases,
+    progress: FitProgress,
 ) -> list[JudgedCandidate]:
     """The judged candidates; none if there is no choice."""
     judged: list[JudgedCandidate] = []
     if len(settings.candidates) == 1:
         return judged
-    probe = plan_probe(graph, distances_from, settings.seed)
+    probe = plan_probe(graph, training.distances_from, settings.seed)
     part = training.part(probe.classes, settings.seed, probe.most_rows)
     # Calibrations share their machines, unless they have thresholds.
     sharing = len({one.calibration for one in settings.candidates}) if settings.thresholds else 1
     times = sharing * n_trials(settings.candidates)
-    begin_training(phases, "candidates", graphs.sides_of(probe.graph), times)
+    begin_training(progress, "candidates", graphs.decomposition_of(probe.graph), times)
     for number in range(n_trials(settings.candidates)):
         next_trial = trial(settings.candidates, number, judged)
-        judged += judge_trial(part, probe.graph, settings, next_trial, train, **resources)
+        judged += judge_trial(part, probe.graph, settings, next_trial, **resources, progress=progress)
     return judged
 
 
 def _coupled(
     training: TrainingSet,
-    wiring: Wiring,
+    coupler: Coupler,
     settings: ModelSettings,
-    trained: LinearModel | KernelModel | EstimatorModel,
+    trained: TrainedMachines,
     chosen: Candidate,
     resources: Resources,
 ) -> CoupledCalibration:
     """Calibrate the coupled model on samples held out from its machines."""
     level = settings.coupled_calibration
     if level == "none":
-        return CoupledCalibration.scaled(level, 1.0, wiring, chosen.calibration, settings.coupling)
+        return CoupledCalibration.scaled(level, 1.0, coupler, chosen.calibration, settings.coupling)
     drawn = drawn_logits(
         training, trained, settings, settings.calibration_samples, is_whitened(chosen.whiten)
     )
-    held_out = drawn.held_out(wiring, settings, chosen.calibration, resources["memory_limit"])
+    held_out = drawn.held_out(coupler, settings, chosen.calibration, resources["memory_limit"])
     return calibrate_coupled(
         held_out,
-        wiring,
+        coupler,
         settings.coupling,
         level,
         calibration=chosen.calibration,
@@ -159,18 +142,17 @@ def _coupled(
 
 def _learned(
     training: TrainingSet,
-    wiring: Wiring,
+    coupler: Coupler,
     settings: ModelSettings,
-    trained: LinearModel | KernelModel | EstimatorModel,
+    trained: TrainedMachines,
     coupled: CoupledCalibration,
     resources: Resources,
 ) -> Learned | None:
     """Learn the weights of the calibrated machines through the coupling, if that is asked for."""
     if settings.learn == "machines":
         return None
-    assert isinstance(trained, LinearModel)
-    assert isinstance(wiring, Completion)
+    assert isinstance(trained, LinearModel), "check_learnable has made sure"
     drawn = draw_evenly(training.classes, sample_limit(trained.n_edges), settings.folds, settings.seed)
     weight = None if training.weight is None else training.weight[drawn.rows]
     samples = DrawnRows(drawn, training.X[drawn.rows], weight)
-    return learn_weights(samples, trained, settings, coupled, wiring, n_jobs=resources["n_jobs"])
+    return learn_weights(samples, trained, settings, coupled, coupler.completion, n_jobs=resources["n_jobs"])

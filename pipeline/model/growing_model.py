@@ -11,22 +11,27 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
-from pairloom.graphs.labels import listed
+from pairloom.graphs.text import listed
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
-from pairloom.pipeline.calibration.held_out import HeldOut
-from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
 from pairloom.pipeline.completion.shortlist import shortlist_size
-from pairloom.pipeline.growth.budget import GrowthBudget
-from pairloom.pipeline.growth.wave import GrowthCost, PairCost, Wave, judge_wave, usual_wave
-from pairloom.pipeline.growth.waves import grow_in_waves
-from pairloom.pipeline.machines.linear_model import LinearModel, train_machines, whitened_rows
+from pairloom.pipeline.growth.waves import (
+    GrowthBudget,
+    GrowthCost,
+    PairCost,
+    Wave,
+    grow_in_waves,
+    judge_wave,
+    usual_wave,
+)
+from pairloom.pipeline.machines.linear_machines import LinearModel, train_machines, whitened_rows
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.class_changes import add_edges, check_pairs, linear_model_of, rows_by_class
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Resources
-from pairloom.pipeline.model.number_checks import is_count
+from pairloom.pipeline.model.settings import is_count
 from pairloom.pipeline.pieces import thread_count
 
 __all__ = ["grow_fitted_model"]
@@ -147,21 +152,23 @@ class _GrowingModel:
 
     def finish(self) -> None:
         """Choose the scale as a fit does: by all drawn samples, not only by those that judge."""
-        found = calibrate_coupled(
+        coupled = calibrate_coupled(
             self._held_out,
-            self.model.completion,
+            self.model.coupler,
             self.model.coupling,
             "scale",
             n_jobs=self._resources["n_jobs"],
         )
-        self._rescale(found.scale)
+        self._rescale(coupled.scale)
 
     def add_wave(self) -> None:
         """Train the proposed edges and put them among the others."""
         edges, keys = np.array(self.waves[-1].proposed), self.model.classes.keys
         n_threads = thread_count(self._resources["n_jobs"], "PairwiseSVC")
         with one_blas_thread():
-            added = train_machines(self._rows, edges, self.model.settings, n_threads, keys=keys)
+            added = train_machines(
+                self._rows, graphs.Pairs(edges, self.n_classes), self.model.settings, n_threads, keys=keys
+            )
         held_out = self._held_out_logits(LinearModel(added, self._whitening))
         together = np.concatenate([self.model.edges, edges])
         self.model = add_edges(self.model, edges, added)
@@ -172,12 +179,12 @@ class _GrowingModel:
         self.model = replace(self.model, coupled=self.model.coupled.rescaled(scale))
 
     @property
-    def _held_out(self) -> HeldOut:
+    def _held_out(self) -> HeldOutSamples:
         """The drawn samples with their logits by all edges."""
-        return HeldOut.of_edges(
+        return HeldOutSamples.of_edges(
             self._logits,
             self._drawn.classes,
-            self.model.completion,
+            self.model.coupler,
             calibration=self.model.settings.calibration,
             shortlist=shortlist_size(self.model.shortlist, self.n_classes),
             memory_limit=self._resources["memory_limit"],

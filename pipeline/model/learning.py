@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.graphs.labels import listed
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import (
     CoupledLoss,
@@ -15,12 +14,10 @@ from pairloom.pipeline.calibration.coupled_learning import (
     LearningSamples,
     learn_changes,
 )
-from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.calibration.drawn_samples import DrawnSamples
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.machines.logits import AffineLogits, calibrated, collapse
-from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.machines.linear_machines import AffineLogits, LinearModel
+from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.pieces import thread_count
 
 __all__ = [
@@ -29,7 +26,6 @@ __all__ = [
     "DrawnRows",
     "Learn",
     "Learned",
-    "check_learnable",
     "check_weights",
     "learn_weights",
 ]
@@ -61,40 +57,6 @@ class DrawnRows(NamedTuple):
         """Some of the samples."""
         weight = None if self.weight is None else self.weight[chosen]
         return DrawnRows(DrawnSamples(*(values[chosen] for values in self.drawn)), self.X[chosen], weight)
-
-
-def check_learnable(
-    owner: str,
-    *,
-    on_pairs: bool,
-    linear: bool,
-    coupling: str,
-    wiring: str,
-    machines: str,
-) -> None:
-    """Raise if weights are to be learned through a coupling, or of machines, that have no gradient.
-
-    Parameters
-    ----------
-    owner : str
-        The parameter that asks for it, for the messages.
-    on_pairs : bool
-        Whether all machines are on pairs of classes and have the same weight.
-    linear : bool
-    coupling : str
-    wiring, machines : str
-        The parameters behind `on_pairs` and `linear`, as they were given.
-    """
-    if not on_pairs:
-        raise ValueError(
-            f"{owner} needs machines on pairs of classes, all with the same weight, got {wiring}."
-        )
-    if coupling not in GRADIENTS:
-        raise ValueError(
-            f"{owner} needs a coupling with a gradient, one of {listed(GRADIENTS)}, got {coupling!r}."
-        )
-    if not linear:
-        raise ValueError(f"{owner} needs linear machines, since their weights are learned, got {machines}.")
 
 
 def check_weights(n_edges: int, n_features: int, owner: str) -> None:
@@ -175,8 +137,7 @@ class _View:
         )
 
     def _affine(self, shares: NDArray[np.float64]) -> AffineLogits:
-        raw = collapse(self._trained.machines, shares, self._trained.whitening)
-        return calibrated(raw, self._coupled.slope, self._coupled.shift)
+        return self._trained.collapsed(shares).calibrated(self._coupled.slope, self._coupled.shift)
 
     def _with(self, samples: DrawnRows, logits: NDArray[np.float32]) -> LearningSamples:
         features = self._whitened(samples.X) / np.float32(self._size)

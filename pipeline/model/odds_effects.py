@@ -25,16 +25,15 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import logsumexp, softmax
 
-from pairloom.pipeline.calibration.code_gradient import CODE_GRADIENTS, TOLERANCE
-from pairloom.pipeline.calibration.odds_gradient import gradient_of_odds
 from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
 from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.couplers import CodeCoupler, neutral_shift
 from pairloom.pipeline.completion.shortlist import top_classes
 from pairloom.pipeline.completion.shortlist_kernels import complete_blocks, divergences
-from pairloom.pipeline.coupling.code_coupling import CodeCoupling, neutral_shift
-from pairloom.pipeline.coupling.couple_code import check_machine_weights
-from pairloom.pipeline.coupling.double_precision import log_probabilities
-from pairloom.pipeline.coupling.wlw2_kernels import CLIP
+from pairloom.pipeline.coupling.codes.couple_code import check_machine_weights
+from pairloom.pipeline.coupling.codes.gradient import CODE_GRADIENTS, TOLERANCE
+from pairloom.pipeline.coupling.pairs.gradient import gradient_of_odds, log_probabilities
+from pairloom.pipeline.coupling.pairs.wlw2_kernels import CLIP
 
 __all__ = ["OddsEffects", "effects_of_columns", "effects_of_pairs", "pair_coefficients"]
 
@@ -113,12 +112,12 @@ def effects_of_pairs(
     return OddsEffects(float(path.odds(np.ones(1))[0]), slopes, np.zeros(len(logits)))
 
 
-def effects_of_columns(logits: Floats, a: int, b: int, wiring: CodeCoupling, method: str) -> OddsEffects:
+def effects_of_columns(logits: Floats, a: int, b: int, coupler: CodeCoupler, method: str) -> OddsEffects:
     """The effects of machines on sets of classes on the coupled odds of classes a and b.
 
     ``logits`` (m,) are those of one sample, and ``method`` is one of "bradley_terry", "linear" and "closed_form".
     """
-    path = ColumnsPath(logits, a, b, wiring, method)
+    path = ColumnsPath(logits, a, b, coupler, method)
     return OddsEffects(float(path.odds(np.ones(1))[0]), mean_slopes(path), path.neutral)
 
 
@@ -275,13 +274,13 @@ class ColumnsPath:
     logits: Floats
     a: int
     b: int
-    wiring: CodeCoupling
+    coupler: CodeCoupler
     method: str
 
     @cached_property
     def neutral(self) -> Floats:
         """(m,) logits of machines that know nothing."""
-        return neutral_shift(self.wiring.code.matrix, 0.0, "platt", self.method)
+        return neutral_shift(self.coupler.code.matrix, 0.0, "platt", self.method)
 
     @property
     def direction(self) -> Floats:
@@ -300,14 +299,14 @@ class ColumnsPath:
 
     def slopes(self, t: Floats) -> Floats:
         """(T, m) of the difference of two log probabilities."""
-        L, wiring = self._at(t), self.wiring
+        L, coupler = self._at(t), self.coupler
         p, n_q = (
             self._p(L),
-            np.broadcast_to(check_machine_weights(wiring.weights, self.method, L.T.shape), L.T.shape),
+            np.broadcast_to(check_machine_weights(coupler.weights, self.method, L.T.shape), L.T.shape),
         )
-        barrier = wiring.barrier if self.method == "bradley_terry" else 0.0
+        barrier = coupler.barrier if self.method == "bradley_terry" else 0.0
         of_a, of_b = (
-            CODE_GRADIENTS[self.method](L, p, np.full(len(t), c), wiring.code.matrix, n_q.T, barrier)
+            CODE_GRADIENTS[self.method](L, p, np.full(len(t), c), coupler.code.matrix, n_q.T, barrier)
             for c in (self.a, self.b)
         )
         return of_a - of_b
@@ -317,7 +316,7 @@ class ColumnsPath:
 
     def _p(self, L: Floats) -> Floats:
         return np.asarray(
-            self.wiring.couple(np.ascontiguousarray(L.T), self.method, tol=TOLERANCE), np.float64
+            self.coupler.couple(np.ascontiguousarray(L.T), self.method, tol=TOLERANCE), np.float64
         )
 
 

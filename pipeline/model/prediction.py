@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from pairloom.graphs.text import plain_line
 from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.completion.uncoupled import Uncoupled, uncoupled
-from pairloom.pipeline.coupling.model_coupling import (
-    SIGN_VOTE,
-    check_code_suits,
-    check_weighted,
-    model_coupling,
-)
-from pairloom.pipeline.coupling.priors import normalised, prior_odds
-from pairloom.pipeline.machines.kernel_model import KernelModel
-from pairloom.pipeline.machines.linear_model import LinearModel
-from pairloom.pipeline.model.affine_model import PREDICTION_BATCH, check_held
+from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, normalised, prior_odds
+from pairloom.pipeline.display.tables import Table, html_of, text_of
+from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.predictor import PREDICTION_BATCH
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
-__all__ = ["normalised_rows", "predict_probabilities"]
+__all__ = [
+    "PairMachine",
+    "PairMachines",
+    "pair_machines",
+    "predict_probabilities",
+]
 
 
 def predict_probabilities(
@@ -53,40 +51,90 @@ def predict_probabilities(
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
-    n, code = len(model.classes.labels), model.code
-    if coupling == SIGN_VOTE and code is None:
+    method = model.coupler.method_named(coupling, model.machine_weight, "PairwiseSVC: coupling")
+    if coupling == SIGN_VOTE:
         model = model.by_decision_value
-    coupling = model_coupling(coupling, code is not None, "PairwiseSVC: coupling")
-    check_weighted(coupling, model.machine_weight, code is not None, "PairwiseSVC: coupling")
-    if code is not None:
-        check_code_suits(coupling, code, "PairwiseSVC: coupling")
     odds = None if priors is None else prior_odds(priors, model.classes.shares)
-    size = None if code is not None else shortlist_size(shortlist, n)
-    p = np.empty((X.shape[0], n), X.dtype)
+    size = model.coupler.shortlist_size(shortlist)
+    p = np.empty((X.shape[0], len(model.classes.labels)), X.dtype)
 
     def predict(batch: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            samples = _samples(model, X[batch], size, memory_limit, batch.start)
-        p[batch] = normalised(samples.couple(coupling), odds)
+            samples = model.predictor.samples(model.prepared(X[batch]), size, memory_limit, batch.start)
+        p[batch] = normalised(samples.couple(method), odds)
 
     with one_blas_thread():
         in_threads(predict, pieces(len(p), PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
     return p
 
 
-def _samples(model: FittedModel, X: Any, size: int | None, memory_limit: int, first: int) -> Uncoupled:
-    """Samples ready for coupling. ``first`` is the number of the first, for an error."""
-    if isinstance(model.trained, LinearModel):
-        return model.affine.samples(normalised_rows(model, X), size, memory_limit, first)
-    if isinstance(model.trained, KernelModel):
-        return model.curved.samples(normalised_rows(model, X), size, memory_limit, first)
-    logits = model.trained.logits(model.settings.scheme.shares, X)
-    slope, shift = model.coupled.slope[:, None], model.coupled.shift[:, None]
-    logits = (logits * slope + shift).astype(np.float32)
-    check_held(logits.T, first)
-    return uncoupled(logits, model.wiring, size, memory_limit)
+#: Pairs that are printed from either end.
+_SHOWN = 5
 
 
-def normalised_rows(model: FittedModel, X: Any) -> NDArray[np.floating]:
-    """Dense samples as the machines are given them."""
-    return model.normalisation(X.toarray() if sparse.issparse(X) else X)
+class PairMachine(NamedTuple):
+    """The logit of one class against another is ``weights @ x + bias``."""
+
+    weights: NDArray[np.float32]
+    bias: float
+    dprime: float
+
+
+class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
+    """Pairs of class labels, either way round, and their machines. It prints the first and the last of them."""
+
+    def __init__(
+        self,
+        labels: list[Any],
+        edges: NDArray[np.int64],
+        weights: NDArray[np.float32],
+        bias: NDArray[np.float64],
+        dprime: NDArray[np.float64],
+    ) -> None:
+        self._weights, self._bias, self._dprime = weights, bias, dprime
+        self._edge = {(labels[i], labels[j]): e for e, (i, j) in enumerate(edges.tolist())}
+
+    def __getitem__(self, pair: tuple[Any, Any]) -> PairMachine:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and {pair, pair[::-1]} & self._edge.keys()):
+            raise KeyError(pair)
+        a, b = pair
+        e, sign = (self._edge[a, b], 1) if (a, b) in self._edge else (self._edge[b, a], -1)
+        return PairMachine(sign * self._weights[e], float(sign * self._bias[e]), float(self._dprime[e]))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._edge)
+
+    def __len__(self) -> int:
+        return len(self._edge)
+
+    def __repr__(self) -> str:
+        return text_of(self._heading, [], [self._table()])
+
+    def _repr_html_(self) -> str:
+        return html_of(self._heading, [], [self._table()])
+
+    @property
+    def _heading(self) -> str:
+        return f"{len(self)} pairs: the logit of a against b is weights @ x + bias"
+
+    def _table(self) -> Table:
+        """The first and the last pairs."""
+        pairs, rows = list(self), []
+        cut = len(pairs) > 2 * _SHOWN
+        for e in [*range(_SHOWN), *range(len(pairs) - _SHOWN, len(pairs))] if cut else range(len(pairs)):
+            a, b = (plain_line(label, 40) for label in pairs[e])
+            norm = float(np.linalg.norm(self._weights[e]))
+            rows.append([f"{a} / {b}", f"{norm:.4g}", f"{self._bias[e]:.4g}", f"{self._dprime[e]:.3g}"])
+        if cut:
+            rows.insert(_SHOWN, ["…"] * 4)
+        return Table("", ["a / b", "|weights|", "bias", "d'"], rows)
+
+
+def pair_machines(model: FittedModel) -> PairMachines:
+    """The calibrated machines of a model, on features as they come."""
+    logits = model.predictor.logits
+    if not isinstance(logits, AffineLogits):
+        raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
+    weights, bias = model.normalisation.fold_back(logits.weights, logits.bias)
+    labels = model.classes.labels.tolist()
+    return PairMachines(labels, model.edges, weights, bias, model.trained.machines.dprime)

@@ -1,4 +1,7 @@
-"""A fitted PairwiseSVC on disk: arrays in zarr, the rest in JSON. Reading one runs no code from it."""
+"""A fitted PairwiseSVC on disk: arrays in zarr, the rest in JSON. Reading one runs no code from it.
+
+A run describes its model in the same form, and `assembled` makes a model of either.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,13 +20,30 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 
+from pairloom import graphs
 from pairloom.graphs import ModelCode
-from pairloom.pipeline.machines.estimator_model import EstimatorModel
-from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.stored_form import arrays_of, assembled, description_of, plain
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.kinds import svm_kind
+from pairloom.pipeline.machines.linear_machines import AffineLogits
+from pairloom.pipeline.machines.normalisation import Normalisation
+from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
+from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 
-__all__ = ["SavedModel", "load_model", "path_of", "save_model"]
+__all__ = [
+    "SavedModel",
+    "arrays_of",
+    "assembled",
+    "description_of",
+    "load_model",
+    "path_of",
+    "plain",
+    "save_model",
+]
+
 
 FORMAT, FORMAT_VERSION = "pairloom-model", 4
 _JSON, _ARRAYS = "model.json", "arrays.zarr"
@@ -41,11 +63,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
 
     With ``overwrite`` a saved model that is there is replaced; anything else that is there is left alone.
     """
-    if isinstance(saved.model.trained, EstimatorModel):
-        raise ValueError(
-            "PairwiseSVC.save: machines that are classifiers of scikit-learn cannot be saved without pickle, got"
-            f" estimator={saved.parameters['estimator']!r}."
-        )
+    arrays = arrays_of(saved.model)
     path = path_of(path, "PairwiseSVC.save: path")
     _check_target(path, overwrite)
     content = {
@@ -65,7 +83,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
             f"PairwiseSVC.save: path must be in a folder that can be written, got {path}: {error.strerror}."
         ) from error
     try:
-        _write_arrays(arrays_of(saved.model), unfinished / _ARRAYS)
+        _write_arrays(arrays, unfinished / _ARRAYS)
         (unfinished / _JSON).write_bytes(sealed({**content, "files": _digests(unfinished)}, indent=1))
         _put_in_place(unfinished, path)
     except BaseException:
@@ -169,13 +187,13 @@ def _digests(path: Path) -> dict[str, str]:
 
 def _check_files(path: Path, written: dict[str, str]) -> None:
     """Raise unless the files are those that were written. zarr takes a chunk that is not there for zeros."""
-    found = _digests(path)
-    for name in sorted(written.keys() | found.keys()):
-        if name not in found:
+    present = _digests(path)
+    for name in sorted(written.keys() | present.keys()):
+        if name not in present:
             raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no {name}.")
         if name not in written:
             raise ValueError(f"PairwiseSVC.load: {path} must hold a saved model only, got also {name}.")
-        if found[name] != written[name]:
+        if present[name] != written[name]:
             raise ValueError(f"PairwiseSVC.load: {path / name} is damaged: it is not what was saved.")
 
 
@@ -222,3 +240,115 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         }
     except Exception as error:  # zarr and its codecs raise many kinds for a damaged chunk
         raise ValueError(f"PairwiseSVC.load: the arrays of {path} cannot be read: {error}.") from error
+
+
+_STRUCTURED = ("classes", "graph", "trained", "settings", "coupled", "normalisation", "learned")
+#: The other fields of `FittedModel`: JSON values, which are stored by their names.
+PLAIN_FIELDS = tuple(field.name for field in fields(FittedModel) if field.name not in _STRUCTURED)
+
+
+def description_of(model: FittedModel) -> dict[str, Any]:
+    """All of a model that is not in its arrays, as JSON values."""
+    labels, kernel = model.classes.labels, model.trained.kernel
+    return {
+        "labels": _plain_labels(labels),
+        "labels_dtype": labels.dtype.str,
+        "graph": {key: plain(value) for key, value in model.decomposition.label.items()},
+        "settings": asdict(model.settings),
+        **{name: getattr(model, name) for name in PLAIN_FIELDS},
+        "coupled_calibration": model.coupled.level,
+        "scale": model.coupled.scale,
+        "exponent": model.normalisation.exponent,
+        "kernel": None if kernel is None else asdict(kernel),
+        "learned": None if model.learned is None else model.learned.record._asdict(),
+    }
+
+
+def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
+    """The arrays of a model by name, or an error if its machines cannot be saved."""
+    deviation = model.normalisation.deviation
+    return {
+        **model.trained.arrays(),
+        **model.decomposition.arrays(),
+        "slope": model.coupled.slope,
+        "shift": model.coupled.shift,
+        "totals": model.classes.totals,
+        "keys": model.classes.keys,
+        "checksums": model.classes.checksums,
+        "centre": model.normalisation.centre,
+        **({} if deviation is None else {"deviation": deviation}),
+        **_learned_arrays(model.learned),
+    }
+
+
+def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
+    """The model of a description and its arrays."""
+    labels = np.array(description["labels"], dtype=description["labels_dtype"])
+    kernel = description.get("kernel")
+    return FittedModel(
+        classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
+        graph=_graph(len(labels), description["graph"], arrays),
+        trained=svm_kind(None if kernel is None else KernelFunction(**kernel)).from_arrays(arrays),
+        settings=MachineSettings(**description["settings"]),
+        coupled=CoupledCalibration(
+            description["coupled_calibration"], description["scale"], arrays["slope"], arrays["shift"]
+        ),
+        normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
+        learned=_learned(description.get("learned"), arrays),
+        **{name: description[name] for name in PLAIN_FIELDS if name in description},
+    )
+
+
+def _graph(
+    n: int, label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> nx.Graph | graphs.ModelCode:
+    """The graph of the stored pairs, or the stored code."""
+    if "code" in arrays:
+        code = graphs.model_code(arrays["code"], "stored", n=n, owner="stored code")
+        return graphs.ModelCode(code.matrix, dict(label))
+    graph = graphs.model_graph(n, arrays["edges"].tolist(), "stored")
+    graph.graph = dict(label)
+    return graph
+
+
+def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:
+    if learned is None or learned.logits is None:
+        return {}
+    return {f"learned/{name}": values for name, values in learned.logits._asdict().items()}
+
+
+def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Learned | None:
+    """What was learned through the coupling, if anything was."""
+    if record is None:
+        return None
+    logits = None
+    if record["iterations"]:
+        logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
+    return Learned(logits, LearningRecord(**record))
+
+
+def _plain_labels(labels: NDArray[Any]) -> list[Any]:
+    """Labels as JSON has them: points and spans of time as integers, in the unit of their dtype."""
+    if labels.dtype.kind in "mM":
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "biufUO" or labels.dtype.char == "g":
+        raise ValueError(
+            "PairwiseSVC.save: labels must be strings, integers, floats, booleans or times to be saved,"
+            f" got dtype {labels.dtype}."
+        )
+    return list(plain(labels, "labels"))
+
+
+def plain(value: Any, name: str = "every value") -> Any:
+    """A value as JSON has it: numpy's numbers and arrays as Python's. `name` is for the message."""
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char != "g":
+        return plain(value.tolist(), name)
+    if isinstance(value, dict):
+        return {str(key): plain(item, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, name) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(
+        f"PairwiseSVC.save: {name}: values of type {type(value).__name__} cannot be saved, got {value!r}."
+    )

@@ -1,15 +1,27 @@
-"""The training samples by class, and what is found from them once."""
+"""The training samples of a fit: their classes, moments, distances and whitening, and the machines trained on them.
+
+Also the probe, the part of them on which candidates for the settings are compared.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom import graphs
 from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, members_of
-from pairloom.pipeline.features.class_distances import class_means
+from pairloom.pipeline.features.class_distances import (
+    class_means,
+    distances_between,
+    distances_from,
+    kernel_mean_distances,
+)
+from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.normalisation import NormalisedMoments
 from pairloom.pipeline.machines.whitening import (
     Shrinkage,
@@ -19,10 +31,34 @@ from pairloom.pipeline.machines.whitening import (
     centring,
     within_classes_of,
 )
-from pairloom.pipeline.model.choice import MOST_PROBE_ROWS, part_of_class
-from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress
+from pairloom.pipeline.model.settings import Candidate, ModelSettings
+from pairloom.pipeline.pieces import thread_count
 
-__all__ = ["TrainingSet"]
+__all__ = [
+    "MOST_PROBE_ROWS",
+    "PROBE_SAMPLES",
+    "DistancesFrom",
+    "Probe",
+    "TrainingSet",
+    "plan_probe",
+    "probe_rows",
+]
+
+
+#: The probe: so many classes at least, if there are, and out-of-fold samples at most.
+PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
+
+#: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
+MOST_PROBE_ROWS = 256
+
+#: Samples of a class in the probe of a model whose machines need all classes.
+_LEAST_PROBE_ROWS = 16
+
+#: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
+_NEIGHBOURHOOD = 15
+
+DistancesFrom = Callable[[int], NDArray[np.float64]]
 
 
 class TrainingSet:
@@ -53,9 +89,19 @@ class TrainingSet:
             return self._moments.class_means
         return class_means(self.X, self.classes, len(self.members))
 
-    def by_class(self, values: NDArray[Any]) -> dict[int, NDArray[Any]]:
-        """Mapping of class -> its rows of `values`."""
-        return {c: values[rows] for c, rows in enumerate(self.members)}
+    def distances(self) -> NDArray[np.float64]:
+        """(N, N) distances between the classes, found once."""
+        return self._distances
+
+    @cached_property
+    def _distances(self) -> NDArray[np.float64]:
+        if self.precomputed:
+            return kernel_mean_distances(self.X, self.classes, len(self.members))
+        return distances_between(self.means)
+
+    def distances_from(self, c: int) -> NDArray[np.float64]:
+        """(N,) distances of the classes from class c, without those between others where they are not needed."""
+        return self._distances[c] if self.precomputed else distances_from(self.means, c)
 
     def totals(self) -> NDArray[np.float64]:
         """The samples of each class, or the sum of their weights."""
@@ -70,16 +116,99 @@ class TrainingSet:
             self._within = within_classes_of(self.X, self.members, calibrating)
         return self._within.whitening(shrinkage)
 
+    def train(
+        self,
+        settings: ModelSettings,
+        sides: graphs.Decomposition,
+        candidate: Candidate,
+        n_jobs: int | None = None,
+        progress: FitProgress = NO_PROGRESS,
+    ) -> TrainedMachines:
+        """The machines of some pairs, or of a code, trained with one candidate."""
+        return settings.kind.train(
+            self,
+            sides,
+            settings.machines(candidate.C, candidate.calibration),
+            lambda: self.whitening(candidate.whiten, settings),
+            thread_count(n_jobs, "PairwiseSVC"),
+            progress.advance,
+        )
+
     def drawn(self, settings: ModelSettings, most: int, whitened: bool) -> DrawnSamples:
         """Training samples that calibrate the coupled model, with their classes, folds and parts."""
         return draw_samples(self.classes, most, settings.folds, settings.seed, whitened)
 
     def part(self, classes: NDArray[np.int64], seed: int, most_rows: int = MOST_PROBE_ROWS) -> TrainingSet:
         """The training set of the probe: some classes, which are renumbered, and some samples of each."""
-        members = [(c, self.members[c]) for c in classes.tolist()]
-        rows_of = [of_class[part_of_class(len(of_class), c, seed, most_rows)] for c, of_class in members]
-        rows = np.concatenate(rows_of)
-        of_class = np.repeat(np.arange(len(classes)), [len(own) for own in rows_of])
+        rows, of_class = probe_rows(classes, self.members.__getitem__, seed, most_rows)
         X = self.X[np.ix_(rows, rows)] if self.precomputed else self.X[rows]
         weight = None if self.weight is None else self.weight[rows]
         return TrainingSet(X, of_class, len(classes), weight, self.precomputed)
+
+
+class Probe(NamedTuple):
+    """The part of a training set on which candidates are compared.
+
+    Some classes, a graph on their places (or the code of the model), and how many samples of a class at most.
+    """
+
+    classes: NDArray[np.int64]
+    graph: nx.Graph | graphs.ModelCode
+    most_rows: int = MOST_PROBE_ROWS
+
+
+def plan_probe(graph: nx.Graph | graphs.ModelCode, distances_from: DistancesFrom, seed: int) -> Probe:
+    """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
+
+    ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
+    take too much memory where there are tens of thousands.
+
+    Machines on sets of classes need all classes: without some of them they would have easier problems. Then every class
+    has fewer samples in the probe, so that it is as large.
+    """
+    if isinstance(graph, graphs.ModelCode):
+        n = graph.n_classes
+        most = max(_LEAST_PROBE_ROWS, PROBE_CLASSES * MOST_PROBE_ROWS // n)
+        return Probe(np.arange(n), graph, min(most, MOST_PROBE_ROWS))
+    n = len(graph)
+    if n <= PROBE_CLASSES + _NEIGHBOURHOOD:
+        return Probe(np.arange(n), graph)
+    hubs = graph.graph.get("hubs", ())
+    classes = np.union1d(_neighbourhoods(n, distances_from, seed), np.asarray(hubs, dtype=np.int64))
+    edges = graphs.edge_array(graph)
+    among = np.searchsorted(classes, edges[np.isin(edges, classes).all(axis=1)])
+    part = graphs.model_graph(len(classes), among.tolist(), "probe")
+    if not nx.is_connected(part):
+        part = graphs.hub_neighbours([distances_from(c)[classes] for c in classes.tolist()])
+    return Probe(classes, part)
+
+
+def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray[np.int64]:
+    """Classes drawn at random, each with the classes nearest to it, until there are enough."""
+    chosen: set[int] = set()
+    for centre in np.random.default_rng([seed, n]).permutation(n).tolist():
+        nearest = np.argsort(distances_from(centre), kind="stable")[:_NEIGHBOURHOOD]
+        chosen |= set(nearest.tolist())
+        if len(chosen) >= PROBE_CLASSES:
+            break
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def probe_rows(
+    classes: NDArray[np.int64],
+    rows_of: Callable[[int], NDArray[np.int64]],
+    seed: int,
+    most_rows: int = MOST_PROBE_ROWS,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The training rows of a probe of some classes, and the class of each, counted from 0 in the probe.
+
+    ``rows_of(c)`` are all rows of class c, of which at most so many are drawn, from (seed, class) and nothing else.
+    """
+    rows = []
+    for c in classes.tolist():
+        of_class = rows_of(c)
+        if len(of_class) > most_rows:
+            drawn = np.random.default_rng([seed, c, 2]).permutation(len(of_class))[:most_rows]
+            of_class = of_class[np.sort(drawn)]
+        rows.append(of_class)
+    return np.concatenate(rows), np.repeat(np.arange(len(classes)), [len(of_class) for of_class in rows])

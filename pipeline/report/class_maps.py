@@ -1,24 +1,43 @@
-"""The maps of the classes: errors and d' beside each other, with one choice of the block to look at."""
+"""Maps of the classes: errors and d' beside each other, classes that the model confuses side by side.
+
+A map is a gray picture inside an SVG. The level of a pixel is the opacity of a colour that the page's style chooses, so
+that one picture serves light and dark mode.
+"""
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.report.class_order import ClassOrder
-from pairloom.pipeline.report.confused_pairs import ConfusedPair
-from pairloom.pipeline.report.confusion_map import MOST_CELLS, confusion_cells, confusion_map
-from pairloom.pipeline.report.judged_samples import JudgedSamples
-from pairloom.pipeline.report.markup import element, escaped
-from pairloom.pipeline.report.section import Section
-from pairloom.pipeline.report.separation_map import separation_map, separation_values
+from pairloom.graphs.text import plain_line
+from pairloom.pipeline.display.class_layout import ClassOrder
+from pairloom.pipeline.report.page import Section
+from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
+from pairloom.pipeline.report.score_tables import ConfusedPair
 from pairloom.pipeline.report.short_names import short_names
-from pairloom.pipeline.report.trained_pairs import TrainedPairs
 
-__all__ = ["maps_section"]
+__all__ = ["gray_png", "maps_section", "picture_url", "pooled"]
+
+#: Pixels of a picture: a screen shows no more of them.
+_PIXELS = 400
+#: The faintest and the strongest level of a cell that has a value; 0 is for one that has none.
+_FAINTEST, _STRONGEST = 48, 255
+#: Cells of the confusion matrix whose counts are in the page.
+_MOST_CELLS = 60_000
+#: Classes up to which the page has the d' of every pair; with more, they would be most of the page.
+_MOST_CLASSES = 1500
+#: Stands for the d' of a pair that is not trained.
+_UNTRAINED = -(2**31)
+#: The largest d' whose hundredths are packed.
+_PACKED = 1e7
+#: The quantile of d' beyond which the colour is the faintest, so that a few pairs do not take most of the scale.
+_REST = 0.95
 
 
 def maps_section(
@@ -28,39 +47,34 @@ def maps_section(
     worst: Sequence[ConfusedPair],
     pairs: TrainedPairs | None,
 ) -> Section:
-    """The maps that the run has: errors if samples are labelled, d' if machines are on pairs."""
-    figures: list[str] = []
+    """The maps that the run has: errors if samples are labelled, d' if machines are trained on pairs."""
+    figures: list[dict[str, Any]] = []
     data: dict[str, Any] = {"order": order.classes.tolist(), "starts": order.starts.tolist()}
     if judged is not None:
-        figures.append(confusion_map(judged.confusion, order, worst, names))
-        data["confusion"] = confusion_cells(judged.confusion)
+        figures.append(_confusion_map(judged.confusion, order, worst, names))
+        data["confusion"] = _confusion_cells(judged.confusion)
         data["opened"] = _opened(judged.confusion, order)
     if pairs is not None:
-        figures.append(separation_map(pairs, order))
-        data["separation"] = separation_values(pairs)
-    blocks = len(order.blocks)
-    text = "Classes that the model takes for each other stand side by side"
-    if blocks > 1:
-        text += (
-            f", in {blocks} blocks. Point at a cell to read its classes; choose a block or click into a map"
-        )
-        text += " to enlarge it"
-    if judged is not None and data["confusion"]["cut"]:
-        text += f". Counts are known for the {MOST_CELLS:,} largest cells"
-    chooser = _chooser(names, order) if blocks > 1 else ""
-    shown = "maps single" if blocks == 1 else "maps"
-    title = " and ".join(["Confusion"] * (judged is not None) + ["separation"] * (pairs is not None))
-    body = f"<p>{text}.</p>" + chooser + element("div", "".join(figures), class_=f"pair {shown}")
-    return Section("maps", title[0].upper() + title[1:], body, {"maps": data})
+        figures.append(_separation_map(pairs, order))
+        data["separation"] = _separation_values(pairs)
+    content = {
+        "size": len(names),
+        "blocks": order.blocks,
+        "several": len(order.blocks) > 1,
+        "names": _block_names(names, order),
+        "counted": _MOST_CELLS if judged is not None and data["confusion"]["cut"] else 0,
+        "figures": figures,
+    }
+    title = " and ".join(["confusion"] * (judged is not None) + ["separation"] * (pairs is not None))
+    return Section("maps", title.capitalize(), content, {"maps": data})
 
 
 def _opened(confusion: NDArray[np.int64], order: ClassOrder) -> dict[str, Any]:
-    """What the maps first show: the block with the most errors, and the places of the most frequent error in it.
+    """What the maps show first: the block with the most errors, and the position of its most frequent error.
 
-    If no error is inside a block, it is the most frequent of all.
+    If no error is inside a block, it is the most frequent error of all.
     """
-    errors = confusion[np.ix_(order.classes, order.classes)]
-    np.fill_diagonal(errors, 0)
+    errors = _errors(confusion, order)
     inside = [int(errors[block, block].sum()) for block in order.blocks]
     best = int(np.argmax(inside))
     searched = order.blocks[best] if inside[best] else slice(0, len(errors))
@@ -70,17 +84,146 @@ def _opened(confusion: NDArray[np.int64], order: ClassOrder) -> dict[str, Any]:
     return {"block": best if inside[best] or not errors.any() else None, "cell": cell}
 
 
-def _chooser(names: Sequence[str], order: ClassOrder) -> str:
-    short = short_names(names, 28)
-    options = "".join(
-        f'<option value="{place}">{escaped(_block_name(short, order, block))}</option>'
-        for place, block in enumerate(order.blocks)
+def _errors(confusion: NDArray[np.int64], order: ClassOrder) -> NDArray[np.int64]:
+    """The confusion matrix in the order of the map, without its diagonal."""
+    errors = confusion[np.ix_(order.classes, order.classes)]
+    np.fill_diagonal(errors, 0)
+    return errors
+
+
+def _block_names(names: Sequence[str], order: ClassOrder) -> list[str]:
+    """The first class of each block, the last, and their number."""
+    short, texts = short_names(names, 28), []
+    for block in order.blocks:
+        first, *rest = (short[c] for c in order.classes[block])
+        texts.append(f"{first} … {rest[-1]} ({len(rest) + 1})" if rest else first)
+    return texts
+
+
+def _map(key: str, caption: str, alternative: str, levels: NDArray[np.uint8]) -> dict[str, Any]:
+    """A map of levels (position, position); ``key`` names the figure and its colour in the style.
+
+    A picture of fewer pixels than classes is stretched to the side that its pixels cover.
+    """
+    small = pooled(levels, _PIXELS)
+    side = -(-len(levels) // len(small)) * len(small)
+    picture = picture_url(small)
+    return {"key": key, "caption": caption, "alternative": alternative, "picture": picture, "side": side}
+
+
+def pooled(levels: NDArray[np.uint8], most: int) -> NDArray[np.uint8]:
+    """The levels in at most ``most`` rows and columns, each the largest of a square: single cells stay visible."""
+    N = len(levels)
+    per_pixel = -(-N // most)
+    if per_pixel == 1:
+        return levels
+    size = -(-N // per_pixel)
+    padded = np.zeros((size * per_pixel, size * per_pixel), np.uint8)
+    padded[:N, :N] = levels
+    return np.asarray(padded.reshape(size, per_pixel, size, per_pixel).max(axis=(1, 3)))
+
+
+def picture_url(levels: NDArray[np.uint8]) -> str:
+    """Levels as a picture that is part of the page."""
+    return f"data:image/png;base64,{base64.b64encode(gray_png(levels)).decode()}"
+
+
+def gray_png(levels: NDArray[np.uint8]) -> bytes:
+    """Levels (row, column), 0 to 255, as a PNG file of eight bits per pixel, without a colour profile or a date."""
+    height, width = levels.shape
+    rows = np.zeros((height, width + 1), np.uint8)  # every row begins with its filter, 0 for none
+    rows[:, 1:] = levels
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def _confusion_map(
+    confusion: NDArray[np.int64], order: ClassOrder, worst: Sequence[ConfusedPair], names: Sequence[str]
+) -> dict[str, Any]:
+    """Errors by true and predicted class; correct predictions are left blank."""
+    errors = _errors(confusion, order)
+    # On the scale of the root, so that one class confused a hundred times does not hide those confused once.
+    shade = np.sqrt(errors / max(int(errors.max()), 1))
+    levels = np.where(errors > 0, _levels(shade), 0).astype(np.uint8)
+    listed = "; ".join(
+        f"{plain_line(names[pair.i], 40)} and {plain_line(names[pair.j], 40)}, {pair.errors}"
+        for pair in worst[:3]
     )
-    return f'<p class="choose"><label>Block <select id="block">{options}</select></label></p>'
+    alternative = (
+        f"Map of the errors of {len(confusion)} classes: {int(errors.sum())} of {int(confusion.sum())} samples are"
+        f" predicted wrong.{f' Confused most often: {listed}.' if listed else ''} The table of confused pairs has all"
+        " of them."
+    )
+    return _map("errors", "Errors: true class down, predicted class across", alternative, levels)
 
 
-def _block_name(names: Sequence[str], order: ClassOrder, block: slice) -> str:
-    """The first class of a block and the last, which tell more than its number."""
-    classes = order.classes[block].tolist()
-    first, last = names[classes[0]], names[classes[-1]]
-    return first if len(classes) == 1 else f"{first} … {last} ({len(classes)})"
+def _levels(shade: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.round(_FAINTEST + (_STRONGEST - _FAINTEST) * shade))
+
+
+def _confusion_cells(confusion: NDArray[np.int64]) -> dict[str, Any]:
+    """Counts for the script: (true class, predicted class, samples), flat; the largest if there are too many."""
+    i, j = np.nonzero(confusion)
+    counts = confusion[i, j]
+    kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CELLS])
+    return {
+        "cells": np.column_stack([i, j, counts])[kept].ravel().tolist(),
+        "totals": confusion.sum(axis=1).tolist(),
+        "cut": len(kept) < len(counts),
+    }
+
+
+def _separation_map(pairs: TrainedPairs, order: ClassOrder) -> dict[str, Any]:
+    """d' of every trained pair: strong where classes are close, blank where there is no machine."""
+    least, most = _dprime_range(pairs)
+    shade = 1 - (np.clip(pairs.dprime, least, most) - least) / (most - least)
+    levels = np.zeros((pairs.n_classes, pairs.n_classes), np.uint8)
+    i, j = order.places[pairs.edges].T
+    levels[i, j] = levels[j, i] = _levels(shade)
+    low, middle, high = np.quantile(pairs.dprime, [0.0, 0.5, 1.0])
+    alternative = (
+        f"Map of d' over {pairs.n_classes} classes: {len(pairs.edges)} of {pairs.number_of_all} pairs are trained,"
+        f" d' from {low:.2f} to {high:.2f}, median {middle:.2f}."
+    )
+    return _map(
+        "separation",
+        "d' of the trained pairs: the stronger the colour, the closer the classes",
+        alternative,
+        levels,
+    )
+
+
+def _dprime_range(pairs: TrainedPairs) -> tuple[float, float]:
+    """The d' of the strongest and of the faintest level."""
+    least, most = float(pairs.dprime.min()), float(np.quantile(pairs.dprime, _REST))
+    return least, most if most > least else least + 1.0
+
+
+def _separation_values(pairs: TrainedPairs) -> dict[str, Any]:
+    """The range of the colours and, unless there are too many pairs, the d' of all of them."""
+    least, most = _dprime_range(pairs)
+    values: dict[str, Any] = {"least": least, "most": most, "untrained": _UNTRAINED}
+    if pairs.n_classes > _MOST_CLASSES:
+        return values
+    return values | {"packed": _packed(pairs), "beyond": _beyond(pairs)}
+
+
+def _packed(pairs: TrainedPairs) -> str:
+    """Hundredths of d', row by row of the upper triangle, as deflated integers of four bytes in base64."""
+    hundredths = np.full((pairs.n_classes,) * 2, _UNTRAINED, "<i4")
+    i, j = np.sort(pairs.edges, axis=1).T
+    hundredths[i, j] = np.round(100 * np.clip(pairs.dprime, -_PACKED, _PACKED))
+    triangle = hundredths[np.triu_indices(pairs.n_classes, 1)]
+    return base64.b64encode(zlib.compress(triangle.tobytes(), 9)).decode()
+
+
+def _beyond(pairs: TrainedPairs) -> list[tuple[int, int, float]]:
+    """The pairs whose d' is too large to be packed, because all held-out logits of a class are equal."""
+    large = np.flatnonzero(np.abs(pairs.dprime) > _PACKED)
+    edges = np.sort(pairs.edges[large], axis=1).tolist()
+    return [(i, j, d) for (i, j), d in zip(edges, pairs.dprime[large].tolist(), strict=True)]

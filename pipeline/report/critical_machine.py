@@ -1,8 +1,8 @@
-"""The critical machine of an error: the one that compares the predicted class with the true one, and its reasons.
+"""The critical machine of an error: the one that compares the predicted class with the true one, and its features.
 
 The critical pair of an error is its true and its predicted class [S Table 6]. If that pair was trained, its machine is
-the critical one. If it was completed, the critical machine is the one that speaks most for the predicted class among
-those of the common neighbours from which it was completed; on sets of classes, among those that separate the two.
+the critical one. If it was completed, the critical machine is the one with the largest logit for the predicted class
+among those of the common neighbours from which it was completed; on sets of classes, among those that separate the two.
 """
 
 from __future__ import annotations
@@ -13,33 +13,24 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.machines.logits import AffineLogits, collapse
-from pairloom.pipeline.report.trained_pairs import TrainedPairs
-from pairloom.pipeline.run.calibrating import read_calibrations
-from pairloom.pipeline.run.choosing import chosen_candidate
+from pairloom.pipeline.machines.contributions import LinearEvidence
+from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
+from pairloom.pipeline.report.run_results import TrainedPairs
 from pairloom.pipeline.run.feature_store import read_normalisation, read_whitening
-from pairloom.pipeline.run.learning import read_learned
 from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.results import chosen_candidate, read_calibrations, read_learned
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["EXPLAINING_BYTES", "Contribution", "CriticalMachine", "critical_machines", "raw_samples"]
+__all__ = ["EXPLAINING_BYTES", "NAMED", "CriticalMachine", "critical_machines", "raw_samples"]
 
 #: Bytes of machines, and of samples, that are read to explain errors. Those that need more are left unexplained.
 EXPLAINING_BYTES = 128 * 2**20
-#: Features that are named.
-_FEATURES = 6
+#: Features, machines or support vectors that are named.
+NAMED = 6
 
 Way = Literal["trained", "completed", "sets"]
-
-
-class Contribution(NamedTuple):
-    """What a feature adds to a logit: its number, its value as it came, and the summand."""
-
-    feature: int
-    value: float
-    logit: float
 
 
 class CriticalMachine(NamedTuple):
@@ -52,15 +43,15 @@ class CriticalMachine(NamedTuple):
     edge : int
         Its number among the edges, or columns.
     logit : float
-        Its calibrated logit, positive if it speaks for the predicted class.
+        Its calibrated logit, positive if it favours the predicted class.
     pair_logit : float
         The logit of the predicted class over the true one: the machine's own, or the completed one; NaN on sets.
     through : int
         From how many common neighbours the pair was completed.
-    contributions : tuple of Contribution
-        The largest summands of the logit.
+    features : list of (name, value, contribution)
+        The features that contribute most to the logit.
     rest : float
-        The sum of all others, and of the intercept.
+        The sum of the other contributions and the intercept.
     """
 
     way: Way
@@ -68,20 +59,16 @@ class CriticalMachine(NamedTuple):
     logit: float
     pair_logit: float
     through: int
-    contributions: tuple[Contribution, ...]
+    features: list[tuple[str, float, float]]
     rest: float
 
 
-class _Witnesses(NamedTuple):
-    """The machines that speak about the critical pair of a sample: +1 where they do so for the predicted class."""
+class _PairMachines(NamedTuple):
+    """The machines that decide between the classes of a critical pair; sign +1 if they favour the predicted one."""
 
     way: Way
-    edges: NDArray[np.int64]
-    signs: NDArray[np.int64]
-
-    @property
-    def through(self) -> int:
-        return len(self.edges) // 2 if self.way == "completed" else 0
+    edges: NDArray[np.integer]
+    signs: NDArray[np.integer]
 
 
 def critical_machines(
@@ -91,67 +78,60 @@ def critical_machines(
     predicted: NDArray[np.int64],
     label: NDArray[np.int64],
 ) -> list[CriticalMachine | None]:
-    """The critical machine of each sample. None where there is none, or where it costs too much to read.
+    """The critical machine of each sample; None where there is none, or where it costs too much to read.
 
-    Machines with a kernel have no contributions of features, so that none of theirs is critical here: see
-    `explained_errors`.
+    Machines with a kernel have no contributions of features; `errors.explanations` has those of support vectors.
     """
     if run.settings.kernel is not None:
         return [None] * len(samples)
-    witnesses = [_witnesses(run, pairs, a, b) for a, b in zip(predicted, label, strict=True)]
-    tile, slab = run.shape.edges_per_tile, run.shape.samples_per_slab
-    affordable = _affordable(
-        [np.unique(found.edges // tile) for found in witnesses],
-        _tile_bytes(run),
-        samples // slab,
-        _slab_bytes(run),
-    )
-    explained = [place for place, found in enumerate(witnesses) if len(found.edges) and affordable[place]]
-    if not explained:
+    candidates = [_pair_machines(run, pairs, a, b) for a, b in zip(predicted, label, strict=True)]
+    affordable = _affordable(run, candidates, samples)
+    if not affordable:
         return [None] * len(samples)
-    edges = np.unique(np.concatenate([witnesses[place].edges for place in explained]))
-    machines, raw = _calibrated_machines(run, edges), raw_samples(run, samples[explained])
-    rows = read_normalisation(run)(raw)
-    found: list[CriticalMachine | None] = [None] * len(samples)
-    for row, place in enumerate(explained):
-        found[place] = _critical(witnesses[place], edges, machines, rows[row], raw[row])
-    return found
+    edges = np.unique(np.concatenate([candidates[place].edges for place in affordable]))
+    machines, X = _calibrated_machines(run, edges), raw_samples(run, samples[affordable])
+    normalisation = read_normalisation(run)
+    names = np.array(run.shape.feature_names or [f"feature {d}" for d in range(run.shape.features)], object)
+    critical: list[CriticalMachine | None] = [None] * len(samples)
+    for place, x in zip(affordable, X, strict=True):
+        found = candidates[place]
+        logits = AffineLogits(*(values[np.searchsorted(edges, found.edges)] for values in machines))
+        critical[place] = _critical(found, LinearEvidence(logits, x, normalisation, names))
+    return critical
 
 
-def _witnesses(run: Run, pairs: TrainedPairs | None, a: np.int64, b: np.int64) -> _Witnesses:
-    """The machines that speak about a, the predicted class, and b, the true one."""
+def _pair_machines(run: Run, pairs: TrainedPairs | None, a: np.int64, b: np.int64) -> _PairMachines:
+    """The machines that decide between a, the predicted class, and b, the true one."""
     if pairs is None:
         assert run.shape.code is not None
         sides = run.shape.code[[a, b]].astype(np.int64)
         columns = np.flatnonzero(sides[0] * sides[1] == -1)
-        return _Witnesses("sets", columns, sides[0, columns])
-    direct = pairs.places_of(np.array([a]), np.array([b]))
-    if direct[0] >= 0:
-        return _Witnesses("trained", direct, _signs(pairs, direct, np.array([a])))
-    common = np.intersect1d(pairs.neighbours_of(a), pairs.neighbours_of(b))
-    first, second = (pairs.places_of(np.full(len(common), c), common) for c in (a, b))
-    # The machine of (m, b) speaks for a if it speaks for m.
-    signs = np.concatenate([_signs(pairs, first, np.full(len(common), a)), _signs(pairs, second, common)])
-    return _Witnesses("completed", np.concatenate([first, second]), signs)
+        return _PairMachines("sets", columns, sides[0, columns])
+    way: Way = "trained"
+    edges, favoured = pairs.numbers[[a], b], np.array([a])
+    if edges[0] < 0:
+        way, (common,) = "completed", np.nonzero((pairs.numbers[a] >= 0) & (pairs.numbers[b] >= 0))
+        edges = np.concatenate([pairs.numbers[a, common], pairs.numbers[b, common]])
+        # The machine of (m, b) favours a if it favours m.
+        favoured = np.concatenate([np.full(len(common), a), common])
+    # A positive logit favours the first class of an edge.
+    return _PairMachines(way, edges, np.where(pairs.edges[edges, 0] == favoured, 1, -1))
 
 
-def _signs(pairs: TrainedPairs, edges: NDArray[np.int64], favoured: NDArray[np.integer]) -> NDArray[np.int64]:
-    """+1 where the positive logit of an edge speaks for a class: the edge's first."""
-    return np.where(pairs.edges[edges, 0] == favoured, 1, -1)
-
-
-def _affordable(
-    tiles: Sequence[NDArray[np.int64]], tile_bytes: int, slabs: NDArray[np.int64], slab_bytes: int
-) -> list[bool]:
-    """Which samples can be explained, the first ones first, before too much has to be read."""
-    read_tiles, read_slabs, afforded = set[int](), set[int](), []
-    for own, slab in zip(tiles, slabs.tolist(), strict=True):
-        all_tiles, all_slabs = read_tiles | set(own.tolist()), read_slabs | {slab}
-        affords = max(len(all_tiles) * tile_bytes, len(all_slabs) * slab_bytes) <= EXPLAINING_BYTES
-        if affords:
-            read_tiles, read_slabs = all_tiles, all_slabs
-        afforded.append(affords)
-    return afforded
+def _affordable(run: Run, candidates: Sequence[_PairMachines], samples: NDArray[np.int64]) -> list[int]:
+    """The samples that have machines to choose from, as many of the first as can be read for `EXPLAINING_BYTES`."""
+    tiles, slabs, affordable = set[int](), set[int](), []
+    for place, (found, slab) in enumerate(
+        zip(candidates, samples // run.shape.samples_per_slab, strict=True)
+    ):
+        all_tiles = tiles.union((found.edges // run.shape.edges_per_tile).tolist())
+        all_slabs = slabs | {int(slab)}
+        needed = max(len(all_tiles) * _tile_bytes(run), len(all_slabs) * _slab_bytes(run))
+        if needed <= EXPLAINING_BYTES:
+            tiles, slabs = all_tiles, all_slabs
+            if len(found.edges):
+                affordable.append(place)
+    return affordable
 
 
 def _tile_bytes(run: Run) -> int:
@@ -167,7 +147,7 @@ def _slab_bytes(run: Run) -> int:
 
 
 def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
-    """Machines of some edges, by their ascending numbers, as the coupling of the model hears them."""
+    """Machines of some edges, by their ascending numbers, as the coupling of the model uses them."""
     as_stored, learned = np.argsort(run.shape.order)[edges], read_learned(run)
     if learned is not None and learned.logits is not None:
         return AffineLogits(*(values[as_stored] for values in learned.logits))
@@ -176,8 +156,8 @@ def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
     calibration = read_calibrations(run)[run.shape.couplings[0]]
     slope, shift = calibration.slope[as_stored], calibration.shift[as_stored]
     parts = [
-        collapse(read_machines(run.directory, tile).of_edges(own), shares, whitening)
-        for tile, own in _by_tile(edges, run.shape.edges_per_tile, run.shape.n_edges)
+        collapse(read_machines(run.directory, tile).of_edges(numbers), shares, whitening)
+        for tile, numbers in _by_tile(edges, run.shape.edges_per_tile, run.shape.n_edges)
     ]
     weights, bias = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return AffineLogits(
@@ -186,46 +166,36 @@ def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
 
 
 def _by_tile(numbers: NDArray[np.int64], size: int, end: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-    """Ascending numbers by the piece that they lie in, and their places there."""
+    """Ascending numbers, grouped by tile or slab: its slice, and their positions in it."""
     for piece in np.unique(numbers // size).tolist():
         start = piece * size
         yield slice(start, min(start + size, end)), numbers[numbers // size == piece] - start
 
 
 def raw_samples(run: Run, samples: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Test samples as they came."""
+    """Test samples, before normalisation."""
     stored = open_group(run.directory, "features.zarr")["test"]
-    raw = np.empty((len(samples), run.shape.features), run.shape.sample_dtype)
-    order = np.argsort(samples, kind="stable")
-    begin = 0
-    for slab, own in _by_tile(samples[order], run.shape.samples_per_slab, run.shape.samples):
-        raw[order[begin : begin + len(own)]] = read_whole(stored, slab)[own]
-        begin += len(own)
-    return raw
+    ordered, places = np.unique(samples, return_inverse=True)
+    slabs = _by_tile(ordered, run.shape.samples_per_slab, run.shape.samples)
+    return np.concatenate([read_whole(stored, slab)[rows] for slab, rows in slabs])[places]
 
 
-def _critical(
-    found: _Witnesses,
-    edges: NDArray[np.int64],
-    machines: AffineLogits,
-    row: NDArray[np.floating],
-    raw: NDArray[np.floating],
-) -> CriticalMachine:
-    places = np.searchsorted(edges, found.edges)
-    weights = machines.weights[places] * found.signs[:, None].astype(np.float64)
-    logits = weights @ row + machines.bias[places] * found.signs
+def _critical(found: _PairMachines, evidence: LinearEvidence) -> CriticalMachine:
+    """The machine with the largest logit for the predicted class."""
+    logits = evidence.logits * found.signs
     best = int(np.argmax(logits))
-    pair_logit = {"trained": logits[best], "completed": 2 * logits.mean(), "sets": np.nan}[found.way]
-    summands = weights[best] * row
-    largest = np.argsort(-np.abs(summands), kind="stable")[:_FEATURES]
+    parts = evidence.contributions(np.where(np.arange(len(logits)) == best, found.signs, 0.0))
+    largest = parts.largest(NAMED)
     return CriticalMachine(
         way=found.way,
         edge=int(found.edges[best]),
         logit=float(logits[best]),
-        pair_logit=float(pair_logit),
-        through=found.through,
-        contributions=tuple(
-            Contribution(int(d), float(raw[d]), float(summands[d])) for d in largest if summands[d]
+        pair_logit=float(
+            {"trained": logits[best], "completed": 2 * logits.mean(), "sets": np.nan}[found.way]
         ),
-        rest=float(logits[best] - summands[largest].sum()),
+        through=len(found.edges) // 2 if found.way == "completed" else 0,
+        features=[
+            (str(parts.names[d]), float(parts.inputs[d]), float(parts.values[d])) for d in largest.tolist()
+        ],
+        rest=float(logits[best] - parts.values[largest].sum()),
     )

@@ -96,7 +96,7 @@
     const readers = {};
     if (of.confusion) readers.errors = errorReader(of.confusion, N);
     if (of.separation) {
-      readers.separation = { ready: false, at: () => null, tell: () => [] };
+      readers.separation = { at: () => null, tell: () => [] };
       separationReader(of.separation, N).then((reader) => {
         readers.separation = reader;
         enlarge();
@@ -137,7 +137,7 @@
       };
       map.addEventListener("pointermove", (event) => {
         const [row, column] = place(event);
-        tell(event, reader().tell(order[row], order[column], true));
+        tell(event, reader().tell(order[row], order[column]));
       });
       map.addEventListener("pointerleave", silence);
       map.addEventListener("click", (event) => {
@@ -170,7 +170,6 @@
     }
     const count = (i, j) => counts.get(i * N + j) || 0;
     return {
-      ready: true,
       at: (i, j) => {
         const found = count(i, j);
         return found ? { text: String(found), shade: i === j ? null : Math.sqrt(found / most) } : null;
@@ -200,7 +199,6 @@
       return found === untrained ? null : found / 100;
     };
     return {
-      ready: true,
       at: (i, j) => {
         const found = i === j ? null : value(i, j);
         if (found === null) return null;
@@ -334,8 +332,8 @@
     return make("div", { class: "bars" }, ...shown.flatMap(([c, p]) => bar(names[c], 0, p, probability(p), kind(c))));
   }
 
-  // Contributions stand left of the middle if they speak for the true class, right of it if for the predicted one. Each
-  // is a label and a number; sums come below them.
+  // Bars are left of the middle if they favour the true class, right of it if the predicted one. Each is a label and a
+  // number; sums come below them.
   function contributionBars(parts, sums) {
     const largest = Math.max(...parts.map(([, logit]) => Math.abs(logit)));
     const row = ([label, logit]) =>
@@ -386,12 +384,12 @@
       return [
         `The pair ${predicted} / ${label} was not trained. It was completed through ${plural(found.through, "common neighbour")}, ` +
           `with odds of ${says(found.pairLogit, predicted, label)}. ${coupled}`,
-        `The machine that speaks most for ${predicted} is ${machine}: logit ${signed(found.logit)}.`,
+        `The machine with the largest logit for ${predicted} is ${machine}: ${signed(found.logit)}.`,
       ];
     }
     return [
       `Machine ${found.column} separates the two, with ${found.sizes[0]} classes on one side and ${found.sizes[1]} on the ` +
-        `other, and speaks most for ${predicted}: ${odds(found.logit)}${found.logit < 0 ? " against it" : ""}. ${coupled}`,
+        `other. Of all that do, its odds favour ${predicted} most: ${odds(found.logit)}${found.logit < 0 ? " against it" : ""}. ${coupled}`,
     ];
   }
 
@@ -406,7 +404,7 @@
   // Of a pair whose machine has no features to name, or that has none.
   function ownText({ own }, predicted, label) {
     if (!own) return "Its machine was not read: the model is too large to explain every error here.";
-    if (own.route === "none") return "No machine is on these two classes alone.";
+    if (own.route === "none") return "No machine is trained on these two classes alone.";
     if (own.route === "trained") return verdict(own, predicted, label);
     const how = own.route === "potentials" ? "longer paths" : plural(own.through / 2, "common neighbour");
     return `The pair ${predicted} / ${label} was not trained. It was completed through ${how}, with odds of ${says(own.logit, predicted, label)}.`;
@@ -423,14 +421,14 @@
     ];
     if (error.critical && error.critical.features.length) {
       parts.push(
-        make("p", {}, `Features that contribute most to its logit; to the right, those that speak for ${names[error.predicted]}:`),
+        make("p", {}, `Features that contribute most to its logit; bars to the right favour ${names[error.predicted]}:`),
         featureBars(error.critical),
       );
     }
     if (error.own && error.own.vectors.length) {
       const what = error.own.logit === null ? "the coupled odds" : "the pair's logit";
       parts.push(
-        make("p", {}, `Training samples that contribute most to ${what}; to the right, those that speak for ${names[error.predicted]}:`),
+        make("p", {}, `Training samples that contribute most to ${what}; bars to the right favour ${names[error.predicted]}:`),
         vectorBars(error.own, error.moved.odds),
       );
     }

@@ -1,22 +1,87 @@
-"""The page of a report: one file with its style, its script and its data inside, which asks no network for anything."""
+"""The page of a report: one HTML file with its style, script and data inside, which loads nothing.
+
+The templates page.html and sections.html write it. Everything from data is escaped, unless it is `Markup`.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pairloom.pipeline.report.markup import element, escaped, json_script
-from pairloom.pipeline.report.section import Section
-from pairloom.pipeline.storage.names import plain_line
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
-__all__ = ["KeyFigure", "page"]
+from pairloom.graphs.text import plain_line
+
+__all__ = ["Column", "KeyFigure", "PageTable", "Section", "coordinate", "named", "page", "section_html"]
+
+
+class Column(NamedTuple):
+    """A column of a table: its heading, what its cells are, and an explanation if the heading needs one.
+
+    A cell of kind "name" is the name of a class.
+    """
+
+    heading: str
+    kind: Literal["text", "number", "name"] = "text"
+    meaning: str = ""
+
+
+class PageTable(NamedTuple):
+    """A table of the page. A long one scrolls in a frame of its own.
+
+    Attributes
+    ----------
+    key
+        Its id in the page is ``table-`` and this.
+    caption
+        What it holds, for screen readers.
+    columns, rows
+        Headings, and the cells below them.
+    search
+        What can be searched for, such as "a class"; without it there is no search.
+    sortable
+        Whether headings are buttons that sort.
+    keyed
+        Whether the script finds a row by its number.
+    """
+
+    key: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[object]]
+    search: str = ""
+    sortable: bool = False
+    keyed: bool = False
+
+
+class Section(NamedTuple):
+    """A section of the page.
+
+    Attributes
+    ----------
+    key
+        Its anchor in the page, and the macro of sections.html that writes it.
+    title
+        Its heading.
+    content
+        What the macro reads.
+    data
+        JSON values for the script, by name.
+    """
+
+    key: str
+    title: str
+    content: Mapping[str, Any]
+    data: Mapping[str, Any] = {}
 
 
 class KeyFigure(NamedTuple):
-    """A number at the top of the page, what it is, and a word more."""
+    """A number at the top of the page, its name, and a note below it."""
 
     value: str
     name: str
@@ -25,7 +90,7 @@ class KeyFigure(NamedTuple):
 
 def page(
     title: str,
-    lines: Sequence[str],
+    line: str,
     figures: Sequence[KeyFigure],
     notices: Sequence[str],
     sections: Sequence[Section],
@@ -35,74 +100,86 @@ def page(
 
     Parameters
     ----------
-    title
-        Name of the run.
-    lines
-        What stands below it, as text.
+    title, line
+        Name of the run, and the line below it.
     figures
         The numbers at the top.
     notices
-        What a reader must not miss, as text.
+        What a reader must not miss.
     sections
         The content.
     data
         JSON values for the script, besides those of the sections.
     """
-    style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    script = _resource("page.js")
     values = dict(data)
     for section in sections:
         values |= section.data
-    return "".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">\n',
-            '<meta name="color-scheme" content="light dark">\n',
-            f"<title>{escaped(plain_line(title))} · pairloom</title>\n<style>\n{style}</style>\n</head>\n<body>\n",
-            _header(title, lines, figures, notices),
-            _navigation(sections),
-            "<main>\n",
-            *map(_section, sections),
-            "</main>\n",
-            _FOOTER,
-            '<div id="tip" role="tooltip" hidden></div>\n',
-            json_script("data", values),
-            f"\n<script>{script}</script>\n</body>\n</html>\n",
-        ]
-    )
+    return _environment().get_template("page.html").render(
+        title=plain_line(title),
+        line=line,
+        figures=figures,
+        notices=notices,
+        sections=sections,
+        data=values,
+        style=Markup(_resource("page.css")),
+        script=Markup(script),
+        policy=_policy(script),
+    )  # fmt: skip
 
 
-_FOOTER = (
-    "<footer><p>Made by pairloom. The tables are beside this page as CSV files: methods.csv, classes.csv, pairs.csv,"
-    " errors.csv; the scores as metrics.json.</p>"
-    "<noscript><p>Without JavaScript, tables do not sort and maps do not enlarge.</p></noscript></footer>\n"
-)
+def section_html(section: Section) -> str:
+    """The content of one section, without its heading."""
+    macros = _environment().get_template("sections.html").module
+    return str(getattr(macros, section.key)(section.content))
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded, and no script runs but the page's own: not even if a class name could smuggle one in."""
+    """Nothing is loaded, and only the page's own script runs, even if markup in a class name were not escaped."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-def _header(title: str, lines: Sequence[str], figures: Sequence[KeyFigure], notices: Sequence[str]) -> str:
-    told = "".join(element("p", escaped(line), class_="line") for line in lines)
-    warned = "".join(element("p", escaped(notice), class_="notice") for notice in notices)
-    numbers = "".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(value)}<small>{escaped(note)}</small></dd></div>"
-        for value, name, note in figures
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_resource),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    heading = f'<p class="kind">pairloom run</p><h1>{escaped(plain_line(title))}</h1>'
-    return f'<header>{heading}{told}{warned}<dl class="figures">{numbers}</dl></header>\n'
+    environment.filters |= {"name": named, "px": coordinate, "thousands": "{:,}".format}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment
 
 
-def _navigation(sections: Sequence[Section]) -> str:
-    """Links to the sections, by one word each."""
-    links = "".join(
-        f'<a href="#{section.key}">{escaped(section.key.capitalize())}</a>' for section in sections
-    )
-    return f'<nav aria-label="Sections">{links}</nav>\n'
+def _resource(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _section(section: Section) -> str:
-    return f'<section id="{section.key}"><h2>{escaped(section.title)}</h2>{section.body}</section>\n'
+def named(name: str) -> Markup:
+    """A class name as content: one line, kept apart from the direction of the text around it.
+
+    It may break after an underscore.
+
+    Examples
+    --------
+    >>> named("play_<music>")
+    Markup('<bdi>play_<wbr>&lt;music&gt;</bdi>')
+    """
+    return Markup("<bdi>{}</bdi>").format(plain_line(name)).replace("_", Markup("_<wbr>"))
+
+
+def coordinate(value: float, digits: int = 1) -> str:
+    """A coordinate, as short as it can be.
+
+    Examples
+    --------
+    >>> coordinate(3.0), coordinate(0.26), coordinate(-0.01)
+    ('3', '0.3', '0')
+    """
+    text = f"{value:.{digits}f}"
+    short = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if short == "-0" else short

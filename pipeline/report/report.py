@@ -2,94 +2,117 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pairloom.pipeline.growth.wave import Wave
+from pairloom.graphs.text import csv_cell, duration, plain_line
+from pairloom.pipeline.display.class_layout import ClassOrder, order_classes
+from pairloom.pipeline.display.evaluation import Scores, scores_of
+from pairloom.pipeline.growth.waves import Wave
+from pairloom.pipeline.report.charts import growth_section, reliability_section
 from pairloom.pipeline.report.class_maps import maps_section
-from pairloom.pipeline.report.class_order import ClassOrder, order_classes
-from pairloom.pipeline.report.class_table import ClassRow, class_rows, classes_csv, classes_section
-from pairloom.pipeline.report.code_figure import code_section
-from pairloom.pipeline.report.confident_errors import (
-    ConfidentError,
-    confident_errors,
-    errors_csv,
-    errors_section,
+from pairloom.pipeline.report.errors import ConfidentError, confident_errors, errors_section
+from pairloom.pipeline.report.model_graph_figure import code_section, graph_section
+from pairloom.pipeline.report.page import KeyFigure, Section, page
+from pairloom.pipeline.report.run_facts import (
+    configuration_section,
+    model_section,
+    run_warnings,
+    warnings_section,
 )
-from pairloom.pipeline.report.confused_pairs import ConfusedPair, confused_pairs, pairs_csv, pairs_section
-from pairloom.pipeline.report.csv_file import csv_text
-from pairloom.pipeline.report.evaluation import Scores, scores_of
-from pairloom.pipeline.report.growth_chart import growth_section
-from pairloom.pipeline.report.judged_samples import JudgedSamples, judge_samples
-from pairloom.pipeline.report.methods_table import methods_section
-from pairloom.pipeline.report.model_graph_figure import graph_section
-from pairloom.pipeline.report.page import KeyFigure, page
-from pairloom.pipeline.report.reliability_diagram import reliability_section
-from pairloom.pipeline.report.run_facts import configuration_section, model_section, warnings_section
-from pairloom.pipeline.report.run_record import RunRecord, RunTimes
-from pairloom.pipeline.report.section import Section
+from pairloom.pipeline.report.run_results import (
+    JudgedSamples,
+    TrainedPairs,
+    judge_samples,
+    read_dprime,
+    read_trained_pairs,
+)
+from pairloom.pipeline.report.score_tables import (
+    ClassScores,
+    ConfusedPair,
+    class_scores,
+    classes_section,
+    confused_pairs,
+    methods_section,
+    pairs_section,
+)
 from pairloom.pipeline.report.short_names import short_names
-from pairloom.pipeline.report.stage_times import run_seconds, short_seconds, times_section
-from pairloom.pipeline.report.trained_pairs import TrainedPairs, read_dprime, read_trained_pairs
+from pairloom.pipeline.report.stage_times import RunTimes, run_seconds, times_section
+from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.storage.atomic_file import write_atomically
-from pairloom.pipeline.storage.names import plain_line
+from pairloom.pipeline.run.run_log import first_time
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = ["judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
 #: Characters of a name beside a row of a map.
 _SHORT = 15
+_PAIRS_HEADING = ("i", "class_i", "j", "class_j", "i_as_j", "j_as_i", "dprime")
+_ERRORS_HEADING = (
+    "sample",
+    "label",
+    "true_class",
+    "predicted",
+    "predicted_class",
+    "confidence",
+    "likelihood",
+)
 
 
-def write_report(run: Run, record: RunRecord, times: RunTimes, waves: Sequence[Wave] = ()) -> list[Path]:
+def write_report(run: Run, times: RunTimes, waves: Sequence[Wave] = ()) -> list[str]:
     """Write ``report/`` from the stored results and return its files.
 
     Parameters
     ----------
     run
         The run, all of whose other stages are finished.
-    record
-        Its configuration, versions and warnings.
     times
         Times of the stages.
     waves
         The scored waves of a growing run.
     """
+    names = run.shape.classes
     judged = judge_samples(run)
-    pairs = read_trained_pairs(run, record.graph) if run.shape.code is None else None
+    pairs = read_trained_pairs(run) if run.shape.code is None else None
     confused = [] if judged is None else confused_pairs(judged, pairs)
     errors = [] if judged is None else confident_errors(run, judged, pairs)
+    classes = [] if judged is None else _class_scores(run, judged, pairs)
+    warnings = run_warnings(run)
     metrics = _metrics(run, judged, confused, times)
     if waves:
         metrics["growth"] = [judgement(wave) for wave in waves]
-    texts = {"metrics.json": json.dumps(metrics, indent=1) + "\n", "methods.csv": _methods_csv(metrics)}
+    texts = {"metrics.json": json.dumps(metrics, indent=1) + "\n", "methods.csv": _csv(table_rows(metrics))}
     if judged is not None:
-        texts["classes.csv"] = classes_csv(_class_rows(run, judged, pairs))
-        texts["pairs.csv"] = pairs_csv(confused, run.shape.classes)
-        texts["errors.csv"] = errors_csv(errors, run.shape.classes)
-    sections = list(_sections(run, record, times, waves, judged, pairs, confused, errors))
+        texts["classes.csv"] = _csv([ClassScores._fields, *(row.csv_row() for row in classes)])
+        texts["pairs.csv"] = _csv([_PAIRS_HEADING, *(pair.csv_row(names) for pair in confused)])
+        texts["errors.csv"] = _csv([_ERRORS_HEADING, *(error.csv_row(names) for error in errors)])
     texts["index.html"] = page(
-        record.name,
-        _lines(run, record),
+        run.directory.resolve().name,
+        _line(run),
         _key_figures(run, metrics, times),
-        _notices(run, record),
-        sections,
-        {
-            "names": [plain_line(name) for name in run.shape.classes],
-            "short": short_names(run.shape.classes, _SHORT),
-        },
+        _notices(run, len(warnings)),
+        list(_sections(run, warnings, times, waves, judged, pairs, confused, errors, classes)),
+        {"names": [plain_line(name) for name in names], "short": short_names(names, _SHORT)},
     )
-    folder = run.directory / "report"
-    folder.mkdir(exist_ok=True)
+    folder = Folder(run.directory)
     for name, text in texts.items():
-        write_atomically(folder / name, text.encode())
-    return [folder / name for name in texts]
+        folder.write(f"report/{name}", text.encode())
+    return [f"report/{name}" for name in texts]
+
+
+def _csv(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV (RFC 4180, but lines end in a line feed alone), with text that no spreadsheet takes for a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    return text.getvalue()
 
 
 def _metrics(
@@ -109,10 +132,9 @@ def _metrics(
     if judged is None:
         return metrics
     return metrics | {
-        "methods": {method: scores_of(found)._asdict() for method, found in judged.by_method.items()},
+        "methods": {method: scores_of(outcomes)._asdict() for method, outcomes in judged.by_method.items()},
         "worst_pairs": [
-            [shape.classes[pair.i], shape.classes[pair.j], pair.i_as_j + pair.j_as_i]
-            for pair in confused[:_WORST_PAIRS]
+            [shape.classes[pair.i], shape.classes[pair.j], pair.errors] for pair in confused[:_WORST_PAIRS]
         ],
     }
 
@@ -124,42 +146,42 @@ def judgement(wave: Wave) -> dict[str, float]:
 
 def _sections(
     run: Run,
-    record: RunRecord,
+    warnings: Sequence[tuple[str, int]],
     times: RunTimes,
     waves: Sequence[Wave],
     judged: JudgedSamples | None,
     pairs: TrainedPairs | None,
     confused: Sequence[ConfusedPair],
     errors: Sequence[ConfidentError],
+    classes: Sequence[ClassScores],
 ) -> Iterator[Section]:
-    """The content of the page: results, then errors, then the model, then how the run went."""
+    """The content of the page: results, then errors, then the model, then the course of the run."""
     names, order = run.shape.classes, _order(run, judged, pairs)
-    family = str(record.graph.get("family", "unknown"))
+    family = str(run.graph.get("family", "unknown"))
     if judged is not None:
         yield methods_section(judged.by_method)
         yield reliability_section(judged.by_method)
     if waves:
-        yield growth_section(waves, len(names), record.growth_ended)
+        yield growth_section(waves, len(names), end_of_growth(run))
     if judged is not None:
-        yield errors_section(errors, run, pairs, int((~judged.model.right).sum()))
+        yield errors_section(errors, names, int((~judged.model.right).sum()))
     if judged is not None or pairs is not None:
         yield maps_section(names, order, judged, confused, pairs)
     if judged is not None:
         yield pairs_section(confused, names, pairs is not None)
-        unit = "columns" if pairs is None else "pairs"
-        yield classes_section(_class_rows(run, judged, pairs), unit)
+        yield classes_section(classes, "columns" if pairs is None else "pairs")
     if pairs is not None:
         yield graph_section(names, order, pairs, family)
     if run.shape.code is not None:
         yield code_section(run.shape.code, read_dprime(run), order, family)
-    yield model_section(run, record)
+    yield model_section(run)
     yield times_section(times)
-    yield configuration_section(record)
-    yield warnings_section(record.warnings)
+    yield configuration_section(run)
+    yield warnings_section(warnings)
 
 
 def _order(run: Run, judged: JudgedSamples | None, pairs: TrainedPairs | None) -> ClassOrder:
-    """Near classes side by side: by the probabilities of test samples or, without labels, by d'."""
+    """Similar classes side by side: by the probabilities of test samples or, without labels, by d'."""
     if judged is not None:
         return order_classes(judged.likeness)
     likeness = np.zeros((len(run.shape.classes),) * 2)
@@ -168,34 +190,33 @@ def _order(run: Run, judged: JudgedSamples | None, pairs: TrainedPairs | None) -
     return order_classes(likeness)
 
 
-def _class_rows(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ClassRow]:
+def _class_scores(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ClassScores]:
     shape = run.shape
     if pairs is not None:
-        return class_rows(shape.classes, shape.rows, judged, pairs.degrees, pairs.hubs)
+        return class_scores(shape.classes, shape.rows, judged, pairs.degrees, pairs.hubs)
     assert shape.code is not None
-    return class_rows(shape.classes, shape.rows, judged, (shape.code != 0).sum(axis=1), np.empty(0, np.int64))
+    columns = (shape.code != 0).sum(axis=1)
+    return class_scores(shape.classes, shape.rows, judged, columns, np.empty(0, np.int64))
 
 
-def _lines(run: Run, record: RunRecord) -> list[str]:
-    shape = run.shape
-    source = str(record.configuration["data"]["features"])
-    machines = f"{shape.n_edges:,} " + ("pairs" if shape.code is None else "columns")
-    begun = datetime.fromisoformat(record.begun) if record.begun else None
-    date = "" if begun is None else f"{begun.day} {begun:%B %Y, %H:%M} UTC"
-    told = [
-        date,
-        source,
+def _line(run: Run) -> str:
+    """When, on which data, how many classes and machines, by which version."""
+    shape, first = run.shape, first_time(run.directory)
+    begun = datetime.fromisoformat(first) if first else None
+    parts = [
+        "" if begun is None else f"{begun.day} {begun:%B %Y, %H:%M} UTC",
+        str(run.config.data.features),
         f"{len(shape.classes):,} classes",
-        machines,
-        f"pairloom {record.versions['pairloom']}",
+        f"{shape.n_edges:,} {'pairs' if shape.code is None else 'columns'}",
+        f"pairloom {run.versions['pairloom']}",
     ]
-    return [" · ".join(part for part in told if part)]
+    return " · ".join(filter(None, parts))
 
 
 def _key_figures(run: Run, metrics: Mapping[str, Any], times: RunTimes) -> list[KeyFigure]:
     figures = []
-    if scored := metrics.get("methods"):
-        of_model = Scores(**scored[run.shape.couplings[0]])
+    if by_method := metrics.get("methods"):
+        of_model = Scores(**by_method[run.shape.couplings[0]])
         figures += [
             KeyFigure(f"{of_model.accuracy:.1%}", "accuracy", f"of {run.shape.samples:,} test samples"),
             KeyFigure(f"{of_model.log_loss:.3f}", "log loss", f"{run.shape.couplings[0]} coupling"),
@@ -206,21 +227,20 @@ def _key_figures(run: Run, metrics: Mapping[str, Any], times: RunTimes) -> list[
         figures.append(KeyFigure(f"{metrics['pairs']:,}", "pairs trained", share))
     else:
         figures.append(KeyFigure(f"{metrics['columns']:,}", "columns trained", "sets of classes"))
-    work = short_seconds(sum(times.work.values()))
+    work = duration(sum(times.work.values()))
     if times.spans:
-        figures.append(KeyFigure(short_seconds(run_seconds(times)), "time", f"{work} of work"))
+        figures.append(KeyFigure(duration(run_seconds(times)), "time", f"{work} of work"))
     return figures
 
 
-def _notices(run: Run, record: RunRecord) -> list[str]:
+def _notices(run: Run, n_warnings: int) -> list[str]:
     notices = ["The features are synthetic."] if run.shape.synthetic else []
     if run.shape.samples and not run.shape.labelled:
         notices.append("The test samples have no labels, so there are no scores.")
     if not run.shape.samples:
         notices.append("There are no test samples.")
-    if record.warnings:
-        count = len(record.warnings)
-        notices.append(f"{count} warning{'s' if count > 1 else ''}: see the end of the page.")
+    if n_warnings:
+        notices.append(f"{n_warnings} warning{'s' if n_warnings > 1 else ''}: see the end of the page.")
     return notices
 
 
@@ -241,8 +261,3 @@ def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
             for method, row in metrics.get("methods", {}).items()
         ),
     ]
-
-
-def _methods_csv(metrics: Mapping[str, Any]) -> str:
-    heading, *rows = table_rows(metrics)
-    return csv_text(heading, rows)

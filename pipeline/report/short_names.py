@@ -1,10 +1,10 @@
-"""Names of classes, cut for narrow places so that they can still be told apart."""
+"""Names of classes, shortened for narrow places so that they still differ."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pairloom.pipeline.storage.names import plain_line
+from pairloom.graphs.text import plain_line
 
 __all__ = ["short_names"]
 
@@ -14,7 +14,7 @@ _DIGITS = "0123456789"
 def short_names(names: Sequence[str], most: int) -> list[str]:
     """The names in at most so many characters: cut at the end, in the middle, at the front, or to where they differ.
 
-    All are cut in the same way, the first that leaves the most of them different. Those that fit are not cut.
+    All are cut in the same way, the one that keeps the most of them distinct. Names that fit are not cut.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def _cut_front(name: str, most: int) -> str:
 
 
 def _without_common_ends(names: Sequence[str]) -> Callable[[str, int], str]:
-    """A cut of what all long names begin with or end in; a number that they share the first digits of stays whole."""
+    """A cut that removes what all names begin or end with, but no part of a number."""
     begin = len(_common_beginning(names).rstrip(_DIGITS))
     end = len(_common_beginning([name[begin:][::-1] for name in names]).rstrip(_DIGITS))
 
@@ -53,7 +53,7 @@ def _without_common_ends(names: Sequence[str]) -> Callable[[str, int], str]:
 
 
 def _common_beginning(names: Sequence[str]) -> str:
-    """Of sorted names, the first and the last differ earliest."""
+    """The first and the last of the sorted names differ earliest, so no others need comparing."""
     first, last = min(names), max(names)
     return first[
         : next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))

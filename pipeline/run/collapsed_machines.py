@@ -10,32 +10,28 @@ from pathlib import Path
 
 import numpy as np
 
-from pairloom.pipeline.machines.logits import AffineLogits, collapse
-from pairloom.pipeline.model.affine_model import AffineModel
-from pairloom.pipeline.model.curved_model import CurvedModel
+from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
+from pairloom.pipeline.model.predictor import Predictor
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.choosing import chosen_candidate
 from pairloom.pipeline.run.feature_store import read_whitening
-from pairloom.pipeline.run.kernel_tiles import read_kernel_model
-from pairloom.pipeline.run.learning import read_learned
-from pairloom.pipeline.run.machine_store import read_tiles
+from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_model, read_tiles
+from pairloom.pipeline.run.results import chosen_candidate, read_learned
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_completion import wiring_of_run
 
 __all__ = ["collapsed_machines", "release_machines"]
 
 # The machines of one run. Threads share them: they are as large as all edges times all features, or with a kernel as
 # all support vectors and their coefficients.
-_kept: dict[tuple[Path, str, str, str], AffineModel | CurvedModel] = {}
+_kept: dict[tuple[Path, str, str, str], Predictor] = {}
 _lock = threading.Lock()
 
 
-def collapsed_machines(run: Run) -> AffineModel | CurvedModel:
-    """The logits of the model's machines as one map, and how they are joined.
+def collapsed_machines(run: Run) -> Predictor:
+    """The logits of the model's machines as one map, with their coupler.
 
     They are uncalibrated, or those that were learned through the coupling: see `learning.remaining_calibrations`.
     """
-    key = (run.directory, run.keys.machines, run.keys.learning, run.settings.machine_weight)
+    key = (run.directory, run.digest("machines"), run.digest("learning"), run.settings.machine_weight)
     with _lock:
         if key not in _kept:
             _kept.clear()
@@ -49,14 +45,14 @@ def release_machines() -> None:
         _kept.clear()
 
 
-def _affine(run: Run) -> AffineModel:
+def _affine(run: Run) -> Predictor:
     learned = read_learned(run)
     if learned is None or learned.logits is None:
         return _collapsed(run)
-    return AffineModel(learned.logits, wiring_of_run(run))
+    return Predictor(learned.logits, coupler_of_run(run))
 
 
-def _collapsed(run: Run) -> AffineModel:
+def _collapsed(run: Run) -> Predictor:
     """Collapse the machines tile by tile, into the order of the model's."""
     shape = run.shape
     whitening = read_whitening(run, chosen_candidate(run).whiten)
@@ -65,13 +61,13 @@ def _collapsed(run: Run) -> AffineModel:
     weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
     for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
         weights[place[tile]], bias[place[tile]] = collapse(machines, shares, whitening)
-    return AffineModel(AffineLogits(weights, bias), wiring_of_run(run))
+    return Predictor(AffineLogits(weights, bias), coupler_of_run(run))
 
 
-def _curved(run: Run) -> CurvedModel:
+def _curved(run: Run) -> Predictor:
     """The same of machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
     shape, order = run.shape, run.shape.order
     model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))
     by_edge = model._replace(machines=model.machines.of_edges(order))
     logits = by_edge.collapsed(run.settings.machines().scheme.shares)
-    return CurvedModel(logits, wiring_of_run(run))
+    return Predictor(logits, coupler_of_run(run))

@@ -7,15 +7,21 @@ every tile is applied to the same samples. Rows are stored unchanged and normali
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import zict
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.drawn_samples import draws_by_class, first_of_each_class
-from pairloom.pipeline.machines.linear_model import whitened_rows
+from pairloom.pipeline.calibration.drawn_samples import (
+    DrawnSamples,
+    draw_by_class,
+    draws_by_class,
+    first_of_each_class,
+)
+from pairloom.pipeline.machines.linear_machines import whitened_rows
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_whitened
 from pairloom.pipeline.run.run import Run
@@ -25,15 +31,18 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 __all__ = [
     "CACHE_BYTES",
     "Draws",
+    "drawn_samples",
     "read_class",
     "read_class_rows",
     "read_classes",
     "read_draws",
+    "read_moments",
     "read_normalisation",
     "read_raw_rows",
     "read_samples",
     "read_stored_rows",
     "read_whitening",
+    "read_whitening_arrays",
 ]
 
 #: Rows that a process keeps.
@@ -60,7 +69,7 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
         return (whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c],)
 
     return {
-        c: _remembered(("class", run.keys.whitening, whiten, c), functools.partial(read, c))[0]
+        c: _remembered(("class", run.digest("whitening"), whiten, c), functools.partial(read, c))[0]
         for c in map(int, classes)
     }
 
@@ -72,7 +81,7 @@ def read_class_rows(run: Run, classes: Iterable[int]) -> dict[int, NDArray[np.fl
         return (read_class(run, c),)
 
     return {
-        c: _remembered(("rows", run.keys.whitening, c), functools.partial(read, c))[0]
+        c: _remembered(("rows", run.digest("whitening"), c), functools.partial(read, c))[0]
         for c in map(int, classes)
     }
 
@@ -88,14 +97,14 @@ def read_stored_rows(run: Run, start: int, stop: int) -> NDArray[np.floating]:
     return read_whole(open_group(run.directory, "features.zarr")["train"], slice(start, stop))
 
 
-def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+def read_raw_rows(directory: Path, rows: NDArray[np.int64]) -> NDArray[np.floating]:
     """Training rows, as they came, by their places in the store.
 
     They are read file by file: zarr would hold all chunks of a selection at once.
     """
-    stored = open_group(run.directory, "features.zarr")["train"]
-    values = np.empty((len(rows), run.shape.features), run.shape.dtype)
-    file_of = rows // rows_per_file(run.shape.features)
+    stored = open_group(directory, "features.zarr")["train"]
+    values = np.empty((len(rows), stored.shape[1]), stored.dtype)
+    file_of = rows // rows_per_file(stored.shape[1])
     for file in np.unique(file_of).tolist():
         own = np.flatnonzero(file_of == file)
         ascending = own[np.argsort(rows[own])]
@@ -108,29 +117,43 @@ def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> NDArray[np.floating]:
 def read_normalisation(run: Run) -> Normalisation:
     """How features are normalised before machines are given them."""
 
-    names = ("centre", "deviation") if run.shape.standardised else ("centre",)
-
     def read() -> tuple[NDArray[np.float64], ...]:
-        group = open_group(run.directory, "features.zarr")
-        return tuple(read_whole(group[name]) for name in names)
+        return read_moments(run.directory, run.shape.standardised)
 
-    centre, *deviation = _remembered(("centre", run.keys.whitening), read)
-    if run.settings.kernel is not None:
-        return run.settings.kernel.normalisation(centre, *deviation)
-    return Normalisation(centre, run.exponent, *deviation)
+    centre, *deviation = _remembered(("centre", run.digest("whitening")), read)
+    return run.settings.kind.normalisation(Normalisation(centre, run.exponent, *deviation))
+
+
+def read_moments(directory: Path, standardised: bool) -> tuple[NDArray[np.float64], ...]:
+    """The mean of the features and, where they are standardised, their standard deviation."""
+    group, names = open_group(directory, "features.zarr"), ("centre", "deviation")
+    return tuple(read_whole(group[name]) for name in names[: 1 + standardised])
 
 
 def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
     """The whitening with this shrinkage."""
 
     def read() -> tuple[NDArray[np.float32], ...]:
-        group, shape = open_group(run.directory, "features.zarr"), run.shape
-        mean = read_whole(group["mean"], shape.shrinkages.index(whiten))
-        if not is_whitened(whiten):
-            return mean, np.empty((0, 0), np.float32)
-        return mean, read_whole(group["factor"], shape.whitenings.index(whiten))
+        return read_whitening_arrays(run.directory, run.shape.shrinkages, whiten)
 
-    return Whitening(*_remembered(("whitening", run.keys.whitening, whiten), read))
+    return Whitening(*_remembered(("whitening", run.digest("whitening"), whiten), read))
+
+
+def read_whitening_arrays(
+    directory: Path, shrinkages: Sequence[Shrinkage], whiten: Shrinkage
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The mean and the factor, empty without whitening, of one of the stored whitenings."""
+    group = open_group(directory, "features.zarr")
+    mean = read_whole(group["mean"], shrinkages.index(whiten))
+    if not is_whitened(whiten):
+        return mean, np.empty((0, 0), np.float32)
+    return mean, read_whole(group["factor"], [t for t in shrinkages if is_whitened(t)].index(whiten))
+
+
+def drawn_samples(run: Run, whitened: bool) -> DrawnSamples:
+    """Which training samples calibrate a model with whitened features, or without."""
+    settings = run.settings
+    return draw_by_class(run.rows, settings.calibration_samples, settings.folds, settings.seed, whitened)
 
 
 def read_draws(run: Run, whitened: bool) -> Draws:
@@ -142,7 +165,7 @@ def read_draws(run: Run, whitened: bool) -> Draws:
         X, *of_sample = (read_whole(group[name]) for name in names)
         return read_normalisation(run)(X), *of_sample
 
-    X, classes, folds, parts = _remembered(("draws", run.keys.draws, run.keys.whitening), read)
+    X, classes, folds, parts = _remembered(("draws", run.digest("draws"), run.digest("whitening")), read)
     quotas = draws_by_class(run.rows, run.settings.calibration_samples, run.settings.folds, whitened)
     chosen = first_of_each_class(classes, quotas)
     return Draws(X[chosen], classes[chosen], folds[chosen], parts[chosen], chosen)
@@ -155,7 +178,7 @@ def read_samples(run: Run, slab: slice) -> NDArray[np.floating]:
         X = read_whole(open_group(run.directory, "features.zarr")["test"], slab)
         return (read_normalisation(run)(X),)
 
-    key = ("samples", run.keys.samples, run.keys.whitening, slab.start, slab.stop)
+    key = ("samples", run.digest("samples"), run.digest("whitening"), slab.start, slab.stop)
     found: NDArray[np.floating] = _remembered(key, read)[0]
     return found
 

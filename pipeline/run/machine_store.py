@@ -5,38 +5,55 @@ Eight arrays, one for each field of `Machines`, would be eight files per tile: t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom import graphs
+from pairloom.pipeline.completion.complete import Completion, completion_over
+from pairloom.pipeline.completion.couplers import CodeCoupler, Coupler, PairCoupler
 from pairloom.pipeline.machines.folds import PARTS
-from pairloom.pipeline.machines.kernel_machines import KernelMachines
+from pairloom.pipeline.machines.kernel_machines import KernelMachines, KernelModel, machines_followed_by
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.run.feature_store import read_class_rows
+from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["TILES_AT_ONCE", "packed", "read_machines", "read_tiles", "unpacked", "write_machines"]
+__all__ = [
+    "TILES_AT_ONCE",
+    "completion_of",
+    "coupler_of_run",
+    "read_kernel_machines",
+    "read_kernel_model",
+    "read_machines",
+    "read_tiles",
+    "write_kernel_machines",
+    "write_machines",
+]
+
 
 #: Tiles that `read_tiles` holds.
 TILES_AT_ONCE = 4
 
 
-def write_machines(directory: Path, first: int, machines: Machines) -> list[Path]:
+def write_machines(directory: Path, first: int, machines: Machines) -> list[str]:
     """Write the machines of a tile whose first edge has this number."""
     group = open_group(directory, "machines.zarr", write=True)
     return [
         *write_whole(group["coef"], (first, 0, 0), machines.coef),
-        *write_whole(group["parameters"], (first, 0, 0), packed(machines)),
+        *write_whole(group["parameters"], (first, 0, 0), _packed(machines)),
     ]
 
 
 def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
     """The stored machines of some edges."""
     group = open_group(directory, "machines.zarr")
-    return unpacked(*(read_whole(group[name], edges) for name in ("coef", "parameters")))
+    return _unpacked(*(read_whole(group[name], edges) for name in ("coef", "parameters")))
 
 
 def read_tiles(directory: Path, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:
@@ -47,7 +64,7 @@ def read_tiles(directory: Path, n_edges: int, edges_per_tile: int) -> Iterator[t
             yield slice(several.start + tile.start, several.start + tile.stop), machines.of_edges(tile)
 
 
-def packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
+def _packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
     """(E, M, P) the numbers of the machines in the order of `MACHINE_PARAMETERS`; those of an edge are repeated."""
     n_edges, n_machines = machines.intercept.shape
     of_machine = [machines.intercept, *np.moveaxis(machines.platt, 2, 0)]
@@ -61,7 +78,7 @@ def packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
     return numbers
 
 
-def unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Machines:
+def _unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Machines:
     """The machines whose weights and packed numbers these are."""
     widths = np.cumsum([1, 2, 2 * PARTS, 1, 1, 1, 1])[:-1]
     intercept, platt, crossfit, gap, iterations, threshold, dprime = np.split(parameters, widths, axis=2)
@@ -75,3 +92,124 @@ def unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Mach
         gap=gap[..., 0],
         iterations=iterations[..., 0].astype(np.int64),
     )
+
+
+def write_kernel_machines(run: Run, tile: slice, machines: KernelMachines) -> list[str]:
+    """Write the machines of a tile: their coefficients on all rows of their edges, since zeros compress well."""
+    group = open_group(run.directory, "machines.zarr", write=True)
+    parameters = np.concatenate([_packed(machines), machines.norm[..., None]], axis=2)
+    return [
+        *write_whole(group["beta"], (tile.start, 0, 0), _dense(run, tile, machines)),
+        *write_whole(group["parameters"], (tile.start, 0, 0), parameters),
+    ]
+
+
+def _dense(run: Run, tile: slice, machines: KernelMachines) -> NDArray[np.float64]:
+    """(E, M, n) coefficients of the edges of a tile, on the rows of their classes."""
+    beta = np.zeros((*machines.intercept.shape, run.shape.kernel_rows))
+    for e, rows in enumerate(_rows_of_edges(run.rows, run.shape.members_of(tile))):
+        own = slice(*machines.start[e : e + 2])
+        ascending = np.argsort(rows)
+        place = ascending[np.searchsorted(rows, machines.row[own], sorter=ascending)]
+        beta[e][:, place] = machines.beta[own].T
+    return beta
+
+
+def _rows_of_edges(sizes: NDArray[np.int64], members: Sequence[NDArray[np.intp]]) -> list[NDArray[np.int64]]:
+    """The training rows of each edge, class after class, as they are counted in the feature store."""
+    starts = np.cumsum(sizes) - sizes
+    return [np.concatenate([np.arange(starts[c], starts[c] + sizes[c]) for c in own]) for own in members]
+
+
+def _stored_kernel_machines(
+    beta: NDArray[np.float64],
+    parameters: NDArray[np.float64],
+    members: Sequence[NDArray[np.intp]],
+    sizes: NDArray[np.int64],
+) -> KernelMachines:
+    """The machines whose stored arrays these are: the classes of each, and the number of rows of every class."""
+    rows = _rows_of_edges(sizes, members)
+    used = [np.flatnonzero(of_edge.any(axis=0)) for of_edge in beta]
+    plain = _unpacked(np.empty((*beta.shape[:2], 0), np.float32), parameters[..., :-1])
+    return KernelMachines(
+        start=np.cumsum([0, *map(len, used)]),
+        row=np.concatenate([own[kept] for own, kept in zip(rows, used, strict=True)]),
+        beta=np.concatenate([of_edge[:, kept].T for of_edge, kept in zip(beta, used, strict=True)]),
+        norm=parameters[..., -1],
+        **{name: values for name, values in plain._asdict().items() if name != "coef"},
+    )
+
+
+def read_kernel_machines(
+    directory: Path,
+    tiles: Sequence[slice],
+    members_of: Callable[[slice], Sequence[NDArray[np.intp]]],
+    sizes: NDArray[np.int64],
+) -> KernelMachines:
+    """The stored machines of some tiles, given the classes of each machine and the rows of every class.
+
+    Only one tile is held with all its zeros.
+    """
+    group = open_group(directory, "machines.zarr")
+    return machines_followed_by(
+        [
+            _stored_kernel_machines(
+                read_whole(group["beta"], tile),
+                read_whole(group["parameters"], tile),
+                members_of(tile),
+                sizes,
+            )
+            for tile in tiles
+        ]
+    )
+
+
+def read_kernel_model(run: Run, tiles: Sequence[slice]) -> KernelModel:
+    """The stored machines of some tiles, with their support vectors."""
+    assert run.kernel is not None
+    machines = read_kernel_machines(run.directory, tiles, run.shape.members_of, run.rows)
+    return KernelModel(run.kernel, machines, _support_vectors(run, machines))
+
+
+def _support_vectors(run: Run, machines: KernelMachines) -> NDArray[np.floating]:
+    """The rows of the feature store on which machines have coefficients, each once, normalised."""
+    support = np.unique(machines.row)
+    class_of = np.searchsorted(run.starts, support, side="right") - 1
+    vectors = [
+        read_class_rows(run, [c])[c][support[class_of == c] - run.starts[c]]
+        for c in np.unique(class_of).tolist()
+    ]
+    return np.concatenate(vectors)
+
+
+def coupler_of_run(run: Run, pairs: int | None = None) -> Coupler:
+    """The coupler of a run's machines; of a graph that has grown, of its first ``pairs`` edges."""
+    counts = run.settings.counts_of(run.totals)
+    if run.shape.code is not None:
+        shape, key = run.shape.code.shape, None if counts is None else counts.tobytes()
+        return _code_of(run.shape.code.tobytes(), shape, key)
+    edges = run.shape.edges if pairs is None else run.shape.edges[:pairs]
+    return PairCoupler(completion_of(edges, len(run.shape.classes), counts))
+
+
+def completion_of(
+    edges: NDArray[np.int64], n_classes: int, counts: NDArray[np.float64] | None = None
+) -> Completion:
+    """The completion of a graph given by its edges, in any order, with counts per class if pairs are weighted."""
+    return _completion_of(edges.tobytes(), n_classes, None if counts is None else counts.tobytes())
+
+
+@functools.lru_cache(maxsize=1)
+def _completion_of(edges: bytes, n_classes: int, counts: bytes | None) -> Completion:
+    pairs = np.frombuffer(edges, np.int64).reshape(-1, 2)
+    return completion_over(n_classes, pairs[graphs.edge_order(pairs)]).weighted_by(_counts(counts))
+
+
+@functools.lru_cache(maxsize=1)
+def _code_of(matrix: bytes, shape: tuple[int, int], counts: bytes | None) -> CodeCoupler:
+    code = graphs.ModelCode(np.frombuffer(matrix, np.int8).reshape(shape), {"family": "run"})
+    return CodeCoupler(code, _counts(counts))
+
+
+def _counts(counts: bytes | None) -> NDArray[np.float64] | None:
+    return None if counts is None else np.frombuffer(counts)

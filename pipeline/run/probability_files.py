@@ -13,7 +13,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from pairloom.pipeline.storage.names import csv_cell
+from pairloom.graphs.text import csv_cell
+from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, group_files, stamp
 
 __all__ = ["FORMATS", "check_target", "write_probabilities"]
@@ -83,7 +84,7 @@ def _write_zarr(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> 
         Coordinate("class", ("class",), names),
         Coordinate("prediction", ("sample",), _predicted(p, names)),
     ]
-    stamp(path, group_files([array], coordinates, {}))
+    stamp(Folder(path), group_files([array], coordinates, {}))
     zarr.open_array(path, path="probabilities", mode="r+")[:] = p
 
 

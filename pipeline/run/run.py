@@ -1,63 +1,193 @@
-"""A run, as its stages see it: its directory, its layout, and the settings of its model."""
+"""A run: everything that is decided before its first task, its directory, and its stages.
+
+A stage consists of units of work. The key of a unit is the digest of everything that its result depends on, including
+the keys of the units that it reads. So a change recomputes only the units that depend on it: new couplings or test
+samples leave the machines alone, and a tile of machines depends on no edges but its own.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.choice import Probe
-from pairloom.pipeline.model.model_settings import ModelSettings
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.growth.waves import usual_wave
+from pairloom.pipeline.machines.folds import folds_of
+from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.whitening import is_whitened, scatter_parts
+from pairloom.pipeline.model.settings import Candidate, ModelSettings
+from pairloom.pipeline.model.training_set import Probe
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.run_directory import RunShape
+from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.run_directory import RunShape, rows_per_file
+from pairloom.pipeline.storage.digests import digest_of
 
-__all__ = ["Run", "StoreKeys"]
+__all__ = ["FORMAT", "Keys", "Run", "Stage"]
 
+#: The version of the run directory's format.
+FORMAT = 5
 
-class StoreKeys(NamedTuple):
-    """Digests of what workers keep in memory, by the stage that wrote it."""
-
-    whitening: str
-    draws: str
-    samples: str
-    machines: str
-    calibration: str
-    learning: str
+#: Keys of the units of each stage, by its name.
+Keys = Mapping[str, tuple[str, ...]]
 
 
-class Run(NamedTuple):
-    """Everything that a stage needs to know about a run.
+class Stage:
+    """One stage of a run. Its file in `pipeline.stages` says everything about it.
 
     Attributes
     ----------
-    directory : Path
-    shape : RunShape
-    settings : ModelSettings
-    keys : StoreKeys
-    probe : Probe, optional
+    name
+        Name of the stage, and of its folder in the ledger.
+    where
+        "driver": in the driver, which has opened the data. "cluster": as tasks. "in turn": as tasks, one by one.
+    needs_data
+        Whether its work reads the source of the data.
+    folders
+        Folders of the run directory that it writes to.
+    waves
+        Whether a growing run repeats the stage in every wave.
+    trains
+        Whether its units train pairs, whose number the progress shows.
+    scores
+        Whether its units score the model, so that the progress shows the log loss.
+    advice
+        How to lower the memory of a task other than by a higher limit; completes the sentence "Raise it".
+    cost
+        Work, bytes and memory as functions of the sizes of a run.
+    """
+
+    name: ClassVar[str]
+    where: ClassVar[Literal["driver", "cluster", "in turn"]] = "cluster"
+    needs_data: ClassVar[bool] = False
+    folders: ClassVar[tuple[str, ...]] = ()
+    waves: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
+    scores: ClassVar[bool] = False
+    advice: ClassVar[str] = ""
+    cost: ClassVar[StageCost] = StageCost()
+
+    def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
+        """The keys of its units, given those of the stages before it."""
+        raise NotImplementedError
+
+    def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
+        """Do a unit and return the files that it wrote. ``data`` is None unless the stage needs the source.
+
+        Units may run on any host, in any order within their stage, and several times, even at once: they write the
+        same bytes.
+        """
+        raise NotImplementedError
+
+    def task_bytes(self, run: Run) -> int:
+        """Peak memory of a unit, an upper bound from the sizes of the arrays that it holds at once."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run: its plan and its place.
+
+    Parameters
+    ----------
+    directory
+        The run directory.
+    stages
+        The stages of the run in their order.
+    config
+        The configuration, including defaults.
+    fingerprints
+        Fingerprints of the training and of the test samples.
+    shape
+        Sizes, edges in the order of the tiles, and chunks.
+    candidates
+        The values of C and whitening that the run chooses from.
+    graph
+        The label of the initial graph: its family and parameters.
+    probe
         The part of the training set on which candidates are compared, if there is a choice.
-    exponent : int
+    exponent
         Of the power of two that features are divided by.
-    class_weights : tuple of float, optional
-        Weight of the samples of each class.
-    priors : tuple of float, optional
-        Class priors at prediction.
-    memory_limit : int
-        Maximum memory for the tensor, in bytes per task.
+    class_weights
+        The weight of each class, or None.
+    waves
+        Number of edges after each wave of growth. The first is the initial graph, and the only one of a run that does
+        not grow.
+    versions
+        Versions of pairloom, Python and the packages that results depend on.
+    kernel
+        The kernel of the machines, gamma as a number; None if they are linear.
+    warnings
+        Given while the data were read and the run was planned, for its report.
     """
 
     directory: Path
+    stages: tuple[Stage, ...]
+    config: Config
+    fingerprints: dict[str, str]
     shape: RunShape
-    settings: ModelSettings
-    keys: StoreKeys
+    candidates: tuple[Candidate, ...]
+    graph: dict[str, Any]
     probe: Probe | None
     exponent: int
     class_weights: tuple[float, ...] | None
-    priors: tuple[float, ...] | None
-    memory_limit: int
+    waves: tuple[int, ...]
+    versions: dict[str, str]
+    kernel: KernelFunction | None = None
+    warnings: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """Keys of the units of each stage: digests of everything that a result depends on."""
+        keys: dict[str, tuple[str, ...]] = {}
+        for stage in self.stages:
+            keys[stage.name] = stage.keys(self, keys)
+        return keys
+
+    def units(self, stage: str) -> int:
+        """Number of units of work of a stage."""
+        return len(self.keys[stage])
+
+    def digest(self, stage: str) -> str:
+        """The digest of everything that a stage writes, by which workers know what they keep in memory."""
+        return self._digests[stage]
+
+    @functools.cached_property
+    def _digests(self) -> dict[str, str]:
+        return {stage: digest_of(keys) for stage, keys in self.keys.items()}
+
+    def stage(self, name: str) -> Stage:
+        """The stage with this name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The names of all stages, in their order."""
+        return tuple(stage.name for stage in self.stages)
+
+    @functools.cached_property
+    def settings(self) -> ModelSettings:
+        """The settings of the model, as in `PairwiseSVC`."""
+        return self.config.settings_of_model(
+            folds_of(self.config.model.folds, self.rows), self.kernel, self.candidates
+        )
+
+    @property
+    def priors(self) -> tuple[float, ...] | None:
+        """Class priors at prediction."""
+        priors = self.config.model.priors
+        return None if priors is None else tuple(priors)
+
+    @property
+    def memory_limit(self) -> int:
+        """Maximum memory of a task, in bytes."""
+        return self.config.run.memory_bytes
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -70,6 +200,12 @@ class Run(NamedTuple):
         return np.asarray(np.cumsum(self.rows) - self.rows)
 
     @property
+    def totals(self) -> NDArray[np.float64]:
+        """Number of training rows per class, times the weight of the class."""
+        weights = np.ones(len(self.rows)) if self.class_weights is None else np.array(self.class_weights)
+        return np.asarray(self.rows * weights)
+
+    @property
     def shortlist(self) -> int | None:
         """How many classes of a sample are coupled; None means all."""
         return self.settings.shortlist_of(len(self.shape.classes))
@@ -80,12 +216,66 @@ class Run(NamedTuple):
         return all(map(is_whitened, self.shape.shrinkages))
 
     @property
+    def row_blocks(self) -> list[slice]:
+        """Slices of the training rows, sorted by class, each stored by one unit of work."""
+        return pieces(sum(self.shape.rows), rows_per_file(self.shape.features))
+
+    @property
+    def class_parts(self) -> list[slice]:
+        """Slices of the class axis, whose statistics are found by one unit of work each."""
+        return scatter_parts(len(self.shape.classes), self.shape.features)
+
+    @property
+    def tiles(self) -> list[slice]:
+        """Slices of the edge axis."""
+        return pieces(self.shape.n_edges, self.shape.edges_per_tile)
+
+    @property
+    def slabs(self) -> list[slice]:
+        """Slices of the sample axis."""
+        return pieces(self.shape.samples, self.shape.samples_per_slab)
+
+    @property
     def draw_slabs(self) -> list[slice]:
         """Slices of the drawn samples."""
         return pieces(self.shape.draws, self.shape.draws_per_slab)
 
     @property
-    def totals(self) -> NDArray[np.float64]:
-        """Number of training rows per class, times the weight of the class."""
-        weights = np.ones(len(self.rows)) if self.class_weights is None else np.array(self.class_weights)
-        return np.asarray(self.rows * weights)
+    def model_label(self) -> dict[str, Any]:
+        """The label of the model graph. A grown graph has no family, as in `PairwiseSVC`."""
+        if len(self.waves) == 1:
+            return self.graph
+        kept = {name: self.graph[name] for name in ("neighbours",) if name in self.graph}
+        return {"family": "changed", "n": len(self.shape.classes), **kept}
+
+    @property
+    def estimator_parameters(self) -> dict[str, Any]:
+        """The parameters of the equivalent `PairwiseSVC`."""
+        return {"graph": self.config.graph.requested(), **self.config.model.model_dump(mode="json")}
+
+    @property
+    def most_pairs(self) -> int:
+        """The maximum number of edges, after growth."""
+        return self.config.most_pairs(self.shape.n_edges, len(self.shape.classes))
+
+    @property
+    def judging_coupling(self) -> str:
+        """The coupling that scores the waves of a growing run."""
+        assert self.config.growth is not None
+        return self.config.growth.coupling or self.config.couplings[0]
+
+    def pairs_to_propose(self, wave: int) -> int:
+        """Number of edges of the next wave, rounded up to whole tiles.
+
+        If a wave ended within a tile, the next wave would have to train that tile again.
+        """
+        assert self.config.growth is not None
+        pairs, T = self.waves[wave], self.shape.edges_per_tile
+        size = self.config.growth.wave or usual_wave(pairs, len(self.shape.classes))
+        return -(-(pairs + size) // T) * T - pairs
+
+    def grown_by(self, edges: Sequence[tuple[int, int]], *, new_wave: bool) -> Run:
+        """The run with more edges: those of a new wave, or the rest of the last one."""
+        grown = np.concatenate([self.shape.edges, np.array(edges, np.int64).reshape(-1, 2)])
+        before = self.waves if new_wave else self.waves[:-1]
+        return replace(self, shape=self.shape._replace(edges=grown), waves=(*before, len(grown)))

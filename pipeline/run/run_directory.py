@@ -33,19 +33,18 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
-from zarr.storage import LocalStore
 
 from pairloom import graphs
-from pairloom.pipeline.coupling import CODE_METHODS, METHODS
-from pairloom.pipeline.machines.class_scatter import scatter_parts
+from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
+from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.machines.folds import PARTS
-from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
+from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened, scatter_parts
+from pairloom.pipeline.storage.folder import Folder, folder_of
 from pairloom.pipeline.storage.zarr_layout import (
     ChunkedArray,
     Coordinate,
-    chunk_file,
+    chunk_path,
     group_files,
     remove_outdated,
     stamp,
@@ -66,8 +65,8 @@ __all__ = [
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
-# Training rows lie side by side, so that a crowded class pads no other. A small class is in one chunk or two, of
-# 128 KiB of float32 each. A unit of work writes a file of 128 chunks.
+# Training rows are contiguous, so that a large class causes no padding in others. A small class is in one chunk or
+# two, of 128 KiB of float32 each. A unit of work writes a file of 128 chunks.
 _NUMBERS_PER_CHUNK, _CHUNKS_PER_FILE = 2**15, 128
 
 #: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Those without a machine of their
@@ -152,37 +151,38 @@ class RunShape(NamedTuple):
     learned: bool = False
 
     @property
+    def decomposition(self) -> graphs.Decomposition:
+        """The classes that each machine is trained on, in the order of the tiles."""
+        if self.code is None:
+            return graphs.Pairs(self.edges, len(self.classes))
+        return graphs.ModelCode(self.code, {"family": "run"})
+
+    @property
     def n_edges(self) -> int:
         """E, how many pairs, or pairs of sets of classes, are trained."""
-        return len(self.edges) if self.code is None else int(self.code.shape[1])
+        return self.decomposition.n_machines
 
     @property
     def order(self) -> NDArray[np.intp]:
         """The permutation that brings machines from the order of the tiles into that of a model."""
-        return graphs.edge_order(self.edges) if self.code is None else np.arange(self.n_edges)
+        return self.decomposition.order
 
     @property
     def rows_per_edge(self) -> float:
         """The training rows of an average pair, or pair of sets."""
-        rows = np.array(self.rows)
-        return 2 * float(rows.mean()) if self.code is None else float((rows @ (self.code != 0)).mean())
+        return self.decomposition.rows_per_machine(self.rows)
 
     def classes_of(self, tile: slice) -> NDArray[np.intp]:
         """The classes that the machines of a tile are trained on, ascending."""
-        if self.code is None:
-            return np.unique(self.edges[tile])
-        return np.flatnonzero(self.code[:, tile].any(axis=1))
+        return self.decomposition.part(tile).classes
 
     def members_of(self, tile: slice) -> list[NDArray[np.intp]]:
         """The classes that each machine of a tile is trained on, those of its positive side first."""
-        return members_of_machines(self.edges[tile], None if self.code is None else self.code[:, tile])
+        return self.decomposition.part(tile).members()
 
     def described(self, tile: slice) -> list[Any]:
         """The pairs of a tile, or the words of a part of the code: values that JSON has."""
-        part: list[Any] = (
-            self.edges[tile].tolist() if self.code is None else graphs.code_as_text(self.code[:, tile])
-        )
-        return part
+        return self.decomposition.part(tile).described()
 
     @property
     def machine_parameters(self) -> tuple[str, ...]:
@@ -193,15 +193,6 @@ class RunShape(NamedTuple):
     def whitenings(self) -> tuple[Shrinkage, ...]:
         """The shrinkages that whiten. Each has a matrix."""
         return tuple(t for t in self.shrinkages if is_whitened(t))
-
-
-def members_of_machines(
-    edges: NDArray[np.int64], code: NDArray[np.int8] | None = None
-) -> list[NDArray[np.intp]]:
-    """The classes of each of the pairs (E, 2), or machines of a code (N, m), those of its positive side first."""
-    if code is None:
-        return list(edges)
-    return [np.concatenate([np.flatnonzero(side == sign) for sign in (1, -1)]) for side in code.T]
 
 
 def rows_per_file(n_features: int) -> int:
@@ -230,43 +221,34 @@ def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> 
     Arrays that the run no longer has, such as those of a removed coupling, are deleted. Chunks beyond the end of an
     array are deleted too, unless the run is growing: it may grow to include them.
     """
-    arrays, stamped = _arrays(shape), []
+    arrays, folder, stamped = _arrays(shape), Folder(directory), []
     for group, files in run_groups(shape).items():
-        known = _OPTIONAL_ARRAYS[group]
-        remove_outdated(directory / group, [] if growing else arrays[group], files, known)
-        stamped += [f"{group}/{path}" for path in stamp(directory / group, files)]
+        members = {path.split("/")[0] for path in files}
+        remove_outdated(folder, group, [] if growing else arrays[group], members, _OPTIONAL_ARRAYS[group])
+        stamped += stamp(folder, {f"{group}/{path}": data for path, data in files.items()})
     return stamped
 
 
 @dataclass(frozen=True)
 class StoredGroup:
-    """A group of a run directory, by whose names its arrays are opened."""
+    """A zarr group of a run directory. Its arrays are opened by name."""
 
-    path: Path
-    mode: Literal["r", "r+"]
+    folder: Folder
+    name: GroupName
+    write: bool
 
-    def __getitem__(self, name: str) -> Any:
-        """The array with this name. (The type is Any because zarr's knows no data type.)"""
-        metadata = (self.path / name / "zarr.json").stat()
-        return _opened_array(self, name, (metadata.st_ino, metadata.st_mtime_ns, metadata.st_size))
-
-
-@functools.lru_cache(maxsize=64)
-def _opened_array(group: StoredGroup, name: str, metadata: tuple[int, int, int]) -> zarr.Array[Any]:
-    """An array of a group whose metadata file is this one. To open it takes as long as to read a chunk.
-
-    A run that grows has its metadata written again, into another file, and the array is then opened again.
-    """
-    return zarr.open_array(LocalStore(group.path), path=name, mode=group.mode)
+    def __getitem__(self, array: str) -> Any:
+        """The array with this name."""
+        return self.folder.array(f"{self.name}/{array}", write=self.write)
 
 
 def open_group(directory: Path, group: GroupName, *, write: bool = False) -> StoredGroup:
     """Open a group of a run directory."""
-    return StoredGroup(directory / group, "r+" if write else "r")
+    return StoredGroup(Folder(directory), group, write)
 
 
-def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
-    """Write whole files from ``start`` on and return them.
+def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[str]:
+    """Write whole files from ``start`` on and return their paths inside the folder of the array.
 
     To write part of a file, zarr reads, changes and rewrites it, so two tasks doing this at once would lose data.
     Hence ``start`` must lie on the grid of files, and the end on the grid or at the end of the array.
@@ -277,16 +259,16 @@ def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> li
         if s % chunk or (e % chunk and e != length):
             raise ValueError(f"{array.path}: rows {s} to {e} are not whole chunks of {chunk}.")
     grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, size_of_file, strict=True)]
-    files = [chunk_file(array, index) for index in product(*grid)]
+    files = [chunk_path(array, index) for index in product(*grid)]
     if array.shards is not None:
         # The last shard of an array is not full. zarr would read what is there before, which may be damaged.
         for file in files:
-            file.unlink(missing_ok=True)
+            folder_of(array).delete(file)
     array[tuple(map(slice, start, ends))] = values
     return files
 
 
-def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[Path]:
+def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[str]:
     """Write whole chunks of finite values. `zarr_layout.read_whole` takes NaN for a missing chunk."""
     if not np.isfinite(values).all():
         bad = int((~np.isfinite(values)).sum())
@@ -309,12 +291,7 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
     classes = Coordinate("class", ("class",), np.array(shape.classes))
     other = Coordinate("other", ("other",), np.array(shape.classes))
     rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
-    ends = [Coordinate("side", ("edge", "class"), shape.code.T)] if shape.code is not None else []
-    if shape.code is None:
-        ends = [
-            Coordinate(f"class_{end}", ("edge",), shape.edges[:, column].astype(np.int32))
-            for column, end in enumerate("ij")
-        ]
+    ends = [Coordinate(name, *of_machines) for name, of_machines in shape.decomposition.coordinates().items()]
     parameters = Coordinate("parameter", ("parameter",), np.array(shape.machine_parameters))
     return {
         "features.zarr": [classes, rows],

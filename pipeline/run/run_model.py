@@ -8,26 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.coupling.code_coupling import neutral_shift
+from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kernel_machines import machines_followed_by
-from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.saved_model import SavedModel
-from pairloom.pipeline.model.stored_form import assembled, plain
+from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS
+from pairloom.pipeline.model.saved_model import SavedModel, assembled, plain
 from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.choosing import chosen_candidate, read_candidates
-from pairloom.pipeline.run.feature_store import read_normalisation
-from pairloom.pipeline.run.kernel_tiles import stored_kernel_machines
-from pairloom.pipeline.run.learning import read_learning_record
-from pairloom.pipeline.run.machine_store import unpacked
+from pairloom.pipeline.run.feature_store import (
+    read_moments,
+    read_normalisation,
+    read_raw_rows,
+    read_whitening_arrays,
+)
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.machine_store import read_kernel_machines, read_machines
+from pairloom.pipeline.run.results import (
+    chosen_candidate,
+    read_candidates,
+    read_edge_calibration,
+    read_learned_weights,
+    read_learning_record,
+)
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import members_of_machines, rows_per_file
-from pairloom.pipeline.storage.atomic_file import write_atomically
-from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
+from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.storage.digests import DamagedSeal, sealed, unsealed
+from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
@@ -40,23 +47,10 @@ class UnknownCoupling(ValueError):
     """A coupling that a run has not calibrated."""
 
 
-def write_run_model(
-    run: Run,
-    graph: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    files: Mapping[str, str],
-) -> list[Path]:
+def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
     """Write ``model.json``: everything that `read_run_model` needs besides the arrays, and the digests of their files.
 
-    Parameters
-    ----------
-    run : Run
-    graph : mapping
-        Label of the model graph: its family and parameters.
-    parameters : mapping
-        Parameters of the equivalent `PairwiseSVC`.
-    files : mapping
-        Digests of the chunks of the model's arrays, by path inside the run directory.
+    ``files`` has the digests of all files of the stages that made the model, by path inside the run directory.
     """
     chosen, learning = chosen_candidate(run), read_learning_record(run)
     shape, settings = run.shape, run.settings
@@ -66,20 +60,19 @@ def write_run_model(
         "model": {
             "labels": list(shape.classes),
             "labels_dtype": "U",
-            "graph": plain(dict(graph)),
+            "graph": plain(run.model_label),
             "settings": asdict(settings.machines(chosen.C, chosen.calibration)),
             "whiten": chosen.whiten,
             "coupled_calibration": settings.coupled_calibration,
-            "calibration_samples": settings.calibration_samples,
-            "shortlist": settings.shortlist,
-            "machine_weight": settings.machine_weight,
+            # The coupling is chosen when the model is read.
+            **{name: getattr(settings, name) for name in KEPT_SETTINGS if name != "coupling"},
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
             "exponent": run.exponent,
             "kernel": None if settings.kernel is None else asdict(settings.kernel),
             "learned": None if learning is None else learning._asdict(),
         },
-        "parameters": plain(dict(parameters)),
+        "parameters": plain(run.estimator_parameters),
         "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
         "couplings": list(shape.couplings),
         "shrinkages": list(shape.shrinkages),
@@ -89,10 +82,18 @@ def write_run_model(
         "feature_names": list(shape.feature_names),
         "edges": shape.edges.tolist(),
         "code": None if shape.code is None else graphs.code_as_text(shape.code),
-        "files": {**files, **_metadata_digests(run)},
+        "files": {**_read_again(run, files), **_metadata_digests(run)},
     }
-    write_atomically(run.directory / _JSON, sealed(content))
-    return [run.directory / _JSON]
+    Folder(run.directory).write(_JSON, sealed(content))
+    return [_JSON]
+
+
+def _read_again(run: Run, files: Mapping[str, str]) -> dict[str, str]:
+    """The files that `read_run_model` reads. Training rows are among them only as support vectors."""
+    rows = ("train",) if run.kernel is None else ()
+    unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter")]
+    unread += ["calibration/", "learning/"]
+    return {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
 
 
 def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedModel:
@@ -116,22 +117,17 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
     return SavedModel(assembled(description, arrays), parameters, content["candidates"], names)
 
 
-def _array(directory: Path, path: str, selection: Any = Ellipsis) -> NDArray[Any]:
-    return read_whole(zarr.open_array(directory / path, mode="r"), selection)
-
-
 def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
     """The arrays of the model, with machines in the order of the sorted edges, or of the code."""
     sides, order, model = *_sides(content), content["model"]
-    scale = _array(directory, "probabilities.zarr/scale", number)
+    scale = read_whole(open_group(directory, "probabilities.zarr")["scale"], number)
     slope, shift = np.full(len(order), scale), np.zeros(len(order))
     if "code" in sides:
         shift = neutral_shift(
             sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number]
         )
     if model["coupled_calibration"] == "edges":
-        slope = _array(directory, "probabilities.zarr/slope", number)[order]
-        shift = _array(directory, "probabilities.zarr/shift", number)[order]
+        slope, shift = read_edge_calibration(directory, number, order)
     trained = _linear_arrays if model.get("kernel") is None else _kernel_arrays
     return {
         **trained(directory, content, order),
@@ -141,38 +137,8 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
         "shift": shift,
         "totals": np.array(content["totals"]),
         "keys": np.arange(len(content["totals"])),
-        "checksums": _array(directory, "features.zarr/checksum"),
+        "checksums": read_whole(open_group(directory, "features.zarr")["checksum"]),
     }
-
-
-def _linear_arrays(
-    directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
-) -> dict[str, NDArray[Any]]:
-    """Linear machines in the order of the sorted edges, the whitening they were trained under, and the centre."""
-    machines = unpacked(*(_array(directory, f"machines.zarr/{name}") for name in ("coef", "parameters")))
-    return {
-        **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
-        **_whitening(directory, content["shrinkages"], content["model"]["whiten"]),
-        **_moments(directory, content),
-        **_learned(directory, content, order),
-    }
-
-
-def _learned(directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-    """The weights that were learned through the coupling, if any were, in the order of the sorted edges."""
-    record = content["model"].get("learned")
-    if record is None or not record["iterations"]:
-        return {}
-    return {
-        "learned/weights": _array(directory, "machines.zarr/learned_coef")[order],
-        "learned/bias": _array(directory, "machines.zarr/learned_intercept")[order],
-    }
-
-
-def _moments(directory: Path, content: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """The mean of the features and, where they are standardised, their standard deviation."""
-    names = ("centre", "deviation") if content.get("standardised") else ("centre",)
-    return {name: _array(directory, f"features.zarr/{name}") for name in names}
 
 
 def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray[np.intp]]:
@@ -185,53 +151,48 @@ def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray
     return {"edges": edges[order]}, order
 
 
-def _kernel_arrays(
+def _linear_arrays(
     directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
 ) -> dict[str, NDArray[Any]]:
-    """Machines with a kernel in the order of the sorted edges, their support vectors, and the centre of these."""
-    names, sizes = ("machines.zarr/beta", "machines.zarr/parameters"), np.array(content["rows"])
-    members = _members(content)
-    edges_per_tile = zarr.open_array(directory / names[0], mode="r").chunks[0]
-    machines = machines_followed_by(
-        [
-            stored_kernel_machines(
-                _array(directory, names[0], tile), _array(directory, names[1], tile), members[tile], sizes
-            )
-            for tile in pieces(len(members), edges_per_tile)
-        ]
-    )
-    kernel = KernelFunction(**content["model"]["kernel"])
-    normalisation = kernel.normalisation(*_moments(directory, content).values())
-    scaled = {} if normalisation.deviation is None else {"deviation": normalisation.deviation}
+    """Linear machines, the whitening they were trained under, the moments, and weights that were learned."""
+    machines, record = read_machines(directory).of_edges(order), content["model"].get("learned")
+    moments = read_moments(directory, bool(content.get("standardised")))
+    mean, factor = read_whitening_arrays(directory, content["shrinkages"], content["model"]["whiten"])
+    learned = read_learned_weights(directory, order) if record and record["iterations"] else None
     return {
-        **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
-        "support_vectors": normalisation(_stored_rows(directory, np.unique(machines.row))),
-        "centre": normalisation.centre,
-        **scaled,
+        **{f"machines/{name}": values for name, values in machines._asdict().items()},
+        "whitening/mean": mean,
+        "whitening/factor": factor,
+        **dict(zip(("centre", "deviation"), moments, strict=False)),
+        **({} if learned is None else {"learned/weights": learned.weights, "learned/bias": learned.bias}),
     }
 
 
-def _members(content: Mapping[str, Any]) -> list[NDArray[np.intp]]:
-    """The classes of each machine, in the order of the tiles."""
-    edges, code = np.array(content["edges"], dtype=np.int64).reshape(-1, 2), content.get("code")
-    return members_of_machines(edges, None if code is None else graphs.code_from_text(code))
+def _decomposition(content: Mapping[str, Any]) -> graphs.Decomposition:
+    """What the machines of a run were trained on, in the order of its tiles."""
+    if content.get("code") is not None:
+        return graphs.ModelCode(graphs.code_from_text(content["code"]), {"family": "run"})
+    return graphs.Pairs(np.array(content["edges"], dtype=np.int64).reshape(-1, 2), len(content["rows"]))
 
 
-def _stored_rows(directory: Path, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Training rows, as they came, by their ascending places in the store: read file by file."""
-    stored = zarr.open_array(directory / "features.zarr/train", mode="r")
-    size = rows_per_file(stored.shape[1])
-    files = [rows[rows // size == file] for file in np.unique(rows // size).tolist()]
-    return np.concatenate([read_whole(stored, slice(own[0], own[-1] + 1))[own - own[0]] for own in files])
-
-
-def _whitening(directory: Path, shrinkages: list[Any], whiten: Any) -> dict[str, NDArray[Any]]:
-    mean = _array(directory, "features.zarr/mean", shrinkages.index(whiten))
-    factor = np.empty((0, 0), np.float32)
-    if is_whitened(whiten):
-        place = [t for t in shrinkages if is_whitened(t)].index(whiten)
-        factor = _array(directory, "features.zarr/factor", place)
-    return {"whitening/mean": mean, "whitening/factor": factor}
+def _kernel_arrays(
+    directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
+) -> dict[str, NDArray[Any]]:
+    """Machines with a kernel, their support vectors, and the moments by which samples are normalised."""
+    members = _decomposition(content).members()
+    edges_per_tile = open_group(directory, "machines.zarr")["beta"].chunks[0]
+    machines = read_kernel_machines(
+        directory, pieces(len(members), edges_per_tile), lambda tile: members[tile], np.array(content["rows"])
+    )
+    kernel = KernelFunction(**content["model"]["kernel"])
+    normalisation = kernel.normalisation(*read_moments(directory, bool(content.get("standardised"))))
+    scaled = {} if normalisation.deviation is None else {"deviation": normalisation.deviation}
+    return {
+        **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
+        "support_vectors": normalisation(read_raw_rows(directory, np.unique(machines.row))),
+        "centre": normalisation.centre,
+        **scaled,
+    }
 
 
 def _metadata_digests(run: Run) -> dict[str, str]:
@@ -247,17 +208,17 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"]
     calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
     names += [f"probabilities.zarr/{name}" for name in calibrations]
-    return {f"{name}/zarr.json": file_digest(run.directory / name / "zarr.json") for name in names}
+    return Ledger(run.directory).seal_files(f"{name}/zarr.json" for name in names)
 
 
 def _read_description(directory: Path) -> dict[str, Any]:
     path = directory / _JSON
-    if not (directory / "run.json").is_file():
+    if not Folder(directory).exists("run.json"):
         raise FileNotFoundError(
             f"PairwiseSVC.from_run: {directory} is not a run directory: it has no run.json."
         )
     try:
-        content = unsealed(path.read_bytes())
+        content = unsealed(Folder(directory).read(_JSON))
     except FileNotFoundError:
         raise FileNotFoundError(
             f"PairwiseSVC.from_run: {directory} has no model.json yet. Run `pairloom resume {directory}` first."
@@ -276,9 +237,10 @@ def _read_description(directory: Path) -> dict[str, Any]:
 
 
 def _check_files(directory: Path, files: Mapping[str, str]) -> None:
-    for name, recorded in files.items():
-        path = directory / name
-        if not path.is_file() or file_digest(path) != recorded:
+    folder = Folder(directory)
+    for path, recorded in files.items():
+        if folder.digest(path) != recorded:
             raise ValueError(
-                f"PairwiseSVC.from_run: {path} is missing or damaged. Run `pairloom resume {directory}` to repair it."
+                f"PairwiseSVC.from_run: {directory / path} is missing or damaged. "
+                f"Run `pairloom resume {directory}` to repair it."
             )

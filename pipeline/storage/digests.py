@@ -35,7 +35,7 @@ def sealed(content: dict[str, Any], indent: int | None = None) -> bytes:
     """
     plain = json.loads(
         json.dumps(content)
-    )  # keys as JSON has them: strings, which sort otherwise than numbers
+    )  # keys as JSON has them: strings, which sort differently from numbers
     return (json.dumps({**plain, "seal": digest_of(plain)}, indent=indent) + "\n").encode()
 
 

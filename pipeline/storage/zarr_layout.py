@@ -7,11 +7,9 @@ repaired, a layout can be stamped twice, and existing chunks are never touched.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,14 +18,14 @@ import zict
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import Buffer
-from zarr.storage import LocalStore, MemoryStore
+from zarr.storage import MemoryStore
 
-from pairloom.pipeline.storage.atomic_file import write_atomically
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = [
     "ChunkedArray",
     "Coordinate",
-    "chunk_file",
+    "chunk_path",
     "differing_files",
     "group_files",
     "read_whole",
@@ -143,66 +141,60 @@ def _group_files(
     return {path: buffer.to_bytes() for path, buffer in files.items()}
 
 
-def stamp(root: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Write the ``files`` that are missing under ``root`` or differ; return their paths."""
-    differing = differing_files(root, files)
+def stamp(folder: Folder, files: Mapping[str, bytes]) -> list[str]:
+    """Write the ``files`` that are missing in a folder or differ; return their paths."""
+    differing = differing_files(folder, files)
     for path in differing:
-        write_atomically(root / path, files[path])
+        folder.write(path, files[path])
     return differing
 
 
+def differing_files(folder: Folder, files: Mapping[str, bytes]) -> list[str]:
+    """Paths of ``files`` that are missing in a folder or differ."""
+    return [path for path, data in files.items() if not _holds(folder, path, data)]
+
+
+def _holds(folder: Folder, path: str, data: bytes) -> bool:
+    try:
+        return folder.read(path) == data
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def remove_outdated(
-    root: Path, arrays: Sequence[ChunkedArray], files: Mapping[str, bytes], known: Collection[str]
+    folder: Folder,
+    group: str,
+    arrays: Sequence[ChunkedArray],
+    members: Collection[str],
+    known: Collection[str],
 ) -> None:
     """Remove arrays that a group once had, by the names it may ever have, and chunks beyond the end of an array.
 
-    Anything else in the group's folder is not ours: a file manager's litter, a symbolic link, a user's note. It stays.
+    Anything else in the group is not ours: a file manager's litter, a symbolic link, a user's note. It stays.
     """
-    members = {path.split("/")[0] for path in files}
-    for name in sorted(set(known) - members):
-        _remove_array_files(root / name, lambda index: True)
+    for name in sorted(set(known) - set(members)):
+        _delete_chunks(folder, f"{group}/{name}", lambda index: True)
+        folder.delete(f"{group}/{name}/zarr.json")
+        folder.prune(f"{group}/{name}")
     for array in arrays:
-        _remove_array_files(root / array.name, functools.partial(_is_beyond, array.grid))
+        _delete_chunks(folder, f"{group}/{array.name}", functools.partial(_is_beyond, array.grid))
 
 
-def _remove_array_files(array: Path, outdated: Callable[[tuple[int, ...]], bool]) -> None:
-    """Remove the chunks of an array whose index is outdated; if all are, its metadata and empty folders too."""
-    if array.is_symlink() or not array.is_dir():
-        return
-    for path in (array / "c").rglob("*"):
-        index = path.relative_to(array / "c").parts
-        ours = path.is_file() and not path.is_symlink() and all(place.isdecimal() for place in index)
-        if ours and outdated(tuple(map(int, index))):
-            path.unlink()
-    if outdated(()):
-        (array / "zarr.json").unlink(missing_ok=True)
-        folders = sorted((path for path in array.rglob("*") if path.is_dir()), reverse=True)
-        for folder in [*folders, array]:
-            with contextlib.suppress(OSError):  # not empty: it holds something that is not ours
-                folder.rmdir()
+def _delete_chunks(folder: Folder, array: str, outdated: Callable[[tuple[int, ...]], bool]) -> None:
+    """Delete the chunks of an array whose index is outdated."""
+    for path in folder.below(f"{array}/c"):
+        index = path.removeprefix(f"{array}/c/").split("/")
+        if all(place.isdecimal() for place in index) and outdated(tuple(map(int, index))):
+            folder.delete(path)
 
 
 def _is_beyond(grid: tuple[int, ...], index: tuple[int, ...]) -> bool:
     return any(place >= count for place, count in zip(index, grid, strict=False))
 
 
-def differing_files(root: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Paths of ``files`` that are missing under ``root`` or differ."""
-    return [path for path, data in files.items() if not _holds(root / path, data)]
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        return path.read_bytes() == data
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def chunk_file(array: zarr.Array[Any], index: Iterable[int]) -> Path:
-    """The file with this index in the grid of files."""
-    store = array.store
-    assert isinstance(store, LocalStore)
-    return store.root / array.path / array.metadata.encode_chunk_key(tuple(index))
+def chunk_path(array: zarr.Array[Any], index: Iterable[int]) -> str:
+    """The path of the file with this index in the grid of files, inside the store of the array."""
+    return f"{array.path}/{array.metadata.encode_chunk_key(tuple(index))}".removeprefix("/")
 
 
 def read_whole(array: zarr.Array[Any], selection: Any = Ellipsis) -> NDArray[Any]:

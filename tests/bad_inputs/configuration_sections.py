@@ -1,14 +1,7 @@
 """The sections of a configuration by name."""
 
-from pairloom.cluster.config import (
-    ClusterConfig,
-    DataConfig,
-    GraphConfig,
-    GrowthConfig,
-    JobQueueConfig,
-    ModelConfig,
-    RunConfig,
-)
+from pairloom.pipeline.config.cluster_config import ClusterConfig, JobQueueConfig
+from pairloom.pipeline.config.sections import DataConfig, GraphConfig, GrowthConfig, ModelConfig, RunConfig
 
 SECTIONS = {
     "data": DataConfig,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pairloom.cluster.cli import main
+from pairloom.cluster.commands.cli import main
 
 CONFIG = """
 [data]

@@ -12,7 +12,7 @@ from configuration_sections import SECTIONS
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pairloom.cluster.cli import main
+from pairloom.cluster.commands.cli import main
 
 CODES = {0, 1, 2, 3, 4, 130, 143}  # as docs/runs.md has them
 #: Words that some key takes, and words that no key should stumble over.

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from pairloom.cluster.cli import main
+from pairloom.cluster.commands.cli import main
 
 
 @pytest.mark.parametrize(

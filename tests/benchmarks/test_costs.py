@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from bench_command import bench
 
-from pairloom.benchmarks.costs import AXES, EXPECTED, NOT_HERE, findings, rows_of
-from pairloom.benchmarks.power_law import fit_power
-from pairloom.benchmarks.synthetic_classes import synthetic_classes
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.benchmarks.costs import AXES, EXPECTED, NOT_HERE, findings, fit_power, rows_of
+from pairloom.benchmarks.datasets import synthetic_classes
+from pairloom.pipeline.stages import STAGE_NAMES
 
 
 @pytest.mark.long

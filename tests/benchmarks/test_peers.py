@@ -7,12 +7,11 @@ import pytest
 from bench_command import bench
 
 from pairloom.benchmarks import peers
-from pairloom.benchmarks.classifiers import MOST_COMPLETE, PEERS
+from pairloom.benchmarks.classifiers import MOST_COMPLETE, PEERS, held_out, temperature
 from pairloom.benchmarks.datasets import load
 from pairloom.benchmarks.memory import array_bytes
-from pairloom.benchmarks.quality import brier_score, calibration_error
+from pairloom.benchmarks.peers import brier_score, calibration_error
 from pairloom.benchmarks.record import Record
-from pairloom.benchmarks.tempered import held_out, temperature
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_a_peer_that_takes_too_long_is_stopped(tmp_path, capsys):
 
 def test_a_peer_says_which_data_it_cannot_be_given():
     rare, many = np.array([0, 0, 0, 0, 1]), np.arange(MOST_COMPLETE + 1)
-    assert PEERS["LinearSVC(sigmoid)"].refusal(rare) == "needs 4 rows a class"
+    assert PEERS["LinearSVC(sigmoid)"].refusal(rare) == "needs 4 rows per class"
     assert PEERS["LogisticRegression(tuned)"].refusal(rare) == ""
     assert PEERS["PairwiseSVC(complete)"].refusal(many) == "skipped above 300 classes"
 

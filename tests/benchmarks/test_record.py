@@ -4,8 +4,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pairloom.benchmarks.ratio import Ratio, quantity
-from pairloom.benchmarks.record import Column, Record
+from pairloom.benchmarks.record import Column, Ratio, Record, quantity
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -26,7 +27,7 @@ def test_a_process_is_killed_with_all_that_it_has_started():
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{sleep}'])"
     with subprocess.Popen([sys.executable, "-c", code]) as parent:
         while not (children := psutil.Process(parent.pid).children()):
-            pass
+            time.sleep(0.005)
         kill_with_children(parent.pid)
     assert not any(child.is_running() for child in children)
 

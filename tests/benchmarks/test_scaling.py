@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from bench_command import bench
 
-from pairloom.benchmarks.class_subset import with_first_classes
-from pairloom.benchmarks.scaling import weak_classes
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import load_data
+from pairloom.benchmarks.scaling import weak_classes, with_first_classes
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import load_data
 
 
 @pytest.mark.long

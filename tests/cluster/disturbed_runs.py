@@ -12,8 +12,8 @@ from pathlib import Path
 from dask_processes import local_workers, wait_until
 from small_runs import assert_same_bytes, times_begun
 
-from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.status import run_status
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.run.ledger import Ledger
 
 
 def starts_workers(driver: subprocess.Popen[str], directory: Path) -> bool:

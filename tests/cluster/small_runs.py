@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from distributed import Client
 
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import adopt_plan, drive, prepare_run
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.progress import Quiet
-from pairloom.cluster.schedule import Stop
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import adopt_run, drive, prepare_run
+from pairloom.cluster.drive.schedule import Stop
+from pairloom.cluster.watch.progress import Quiet
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.stages import STAGE_NAMES
 
 GROUPS = ("features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr")
 
@@ -119,19 +119,18 @@ def run_here(
     update: bool = False,
     until: str = "probabilities",
     progress: Quiet | None = None,
-) -> Plan:
+) -> Run:
     """Begin or resume a run on a client that is there; by default without its report."""
     settings = load_config(config, overrides)
     fresh, data = prepare_run(settings, directory)
     directory.mkdir(exist_ok=True)
-    plan = adopt_plan(directory, settings, fresh, update=update)
+    plan = adopt_run(directory, settings, fresh, update=update)
     drive(
-        directory,
         plan,
         data,
         lambda: contextlib.nullcontext(client),
         Stop(),
         progress or Quiet(),
-        STAGE_NAMES[: STAGE_NAMES.index(until) + 1],
+        plan.stages[: plan.stage_names.index(until) + 1],
     )
     return plan

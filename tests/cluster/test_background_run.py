@@ -21,15 +21,16 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 
 import pairloom
 from pairloom import PairwiseSVC
-from pairloom.cluster.cli import main
-from pairloom.cluster.config import ConfigError
-from pairloom.cluster.connect import Unreachable
-from pairloom.cluster.local_path import NotLocal
-from pairloom.cluster.lock import Locked
-from pairloom.cluster.plan import Mismatch
-from pairloom.cluster.schedule import ClusterLost, Stopped, UnitFailed
-from pairloom.cluster.status import run_status
-from pairloom.cluster.units import Task, run_task
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.connect.checks import Unreachable
+from pairloom.cluster.drive.schedule import ClusterLost, Stopped, UnitFailed
+from pairloom.cluster.drive.tasks import Task, run_task
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.run import lock
+from pairloom.pipeline.run.lock import Locked
+from pairloom.pipeline.stages.run_file import Mismatch
+from pairloom.pipeline.storage.local_path import NotLocal
 
 LONG = 120.0
 
@@ -59,6 +60,7 @@ def begun(handle):
     tiles = handle.directory / "ledger" / "machines"
     while not (tiles.is_dir() and any(tiles.iterdir())):
         assert handle.status().state in ("submitted", "running")
+        time.sleep(0.005)
 
 
 def test_it_has_the_bytes_of_the_command_and_its_result_is_the_estimator(client, small_config, tmp_path):
@@ -142,6 +144,7 @@ def test_a_cancelled_task_ends_with_the_unit_it_is_at(client, long_config, tmp_p
     future = client.submit(run_task, Task(str(directory), "machines", keys, pairloom.__version__))
     while not times_begun(directory, "machines"):
         assert future.status == "pending"
+        time.sleep(0.005)
     future.cancel()
     begun_then = len(times_begun(directory, "machines"))
     while any(client.run(lambda dask_worker: len(dask_worker.active_threads)).values()):
@@ -246,7 +249,11 @@ def test_a_submitted_run_is_driven_by_a_worker(client, small_config, small_run, 
     assert [json.loads(path.read_text())["outcome"] for path in records] == ["submitted", "finished"]
 
 
-def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(client, long_config, tmp_path):
+def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(
+    client, long_config, tmp_path, monkeypatch
+):
+    # The driver looks for the request with every heartbeat; the run takes less time than there is between two.
+    monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.05)
     handle = pairloom.submit(long_config, directory=tmp_path / "run", client=client)
     with pytest.raises(TimeoutError):
         handle.wait(timeout=0)
@@ -268,7 +275,9 @@ def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config,
 def test_a_submitted_run_whose_driver_dask_gives_up_says_so(long_config, tmp_path):
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        LocalCluster(n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         handle = pairloom.submit(long_config, directory=tmp_path / "run", client=client)

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from dask_processes import finish, pairloom_process, wait_until
 from small_runs import assert_same_bytes, bytes_of, times_begun
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.local_path import looks_like_url
-from pairloom.cluster.lock import RunLock
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.status import run_status
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.run.lock import RunLock
+from pairloom.pipeline.stages.run_file import read_run, write_run
+from pairloom.pipeline.storage.local_path import looks_like_url
 
 
 def pairloom(*arguments):
@@ -90,7 +90,7 @@ def test_an_error_is_a_message_and_a_code(arguments, code, complaint, tmp_path, 
 
 
 def test_a_run_of_a_cluster_that_is_gone_is_resumed_here(copied_run, monkeypatch):
-    monkeypatch.setattr("pairloom.cluster.connect.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("pairloom.cluster.connect.connect.CONNECT_SECONDS", 0.5)
     shutil.rmtree(copied_run / "ledger" / "probabilities")
     gone = pairloom("resume", copied_run, "--scheduler", "tcp://127.0.0.1:9")
     assert gone.exit_code == 4
@@ -121,7 +121,7 @@ NO_CLUSTER = [
 def test_a_cluster_that_will_not_do_is_found_before_anything_is_written(
     options, code, complaint, copied_run, small_config, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("pairloom.cluster.connect.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("pairloom.cluster.connect.connect.CONNECT_SECONDS", 0.5)
     monkeypatch.chdir(tmp_path)
     for command in ("run", "submit"):
         refused = pairloom(command, small_config, "--directory", tmp_path / "new", *options)
@@ -312,8 +312,8 @@ def test_a_larger_budget_that_no_driver_has_used_is_not_finished(small_config, t
     options = ("--set", "cluster.kind=threads", "--set", "graph.family=star", "--set", "growth.pairs=6")
     pairloom("run", small_config, "--directory", directory, *options)
     assert run_status(directory).state == "finished"
-    stored = Plan.read(directory)
+    stored = read_run(directory)
     raised = stored.config.growth.model_copy(update={"pairs": 8})
     with RunLock(directory):  # a driver that ends before it has planned anything
-        replace(stored, config=stored.config.model_copy(update={"growth": raised})).write(directory)
+        write_run(replace(stored, config=stored.config.model_copy(update={"growth": raised})))
     assert run_status(directory).state == "unfinished"

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from small_runs import assert_same_bytes, bytes_of, write_config, write_features
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.config_file import configured, load_config, named_configs
-from pairloom.cluster.plan import Plan
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.config.config_file import configured, load_config, named_configs
+from pairloom.pipeline.stages.run_file import read_run
 
 
 def pairloom(*arguments):
@@ -98,5 +98,5 @@ def test_the_files_of_a_cluster_are_relative_to_the_configuration_too(project):
 def test_the_stored_configuration_has_absolute_paths(project, monkeypatch):
     monkeypatch.chdir(project)
     pairloom("run", "my.toml", "--set", "cluster.kind=threads")
-    assert Plan.read(project / "runs" / "my").config.data.features == str(project / "data" / "x.npz")
+    assert read_run(project / "runs" / "my").config.data.features == str(project / "data" / "x.npz")
     assert json.loads((project / "runs" / "my" / "run.json").read_text())["config"]["data"]["test"] is None

@@ -13,11 +13,18 @@ import pytest
 from dask_processes import DaskProcesses
 from distributed import LocalCluster
 
-from pairloom.cluster.config import JOB_QUEUES, ClusterConfig, ConfigError, JobQueueConfig
-from pairloom.cluster.connect import Insecure, Unreachable, check_address, check_dask_versions, connected
-from pairloom.cluster.job_queue import job_arguments, worker_lifetime
-from pairloom.cluster.units import VersionMismatch
-from pairloom.cluster.worker_memory import WorkersTooSmall, check_worker_memory
+from pairloom.cluster.connect.checks import Insecure, Unreachable, check_address, check_dask_versions
+from pairloom.cluster.connect.connect import connected
+from pairloom.cluster.connect.job_queue import job_arguments, worker_lifetime
+from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.pipeline.config.cluster_config import (
+    JOB_QUEUES,
+    ClusterConfig,
+    JobQueueConfig,
+    WorkersTooSmall,
+    check_worker_memory,
+)
+from pairloom.pipeline.config.config import ConfigError
 
 
 def refused(config):
@@ -72,7 +79,7 @@ def test_a_file_that_is_no_scheduler_file_is_named(content, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr("pairloom.cluster.connect.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("pairloom.cluster.connect.connect.CONNECT_SECONDS", 0.5)
     with pytest.raises(Unreachable, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         refused(ClusterConfig(kind="scheduler", scheduler="tcp://127.0.0.1:9"))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom import PairwiseSVC
-from pairloom.cluster.config_file import load_config
+from pairloom.cluster.config.config_file import load_config
 from pairloom.pipeline.features.feature_set import load_features
 from pairloom.pipeline.run.run_directory import open_group
 

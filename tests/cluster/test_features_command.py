@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from dask_processes import finish, kill_and_reap, pairloom_process, wait_until
 from made_pictures import PREPROCESSING, files_of, make_folder, make_network, make_split
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.exits import REFUSED
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.commands.exits import REFUSED
 
 
 def pairloom(*arguments):
@@ -159,13 +159,21 @@ def test_without_the_extra_it_says_how_to_install_it(pictures, network, tmp_path
     assert 'pip install -e ".[images]"' in found.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_extraction_is_resumed_to_the_same_bytes(how, pictures, network, tmp_path):
-    def arguments(out):
-        return ("features", pictures, "--model", network, "--out", out, *PREPROCESSING, "--augment", 1000)
+@pytest.fixture(scope="module")
+def long_extraction(tmp_path_factory):
+    """What to extract, some seconds of work in 36 blocks, and the files that are written if nothing happens."""
+    folder = tmp_path_factory.mktemp("long")
+    pictures, network = make_split(folder / "pictures", 6), make_network(folder / "net.onnx")
+    arguments = ("features", pictures, "--model", network, *PREPROCESSING, "--augment", 500, "--out")
+    assert pairloom(*arguments, folder / "whole.zarr").exit_code == 0
+    return arguments, files_of(folder / "whole.zarr")
 
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_extraction_is_resumed_to_the_same_bytes(how, long_extraction, tmp_path):
+    arguments, whole = long_extraction
     out = tmp_path / "features.zarr"
-    process = pairloom_process(*arguments(out))
+    process = pairloom_process(*arguments, out)
     try:
         wait_until(
             (tmp_path / "features.zarr-unfinished/extraction/ledger/train/000001.json").exists, "two blocks"
@@ -177,8 +185,7 @@ def test_a_killed_extraction_is_resumed_to_the_same_bytes(how, pictures, network
     assert code == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[how], errors
     assert not out.exists()
     assert how == signal.SIGKILL or "Run the same command again to continue" in errors
-    resumed = pairloom(*arguments(out))
+    resumed = pairloom(*arguments, out)
     assert resumed.exit_code == 0, resumed.output
     assert "reading" not in resumed.stderr
-    assert pairloom(*arguments(tmp_path / "whole.zarr")).exit_code == 0
-    assert files_of(out) == files_of(tmp_path / "whole.zarr")
+    assert files_of(out) == whole

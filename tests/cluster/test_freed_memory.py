@@ -11,7 +11,7 @@ import pytest
 
 PAGES = """
 import resource, numpy as np
-from pairloom.cluster.freed_memory import keep_freed_memory
+from pairloom.cluster.drive.tasks import keep_freed_memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(100):

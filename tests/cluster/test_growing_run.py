@@ -11,15 +11,15 @@ import pytest
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 
 from pairloom import complete_logits, couple
-from pairloom.cluster.config import ConfigError
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import prepare_run
-from pairloom.cluster.growing_run import judged_waves
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.progress import Quiet
-from pairloom.cluster.status import run_status
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import prepare_run
+from pairloom.cluster.watch.progress import Quiet
+from pairloom.cluster.watch.status import run_status
 from pairloom.graphs import model_graph
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.run.growing_run import judged_waves
 from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.stages.run_file import read_run
 
 CLASSES, START = 8, 7
 # From a star, two pairs a wave and two a tile: 7 of the start, then 10, 12, 14 ...
@@ -64,12 +64,12 @@ def machines_by_pair(directory):
 
 
 def test_it_grows_wave_by_wave_to_the_budget(grown_run):
-    plan = Plan.read(grown_run)
+    plan = read_run(grown_run)
     assert plan.waves == (7, 10, 12, 14, 15)
     edges = [tuple(edge) for edge in plan.shape.edges.tolist()]
     assert len(set(edges)) == 15
     assert set(edges[:START]) == {(0, c) for c in range(1, CLASSES)}
-    assert [wave.pairs for wave in judged_waves(grown_run, plan)] == [7, 10, 12, 14, 15]
+    assert [wave.pairs for wave in judged_waves(plan)] == [7, 10, 12, 14, 15]
 
 
 def test_its_machines_are_those_of_the_complete_graph(grown_run, growing_config, client, tmp_path):
@@ -80,10 +80,10 @@ def test_its_machines_are_those_of_the_complete_graph(grown_run, growing_config,
 
 
 def test_a_wave_is_judged_by_every_second_drawn_sample(grown_run):
-    plan = Plan.read(grown_run)
+    plan = read_run(grown_run)
     y = open_group(grown_run, "features.zarr")["drawn_class"][:][1::2]
     logits = open_group(grown_run, "logits.zarr")["held_out"][:, 1::2]
-    for wave in judged_waves(grown_run, plan):
+    for wave in judged_waves(plan):
         graph = model_graph(CLASSES, plan.shape.edges[: wave.pairs].tolist(), "grown")
         tensor = np.zeros((CLASSES, CLASSES, len(y)), np.float32)
         for (i, j), row in zip(plan.shape.edges[: wave.pairs].tolist(), logits, strict=False):
@@ -94,8 +94,8 @@ def test_a_wave_is_judged_by_every_second_drawn_sample(grown_run):
 
 
 def test_each_wave_is_what_the_one_before_proposed(grown_run):
-    plan = Plan.read(grown_run)
-    waves = judged_waves(grown_run, plan)
+    plan = read_run(grown_run)
+    waves = judged_waves(plan)
     edges = [tuple(edge) for edge in plan.shape.edges.tolist()]
     for wave, (begin, end) in zip(waves, zip(plan.waves, plan.waves[1:], strict=False), strict=False):
         assert edges[begin:end] == wave.proposed[: end - begin]
@@ -108,7 +108,7 @@ def test_grown_later_is_grown_at_once(cost, growing_config, client, tmp_path):
     run_here(growing_config, tmp_path / "once", client, *settings, "growth.pairs=17")
     for pairs in (9, 13, 17):
         run_here(growing_config, tmp_path / "later", client, *settings, f"growth.pairs={pairs}")
-        assert len(Plan.read(tmp_path / "later").shape.edges) == pairs
+        assert len(read_run(tmp_path / "later").shape.edges) == pairs
     assert_same_bytes(tmp_path / "later", bytes_of(tmp_path / "once"))
 
 
@@ -118,7 +118,7 @@ def test_growing_on_trains_no_whole_tile_again(copied_run, growing_config, clien
     after = times_begun(copied_run, "machines")
     again = {unit for unit in before if after[unit] != before[unit]}
     assert again == {7}, "the fifteenth pair was alone in its tile"
-    assert Plan.read(copied_run).waves == (7, 10, 12, 14, 16, 18, 20)
+    assert read_run(copied_run).waves == (7, 10, 12, 14, 16, 18, 20)
 
 
 def test_a_smaller_budget_takes_nothing_back(copied_run, growing_config, client):
@@ -131,7 +131,7 @@ def test_growth_ends_at_a_plateau(growing_config, client, tmp_path):
     notes = Notes()
     settings = ("graph.family=star", "growth.wave=2", "growth.plateau=0.9")
     run_here(growing_config, tmp_path / "run", client, *settings, progress=notes)
-    assert Plan.read(tmp_path / "run").waves == (7, 10, 12), "two waves, and neither could gain 90%"
+    assert read_run(tmp_path / "run").waves == (7, 10, 12), "two waves, and neither could gain 90%"
     assert notes.lines[-1] == (
         "Grown to 12 pairs: 2 waves in a row improved the log loss by less than 90.00%."
     )
@@ -140,19 +140,19 @@ def test_growth_ends_at_a_plateau(growing_config, client, tmp_path):
 def test_seconds_are_counted_anew_by_every_driver(growing_config, client, tmp_path):
     for waves in ((7, 10), (7, 10, 12)):
         run_here(growing_config, tmp_path / "run", client, *GROWING, "growth.seconds=1e-9")
-        assert Plan.read(tmp_path / "run").waves == waves, "a wave that is begun is finished"
+        assert read_run(tmp_path / "run").waves == waves, "a wave that is begun is finished"
 
 
 def test_without_a_budget_all_pairs_are_trained(growing_config, client, tmp_path):
     settings = ("graph.family=star", "growth.wave=8", "growth.plateau=never")
     run_here(growing_config, tmp_path / "run", client, *settings)
-    edges = Plan.read(tmp_path / "run").shape.edges
+    edges = read_run(tmp_path / "run").shape.edges
     assert sorted(map(tuple, edges.tolist())) == [(i, j) for i in range(8) for j in range(i + 1, 8)]
 
 
 def test_a_share_of_the_pairs_is_a_budget(growing_config, client, tmp_path):
     run_here(growing_config, tmp_path / "run", client, *GROWING, "growth.share=0.5", until="growth")
-    assert len(Plan.read(tmp_path / "run").shape.edges) == 14
+    assert len(read_run(tmp_path / "run").shape.edges) == 14
 
 
 def test_other_methods_are_coupled_without_growing_again(copied_run, growing_config, client):
@@ -291,14 +291,14 @@ def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, cli
         (copied_run / "run.json").unlink()
     settings = (*GROWING, "growth.pairs=9", "model.coupling=stratified", "run.also_couple=['vote']")
     run_here(growing_config, copied_run, client, *settings, update=True)
-    assert Plan.read(copied_run).waves == (7, 10, 12, 14, 15)
+    assert read_run(copied_run).waves == (7, 10, 12, 14, 15)
 
 
 def test_another_coupling_judges(growing_config, client, tmp_path):
     """Then the first method of the run may change without another growth."""
     settings = (*GROWING, "growth.pairs=12", "growth.coupling=normal")
     run_here(growing_config, tmp_path / "run", client, *settings)
-    by_normal = judged_waves(tmp_path / "run", Plan.read(tmp_path / "run"))
+    by_normal = judged_waves(read_run(tmp_path / "run"))
     run_here(
         growing_config,
         tmp_path / "other",
@@ -308,7 +308,7 @@ def test_another_coupling_judges(growing_config, client, tmp_path):
         "model.coupling=normal",
         "run.also_couple=[]",
     )
-    assert by_normal == judged_waves(tmp_path / "other", Plan.read(tmp_path / "other"))
+    assert by_normal == judged_waves(read_run(tmp_path / "other"))
     begun = times_begun(tmp_path / "run", "growth")
     others = ("model.coupling=wlw2", "run.also_couple=[]")
     run_here(growing_config, tmp_path / "run", client, *settings, *others, update=True)

@@ -12,8 +12,8 @@ import zarr
 from click.testing import CliRunner
 
 from pairloom import PairwiseSVC
-from pairloom.cluster.cli import main
-from pairloom.cluster.config_file import load_config
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.config.config_file import load_config
 
 HERE = ("--set", "cluster.kind=threads")
 

@@ -12,10 +12,10 @@ import pytest
 from dask_processes import finish, pairloom_process, wait_until
 from small_runs import write_config, write_features
 
-from pairloom.cluster.lock import last_at_work
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.pipeline.run.lock import last_at_work
+from pairloom.pipeline.stages import STAGE_NAMES
 
-# What a run says of itself: see progress_view.
+# Lines of the progress: see cluster.watch.progress.
 OWN = re.compile(
     rf"({'|'.join(STAGE_NAMES)}): \d+ of \d+|(\S+: )?(reading the data|planning|starting the workers)|"
     r"Starting pairloom|No Dask dashboard|Dask dashboard|Some workers do not answer"
@@ -123,7 +123,7 @@ def test_a_run_that_was_interrupted_while_its_workers_started_can_be_resumed(sma
 
 def test_whoever_follows_a_run_leaves_it_with_ctrl_c(config, tmp_path):
     directory = tmp_path / "run"
-    driver = pairloom_process("run", config, "--directory", directory, "--workers", 2)
+    driver = pairloom_process("run", config, "--directory", directory, "--workers", 1)
     wait_until(lambda: (directory / "ledger" / "machines").exists(), "the run")
     follower = pairloom_process("attach", directory)
     assert "Starting" in follower.stderr.readline()

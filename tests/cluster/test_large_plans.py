@@ -7,12 +7,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pairloom.cluster.config import Config, DataConfig, GraphConfig, RunConfig
-from pairloom.cluster.plan import make_plan
 from pairloom.graphs import CODE_FAMILIES, FAMILIES
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import DataConfig, GraphConfig, RunConfig
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.features.moments import moments_of
 from pairloom.pipeline.features.row_sources import ArrayRows
+from pairloom.pipeline.stages.planning import plan_run
 
 MEGABYTE = 2**20
 
@@ -45,7 +46,7 @@ def test_every_family_answers_in_bounded_memory(family, data):
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"must be at least|at most") as refused:
-            make_plan(config_of(family, n), data)
+            plan_run(config_of(family, n), data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -55,6 +56,6 @@ def test_every_family_answers_in_bounded_memory(family, data):
 
 
 def test_a_star_of_twenty_thousand_classes_is_planned_where_there_is_the_memory():
-    plan = make_plan(config_of("star", 20_000, memory_limit="100GiB"), data_of(20_000))
+    plan = plan_run(config_of("star", 20_000, memory_limit="100GiB"), data_of(20_000))
     assert len(plan.shape.edges) == 19_999
     assert not plan.shape.tensor_stored

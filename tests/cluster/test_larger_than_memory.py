@@ -15,15 +15,14 @@ import zarr
 from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
 
 from pairloom import PairwiseSVC
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import load_data, prepare_run
-from pairloom.cluster.stages import stage_named
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import load_data, prepare_run
 from pairloom.pipeline.features import row_sources
-from pairloom.pipeline.machines import class_scatter
+from pairloom.pipeline.machines import whitening as class_scatter
 from pairloom.pipeline.run import run_directory
 from pairloom.pipeline.run.feature_store import read_class
 from pairloom.pipeline.run.run_directory import open_group, rows_per_file, stamp_groups
-from pairloom.pipeline.run.storing import storing_bytes
+from pairloom.pipeline.stages.run_file import write_run
 
 MEGABYTE = 2**20
 STORING = ("features", "samples", "draws", "statistics", "whitening")
@@ -114,13 +113,13 @@ def test_a_crowded_class_among_small_ones_pads_none_of_them(client, tmp_path):
     X = random.standard_normal((len(y), 4)).astype(np.float32)
     np.savez(tmp_path / "data.npz", X_train=X, y_train=y, X_test=X[:20], y_test=y[:20])
     config = write_config(tmp_path / "run.toml", tmp_path / "data.npz")
-    plan = run_here(
-        config, tmp_path / "run", client, "graph.family=star", "run.memory_limit=100GiB", until="whitening"
-    )
+    settings = ("graph.family=star", "run.memory_limit=100GiB")
+    with pytest.warns(UserWarning, match="14 of 201 classes have fewer than 4 samples"):
+        plan = run_here(config, tmp_path / "run", client, *settings, until="whitening")
     stored = [path for path in (tmp_path / "run/features.zarr/train/c").rglob("*") if path.is_file()]
     assert len(stored) == -(-len(y) // rows_per_file(4))
     assert sum(path.stat().st_size for path in stored) < 1.1 * X.nbytes
-    run = plan.run(tmp_path / "run")
+    run = plan
     centre = open_group(run.directory, "features.zarr")["centre"][:].astype(np.float32)
     for c in (0, 117, 200):
         expected = np.ldexp(X[y == c] - centre, -run.exponent)
@@ -133,10 +132,10 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from pairloom.benchmarks.memory import peak_bytes
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import prepare_run
-from pairloom.cluster.stages import stage_named
-from pairloom.cluster.units import run_unit
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import prepare_run
+from pairloom.cluster.drive.tasks import run_unit
+from pairloom.pipeline.stages.run_file import write_run
 from pairloom.pipeline.run.run_directory import stamp_groups
 
 config, directory = load_config(sys.argv[1]), Path(sys.argv[2])
@@ -144,12 +143,10 @@ before = peak_bytes()
 plan, data = prepare_run(config, directory)
 planned = peak_bytes()
 directory.mkdir()
-plan.write(directory)
+write_run(plan)
 stamp_groups(directory, plan.shape)
 for unit in (0, 1, plan.units("features") - 1):
-    key = plan.keys["features"][unit]
-    work = lambda: stage_named("features").work(directory, plan, unit, data)
-    run_unit(directory, "features", unit, key, work)
+    run_unit(plan, plan.stage("features"), unit, data)
 print(json.dumps({"before": before, "planned": planned, "stored": peak_bytes(), "rows": sum(plan.shape.rows)}))
 """
 
@@ -193,15 +190,15 @@ def test_no_unit_takes_more_memory_than_it_says(tmp_path):
     )
     directory = tmp_path / "run"
     plan, data = prepare_run(load_config(config), directory)
-    plan.write(directory)
+    write_run(plan)
     stamp_groups(directory, plan.shape)
     for name in STORING:
         for unit in range(plan.units(name)):
             tracemalloc.start()
-            stage_named(name).work(directory, plan, unit, data)
+            plan.stage(name).work(plan, unit, data)
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
-            assert peak < storing_bytes(plan.shape)[name] + 4 * MEGABYTE, name
+            assert peak < plan.stage(name).task_bytes(plan) + 4 * MEGABYTE, name
 
 
 @pytest.mark.faults

@@ -7,14 +7,14 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from pairloom.cluster.cli import COMMANDS, main
+from pairloom.cluster.commands.cli import COMMANDS, main
 
 
-def modules_after(arguments, *names):
-    """Those of some modules that a fresh process has imported once it is ready to call a command."""
+def modules_after(command_lines, *names):
+    """Those of some modules that a fresh process has imported once it is ready to call these commands."""
     code = (
-        "import sys; from pairloom.cluster.cli import COMMANDS; "
-        f"COMMANDS.load({arguments!r}); print(*(set({names!r}) & set(sys.modules)))"
+        "import sys; from pairloom.cluster.commands.cli import COMMANDS; "
+        f"[COMMANDS.load(line.split()) for line in {command_lines!r}]; print(*(set({names!r}) & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
@@ -22,8 +22,7 @@ def modules_after(arguments, *names):
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["run", "resume", "plan", "ls"])
-def test_a_command_imports_no_figures_benchmarks_experiments_or_pictures(command):
+def test_commands_of_runs_import_no_figures_benchmarks_experiments_or_pictures():
     others = (
         "matplotlib",
         "pairloom.benchmarks",
@@ -32,12 +31,12 @@ def test_a_command_imports_no_figures_benchmarks_experiments_or_pictures(command
         "PIL",
         "onnx",
     )
-    assert modules_after([command, "digits"], "distributed", *others) == {"distributed"}
+    lines = ["run digits", "resume digits", "plan digits", "ls digits"]
+    assert modules_after(lines, "distributed", *others) == {"distributed"}
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["rum"]])
-def test_a_command_line_without_a_command_imports_none(arguments):
-    assert modules_after(arguments, "distributed", "numpy") == set()
+def test_a_command_line_without_a_command_imports_none():
+    assert modules_after(["--version", "rum"], "distributed", "numpy") == set()
 
 
 def test_help_is_ready_when_all_commands_are_imported():
@@ -58,23 +57,34 @@ def test_an_unknown_command_is_a_wrong_argument():
     assert "No such command 'rum'" in done.output
 
 
+def asked(words):
+    """The environment in which a shell asks for completions."""
+    place = str(len(words.split()) - 1)
+    return {"_PAIRLOOM_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": place}
+
+
+def completions(answer):
+    return {line.partition(",")[2] for line in answer.split()}
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [("pairloom res", {"resume"}), ("pairloom run --upd", {"--update"}), ("pairloom bench sc", {"scaling"})],
 )
-def test_a_shell_completes_commands_and_options(words, expected):
-    asked = {
-        "_PAIRLOOM_COMPLETE": "bash_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
-    }
+def test_commands_and_options_are_completed(words, expected):
+    done = CliRunner().invoke(main, prog_name="pairloom", env=asked(words))
+    assert completions(done.stdout) == expected
+    assert done.stderr == ""
+
+
+def test_a_shell_completes_them():
     done = subprocess.run(
         [sys.executable, "-m", "pairloom"],
-        env={**os.environ, **asked},
+        env={**os.environ, **asked("pairloom run --upd")},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert {line.partition(",")[2] for line in done.stdout.split()} == expected
+    assert completions(done.stdout) == {"--update"}
     assert done.stderr == ""

@@ -12,18 +12,19 @@ from click.testing import CliRunner
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_regions
 
 from pairloom import PairwiseSVC
-from pairloom.cluster.cli import main
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import load_data, unfinished_units
-from pairloom.cluster.forecast import forecast_seconds
-from pairloom.cluster.needs import disk_bytes, file_count, task_bytes
-from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import load_data, unfinished_units
+from pairloom.cluster.simulator.forecast import forecast_seconds
 from pairloom.pipeline.calibration import coupled_learning
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 from pairloom.pipeline.report.critical_machine import critical_machines
-from pairloom.pipeline.report.explained_errors import explained_errors
-from pairloom.pipeline.report.trained_pairs import read_trained_pairs
+from pairloom.pipeline.report.errors import explanations
+from pairloom.pipeline.report.run_results import read_trained_pairs
+from pairloom.pipeline.run.needs import disk_bytes, file_count, task_bytes
 from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.stages.planning import plan_run
+from pairloom.pipeline.stages.run_file import read_run
 
 pytestmark = pytest.mark.long
 
@@ -160,7 +161,7 @@ def test_damaged_weights_are_noticed(learned_run, tmp_path):
     path.write_bytes(path.read_bytes()[::-1])
     with pytest.raises(ValueError, match=r"learned_intercept/c/0 is missing or damaged"):
         PairwiseSVC.from_run(tmp_path / "run")
-    assert len(unfinished_units(tmp_path / "run", Plan.read(tmp_path / "run"))["learning"]) == 1
+    assert len(unfinished_units(read_run(tmp_path / "run"))["learning"]) == 1
 
 
 def test_no_pair_of_it_can_be_changed_alone(learned_run, data):
@@ -185,18 +186,17 @@ def test_the_report_says_what_was_learned(learned_run):
 
 
 def test_the_report_explains_errors_by_the_learned_weights(learned_run, data):
-    plan, model = Plan.read(learned_run), PairwiseSVC.from_run(learned_run)
-    run = plan.run(learned_run)
+    run, model = read_run(learned_run), PairwiseSVC.from_run(learned_run)
     predicted = model.predict_proba(data.X_test).argmax(axis=1)
     (errors,) = np.nonzero(predicted != data.y_test)
     of_errors = (errors, predicted[errors], data.y_test[errors])
-    critical = critical_machines(run, read_trained_pairs(run, plan.model_label), *of_errors)
-    explained = explained_errors(run, *of_errors)
+    critical = critical_machines(run, read_trained_pairs(run), *of_errors)
+    explained = explanations(run, *of_errors)
     assert len(errors) > 5
     for machine, why, sample in zip(critical, explained, errors, strict=True):
         pair = (predicted[sample], data.y_test[sample])
         weights, bias = (
-            values[model.edges_.tolist().index(sorted(pair))] for values in model.model_.affine.logits
+            values[model.edges_.tolist().index(sorted(pair))] for values in model.model_.predictor.logits
         )
         logit = weights @ model.model_.normalisation(data.X_test[[sample]])[0] + bias
         assert machine.logit == pytest.approx(logit if pair[0] < pair[1] else -logit, rel=1e-4)
@@ -205,8 +205,8 @@ def test_the_report_explains_errors_by_the_learned_weights(learned_run, data):
 
 def test_its_plan_counts_what_learning_needs(learned_run, config_file, data):
     config = load_config(config_file, LEARNED)
-    plan = make_plan(config, load_data(config))
-    without = make_plan(load_config(config_file, LEARNED[:1]), load_data(config))
+    plan = plan_run(config, load_data(config))
+    without = plan_run(load_config(config_file, LEARNED[:1]), load_data(config))
     assert task_bytes(plan)["learning"] > 24 * 8 * 3 * plan.shape.n_edges
     assert "learning" not in task_bytes(without)
     added = disk_bytes(plan)["machines.zarr"] - disk_bytes(without)["machines.zarr"]

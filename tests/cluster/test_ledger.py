@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pairloom.cluster.ledger import Entry, Ledger
+from pairloom.pipeline.run.ledger import Entry, Ledger
 
 # Of the units of the stage.
 KEYS = ["k"] * 5
@@ -17,9 +17,8 @@ def ledger(tmp_path):
 
 
 def entry(ledger, unit=3, content=b"chunk", key="k"):
-    path = ledger.directory / f"chunk-{unit}"
-    path.write_bytes(content)
-    made = Entry("machines", unit, key, ledger.seal_files([path]), 0.5, "host:1")
+    ledger.folder.write(f"chunk-{unit}", content)
+    made = Entry("machines", unit, key, ledger.seal_files([f"chunk-{unit}"]), 0.5, "host:1")
     ledger.record(made)
     return made
 
@@ -40,14 +39,14 @@ def test_damaged_files_are_found(ledger):
     entry(ledger, 1)
     sound = entry(ledger, 2)
     entry(ledger, 3)
-    (ledger.directory / "chunk-1").write_bytes(b"chunx")
-    (ledger.directory / "chunk-3").unlink()
+    (ledger.folder.root / "chunk-1").write_bytes(b"chunx")
+    (ledger.folder.root / "chunk-3").unlink()
     assert ledger.verified("machines", KEYS) == ([sound], ["chunk-1", "chunk-3"])
 
 
 def test_no_byte_of_an_entry_can_change_unseen(ledger):
     made = entry(ledger)
-    path = ledger.directory / "ledger" / "machines" / "000003.json"
+    path = ledger.folder.root / "ledger" / "machines" / "000003.json"
     content = path.read_bytes()
     for place in range(len(content)):
         for damaged in (
@@ -62,14 +61,14 @@ def test_no_byte_of_an_entry_can_change_unseen(ledger):
 
 def test_an_entry_of_another_unit_is_not_believed(ledger):
     entry(ledger)
-    folder = ledger.directory / "ledger" / "machines"
+    folder = ledger.folder.root / "ledger" / "machines"
     (folder / "000004.json").write_bytes((folder / "000003.json").read_bytes())
     assert ledger.read("machines", 4) is None
 
 
 def test_a_ledger_is_plain_json(ledger):
     entry(ledger)
-    content = json.loads((ledger.directory / "ledger" / "machines" / "000003.json").read_text())
+    content = json.loads((ledger.folder.root / "ledger" / "machines" / "000003.json").read_text())
     assert content["stage"] == "machines"
     assert content["files"] == {"chunk-3": hashlib.sha256(b"chunk").hexdigest()}
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from small_runs import run_here
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.lock import RunLock
+from pairloom.cluster.commands.cli import main
+from pairloom.pipeline.run.lock import RunLock
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
@@ -150,6 +150,6 @@ def test_the_limit_that_ended_growth_is_named(small_config, runs):
         assert done.exit_code == 0, done.output
         assert f"pairs: {reason}" in " ".join(done.stdout.split())
         assert rows_of(runs)[name]["why"] == reason
-        assert f"It grows no further: {reason}." in (runs / name / "report" / "index.html").read_text()
+        assert f"Growth stopped: {reason}." in (runs / name / "report" / "index.html").read_text()
         told = json.loads(pairloom("resume", runs / name, "--json").stdout) if name != "seconds" else None
         assert told is None or told["growth_ended"] == reason

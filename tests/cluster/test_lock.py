@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from pairloom.cluster import lock as lock_module
-from pairloom.cluster.lock import Driver, Locked, RunLock, newest_driver, request_cancel
+from pairloom.pipeline.run import lock as lock_module
+from pairloom.pipeline.run.lock import Driver, Locked, RunLock, newest_driver, request_cancel
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from pairloom.cluster.lock import RunLock
+from pairloom.pipeline.run.lock import RunLock
 with RunLock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

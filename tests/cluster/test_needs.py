@@ -10,15 +10,14 @@ from distributed import Client, LocalCluster
 from small_runs import run_here, write_config, write_features
 
 from pairloom.benchmarks.memory import peak_bytes
-from pairloom.cluster.cli import main
-from pairloom.cluster.config_file import load_config, with_cluster
-from pairloom.cluster.driver import load_data, prepare_run
-from pairloom.cluster.forecast import forecast_seconds
-from pairloom.cluster.forecast_file import read_forecast, write_forecast
-from pairloom.cluster.needs import worker_bytes
-from pairloom.cluster.plan import make_plan
-from pairloom.cluster.run_log import begin_times
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.config.config_file import load_config, with_cluster
+from pairloom.cluster.drive.driver import load_data, prepare_run
+from pairloom.cluster.simulator.forecast import forecast_seconds
 from pairloom.graphs import CODE_FAMILIES, FAMILIES
+from pairloom.pipeline.run.needs import worker_bytes
+from pairloom.pipeline.run.run_log import begin_times, read_forecast, write_forecast
+from pairloom.pipeline.stages.planning import plan_run
 
 RUNS = {
     "shortlists": (
@@ -46,7 +45,7 @@ def test_a_worker_stays_below_the_memory_of_its_plan(name, tmp_path):
     sizes, settings = RUNS[name]
     config = write_config(tmp_path / "run.toml", write_features(tmp_path / "data.npz", **sizes))
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         plan = run_here(config, tmp_path / "run", client, *settings, until="report")
@@ -62,7 +61,7 @@ def test_the_stage_that_needs_most_is_named(tmp_path):
 
 
 def test_a_forecast_stands_beside_the_times_in_the_report(small_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("pairloom.cluster.forecast._LONG_SECONDS", 0.0)  # every run is worth one
+    monkeypatch.setattr("pairloom.cluster.simulator.forecast._LONG_SECONDS", 0.0)  # every run is worth one
     done = CliRunner().invoke(
         main,
         ["run", str(small_config), "--directory", str(tmp_path / "run"), "--set", "cluster.kind=threads"],
@@ -116,7 +115,7 @@ def test_every_family_can_be_forecast(family, small_config):
     parameters = GRAPHS.get(family, [])
     config = load_config(small_config, [f"graph.family={family}", *parameters, "run.also_couple=[]"])
     data = load_data(config)
-    plan = make_plan(config, data)
+    plan = plan_run(config, data)
     ranges = forecast_seconds(plan, data)
     assert ranges.keys() == {stage for stage in plan.keys if plan.units(stage)}
     assert all(0 <= low < high for low, high in ranges.values())
@@ -126,11 +125,11 @@ def test_weights_and_priors_of_all_classes_do_not_stop_a_forecast(small_config):
     settings = ["model.priors=[5, 4, 3, 2, 1]", 'model.class_weight={"class 4" = 2.0}', "growth.share=0.9"]
     config = load_config(small_config, ["graph.family=star", *settings])
     data = load_data(config)
-    assert forecast_seconds(make_plan(config, data), data)["machines"][1] > 0
+    assert forecast_seconds(plan_run(config, data), data)["machines"][1] > 0
 
 
 def test_a_run_goes_on_without_a_forecast_that_fails(small_config, tmp_path, monkeypatch):
-    monkeypatch.setattr("pairloom.cluster.forecast._LONG_SECONDS", 0.0)
+    monkeypatch.setattr("pairloom.cluster.simulator.forecast._LONG_SECONDS", 0.0)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     options = ["--directory", str(tmp_path / "run"), "--set", "cluster.kind=threads"]

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 from small_runs import bytes_of, run_here, write_config, write_features
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.lock import SUBMITTED, RunLock
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.status import run_status
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.run.lock import SUBMITTED, RunLock
+from pairloom.pipeline.stages.run_file import read_run, write_run
 
 THREADS = ("--set", "cluster.kind=threads")
 
@@ -199,10 +199,10 @@ def abandoned_run(small_config, tmp_path, client):
     """A run that was submitted to a cluster which has died since."""
     directory = tmp_path / "run"
     run_here(small_config, directory, client, until="machines")
-    plan = Plan.read(directory)
+    plan = read_run(directory)
     cluster = plan.config.cluster.model_copy(update={"kind": "scheduler", "scheduler": "tcp://127.0.0.1:9"})
     with RunLock(directory) as lock:
-        replace(plan, config=plan.config.model_copy(update={"cluster": cluster})).write(directory)
+        write_run(replace(plan, config=plan.config.model_copy(update={"cluster": cluster})))
         lock.end_as(SUBMITTED)
     assert run_status(directory).state == "submitted"
     return directory

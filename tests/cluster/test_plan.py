@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.needs import disk_bytes
-from pairloom.cluster.plan import DamagedPlan, Mismatch, Plan, make_plan
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.config.config_file import load_config
 from pairloom.pipeline.features.feature_set import open_features
 from pairloom.pipeline.model import learning
+from pairloom.pipeline.run.needs import disk_bytes
+from pairloom.pipeline.stages import STAGE_NAMES
+from pairloom.pipeline.stages.planning import plan_run
+from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch, read_run, write_run
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
@@ -25,20 +26,20 @@ TRAINED = {"machines", "held_out", "calibration", "model", "logits", "probabilit
 
 
 def planned(digits, *overrides):
-    return make_plan(load_config("digits", overrides), digits)
+    return plan_run(load_config("digits", overrides), digits)
 
 
 def test_a_plan_survives_its_file(digits, tmp_path):
     plan = planned(digits, "graph.family=bipartite", "graph.hubs=2")
-    plan.write(tmp_path)
-    again = Plan.read(tmp_path)
+    write_run(replace(plan, directory=tmp_path))
+    again = read_run(tmp_path)
     np.testing.assert_array_equal(again.shape.edges, plan.shape.edges)
     assert again.shape._replace(edges=0) == plan.shape._replace(edges=0)
     assert (again.config, again.keys, again.versions) == (plan.config, plan.keys, plan.versions)
 
 
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
-    planned(digits).write(tmp_path)
+    write_run(replace(planned(digits), directory=tmp_path))
     content = json.loads((tmp_path / "run.json").read_text())
     assert content["format"] == 5
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
@@ -49,25 +50,25 @@ def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     "damage", [lambda b: b[:-2], lambda b: b.replace(b'"folds": "auto"', b'"folds": "otto"'), lambda b: b""]
 )
 def test_a_damaged_plan_is_not_believed(damage, digits, tmp_path):
-    planned(digits).write(tmp_path)
+    write_run(replace(planned(digits), directory=tmp_path))
     path = tmp_path / "run.json"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DamagedPlan, match="damaged"):
-        Plan.read(tmp_path)
+        read_run(tmp_path)
 
 
 def test_a_directory_without_a_plan_is_no_run(tmp_path):
     with pytest.raises(DamagedPlan, match="not a run directory"):
-        Plan.read(tmp_path)
+        read_run(tmp_path)
 
 
 def test_another_format_is_refused(digits, tmp_path):
-    planned(digits).write(tmp_path)
+    write_run(replace(planned(digits), directory=tmp_path))
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
     with pytest.raises(Mismatch, match="format must be 5, got 2: the run was made by another version"):
-        Plan.read(tmp_path)
+        read_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_more_weights_than_can_be_learned_are_refused_in_the_plan(digits, monkey
 
 def test_other_test_samples_keep_the_machines(digits):
     other = replace(digits, fingerprints=digits.fingerprints | {"test": "other"})
-    old, new = planned(digits), make_plan(load_config("digits"), other)
+    old, new = planned(digits), plan_run(load_config("digits"), other)
     changed = {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]}
     assert changed == {"samples", "logits", "probabilities", "report"}
 

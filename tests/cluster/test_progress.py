@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import shutil
 import time
@@ -10,25 +9,35 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pairloom.cluster import progress
-from pairloom.cluster.followed_run import FollowedRun
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.progress import Lines, View, can_redraw, progress_for
-from pairloom.cluster.progress_view import view_lines
-from pairloom.cluster.run_progress import RunFacts, RunProgress
-from pairloom.cluster.stages import STAGE_NAMES
-from pairloom.cluster.status import run_status
-from pairloom.cluster.units import Receipt
-from pairloom.pipeline.progress_bar import ASCII, BLOCKS, marks_for
+from pairloom.cluster.commands.follow import AttachedProgress
+from pairloom.cluster.drive.tasks import Receipt
+from pairloom.cluster.watch import progress
+from pairloom.cluster.watch.progress import Lines, View, can_redraw, progress_for, run_view
+from pairloom.cluster.watch.run_progress import RunFacts, RunProgress
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.accelerate import Compilation
+from pairloom.pipeline.stages import STAGE_NAMES
+from pairloom.pipeline.stages.run_file import read_run
 
 
 class Terminal(io.StringIO):
     """A terminal that folds its lines when it is made narrower, as those of today do."""
 
-    def __init__(self, columns=80, lines=24):
+    def __init__(self, columns=80, lines=24, encoding="utf-8", **options):
         super().__init__()
-        self.columns, self.lines, self.rows = columns, lines, [""]
+        self._encoding, self.rows = encoding, [""]
         self.row = self.column = 0
+        self.console = Console(
+            file=self, force_terminal=True, width=columns, height=lines, _environ={}, **options
+        )
+
+    @property
+    def encoding(self):
+        return self._encoding
+
+    @property
+    def columns(self):
+        return self.console.width
 
     def isatty(self):
         return True
@@ -36,10 +45,10 @@ class Terminal(io.StringIO):
     def resize(self, columns):
         folded = [_folded(text, columns) for text in self.rows]
         self.row = sum(map(len, folded[: self.row]))
-        self.columns, self.rows = columns, [part for parts in folded for part in parts]
+        self.console.width, self.rows = columns, [part for parts in folded for part in parts]
 
     def write(self, text):
-        for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[^\x1b]", text):
+        for part in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|[^\x1b]", text):
             self._put(part)
         return super().write(text)
 
@@ -47,11 +56,8 @@ class Terminal(io.StringIO):
         if part.endswith("A") and part.startswith("\x1b"):
             self.row -= int(part[2:-1])
             assert self.row >= 0
-        elif part == "\x1b[J":
-            del self.rows[self.row + 1 :]
-            self.rows[self.row] = self.rows[self.row][: self.column]
-        elif part == "\x1b[K":
-            self.rows[self.row] = self.rows[self.row][: self.column]
+        elif part == "\x1b[2K":
+            self.rows[self.row] = ""
         elif part == "\r":
             self.column = 0
         elif part == "\n":
@@ -61,7 +67,7 @@ class Terminal(io.StringIO):
             text = self.rows[self.row]
             self.rows[self.row] = text[: self.column] + part + text[self.column + 1 :]
             self.column += 1
-            assert self.column < self.columns, "a line of the view is folded"
+            assert self.column <= self.columns, "a line of the view is folded"
 
 
 def _folded(text, columns):
@@ -71,11 +77,18 @@ def _folded(text, columns):
 @pytest.fixture
 def terminal(monkeypatch):
     """A terminal that nothing is drawn on as time passes."""
-    made = Terminal()
     monkeypatch.setattr(progress, "_DRAW_SECONDS", 60.0)
-    size = lambda stream: os.terminal_size((made.columns, made.lines))  # noqa: E731
-    monkeypatch.setattr(progress, "_size", size)
-    return made
+    return Terminal()
+
+
+def view_rows(run, width, height, encoding="utf-8"):
+    """The lines of a view, with their styles."""
+    console = Terminal(width, height, encoding, color_system="standard").console
+    return console.render_lines(run_view(run, console), pad=False)
+
+
+def texts(rows):
+    return ["".join(segment.text for segment in row) for row in rows]
 
 
 def half_done(clock=time.monotonic):
@@ -83,7 +96,7 @@ def half_done(clock=time.monotonic):
     run = RunProgress(clock)
     facts = RunFacts("imagenet50-synthetic", 50, [32] * 40, dict.fromkeys(STAGE_NAMES, 5.0))
     run.plan(facts, dict.fromkeys(STAGE_NAMES, 40))
-    run.found(dict.fromkeys(STAGE_NAMES[:6], 40))
+    run.set_done(dict.fromkeys(STAGE_NAMES[:6], 40))
     run.begin("machines", 0, 40)
     run.reach(20, 640)
     run.log_loss = 0.29314
@@ -94,30 +107,44 @@ def half_done(clock=time.monotonic):
 @pytest.mark.parametrize("height", [3, 10, 30])
 def test_no_line_is_wider_and_no_view_higher_than_the_terminal(width, height):
     for run in (RunProgress(), half_done()):
-        lines = view_lines(run, width, height, BLOCKS)
-        assert all(len(line.text) < width for line in lines)
+        lines = texts(view_rows(run, width, height))
+        assert all(len(line) <= width for line in lines)
         assert len(lines) <= height
-        assert not any("\x1b" in line.text for line in lines)
+        assert not any("\x1b" in line for line in lines)
 
 
 def test_a_view_shows_every_stage_the_total_the_pace_and_the_loss():
-    lines = view_lines(half_done(), 80, 30, ASCII)
-    text = "\n".join(line.text for line in lines)
+    rows = view_rows(half_done(), 80, 30)
+    text = "\n".join(texts(rows))
     assert all(f" {stage} " in text for stage in STAGE_NAMES)
-    assert [line.style for line in lines].count("running") == 1
+    assert len([row for row in rows if any(segment.style and segment.style.bold for segment in row)]) == 1
     assert "imagenet50-synthetic: 50 classes, 1,280 pairs" in text
-    for part in ("% of the run", " left", "pairs per second", "best held-out log loss 0.2931"):
-        assert part in text.replace("\n", " ")
+    for part in (
+        "20 of 40",
+        "50%",
+        "% of the run",
+        " left",
+        "pairs per second",
+        "best held-out log loss 0.2931",
+    ):
+        assert part in " ".join(text.split())
 
 
 def test_a_low_terminal_shows_what_is_running_and_the_summary():
-    lines = view_lines(half_done(), 80, 8, ASCII)
-    assert "running" in [line.style for line in lines]
-    assert lines[-1].style == "summary"
+    lines = texts(view_rows(half_done(), 80, 8))
+    assert any(line.startswith("▸ machines") for line in lines)
+    assert "best held-out log loss 0.2931" in " ".join("".join(lines[-2:]).split())
+
+
+def test_a_low_terminal_is_drawn_on_once_per_row(terminal):
+    terminal.console.height = 8
+    with View(terminal.console, half_done()) as view:
+        view.note("a message")
+    assert len([row for row in terminal.rows if "machines" in row]) == 1
 
 
 def test_a_view_is_drawn_over_itself_below_the_messages(terminal):
-    with View(terminal, half_done()) as view:
+    with View(terminal.console, half_done()) as view:
         view.say("starting the workers")
         view.note("first message")
         view.note("second message")
@@ -125,12 +152,12 @@ def test_a_view_is_drawn_over_itself_below_the_messages(terminal):
     shown = [row for row in terminal.rows if row]
     assert shown[:2] == ["first message", "second message"]
     assert len([row for row in shown if "machines" in row]) == 1
-    assert len(shown) == 2 + len(view_lines(view.run, 80, 23, BLOCKS))
+    assert len(shown) == 2 + len(view_rows(view.run, 80, 24))
 
 
 @pytest.mark.parametrize("columns", [40, 60, 120])
 def test_a_window_that_is_resized_shows_the_view_once(terminal, columns):
-    with View(terminal, half_done()) as view:
+    with View(terminal.console, half_done()) as view:
         view.note("a message")
         terminal.resize(columns)
     shown = [row for row in terminal.rows if row]
@@ -139,7 +166,7 @@ def test_a_window_that_is_resized_shows_the_view_once(terminal, columns):
 
 
 def test_a_view_that_has_not_changed_is_not_drawn_again(terminal):
-    with View(terminal, half_done(clock=lambda: 0.0)) as view:
+    with View(terminal.console, half_done(clock=lambda: 0.0)) as view:
         view.note("a message")
         drawn = terminal.tell()
         view._time_passed()
@@ -151,14 +178,15 @@ def test_a_view_that_has_not_changed_is_not_drawn_again(terminal):
 
 def test_whatever_is_written_to_standard_error_is_a_message(terminal, monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
-    with View(terminal, half_done()):
-        Console(stderr=True, width=80).print("of rich")
+    with View(terminal.console, half_done()):
+        terminal.console.print("of rich")
         print("of print", file=__import__("sys").stderr)
     assert [row for row in terminal.rows if row][:2] == ["of rich", "of print"]
 
 
-def test_a_view_without_colours_sets_none(terminal):
-    with View(terminal, half_done(), coloured=False):
+def test_a_view_without_colours_sets_none():
+    terminal = Terminal(color_system="standard", no_color=True)
+    with View(terminal.console, half_done()):
         pass
     assert not re.search(r"\x1b\[[0-9;]*m", terminal.getvalue())
 
@@ -202,14 +230,14 @@ def test_only_a_terminal_that_can_is_drawn_on(environment, terminal, redraws, mo
 
 
 def test_a_stream_that_cannot_show_blocks_gets_ascii():
-    assert marks_for(io.TextIOWrapper(io.BytesIO(), "ascii")) == ASCII
-    assert marks_for(io.TextIOWrapper(io.BytesIO(), "utf-8")) == BLOCKS
+    assert "\n".join(texts(view_rows(half_done(), 80, 30, "ascii"))).isascii()
+    assert not "\n".join(texts(view_rows(half_done(), 80, 30))).isascii()
 
 
 def test_a_run_that_another_drives_is_followed_stage_by_stage(small_run, tmp_path):
     directory = tmp_path / "run"
     shutil.copytree(small_run, directory)
-    plan = Plan.read(directory)
+    plan = read_run(directory)
     hidden = tmp_path / "hidden"
     (directory / "ledger").rename(hidden)
 
@@ -221,7 +249,7 @@ def test_a_run_that_another_drives_is_followed_stage_by_stage(small_run, tmp_pat
         followed.show(run_status(directory)._replace(state="running"))
 
     stream = io.StringIO()
-    followed = FollowedRun(directory, Lines(stream))
+    followed = AttachedProgress(directory, Lines(stream))
     show("features", 0)
     for stage in STAGE_NAMES:
         if plan.units(stage) > 1:
@@ -238,3 +266,12 @@ def test_the_best_log_loss_is_that_of_held_out_samples(small_run):
     assert 0 < found.log_loss < 1.7  # of five classes
     assert found.pairs == 10
     assert len(list(Path(small_run, "calibration").glob("*.json"))) == 5
+
+
+def test_the_compilation_of_kernels_is_shown_while_it_lasts():
+    stream = io.StringIO()
+    with Lines(stream, half_done()) as lines:
+        for state in ("waiting", "compiling", "compiling", "compiled"):
+            lines.compiling(Compilation(state, "solve", 1.0, cached=True))
+        assert not lines.run.compiling.total
+    assert stream.getvalue() == "imagenet50-synthetic: compiling kernels, once per machine\n"

@@ -17,11 +17,10 @@ from click.testing import CliRunner
 from small_runs import run_here, write_config, write_features
 
 from pairloom import PairwiseSVC
-from pairloom.cluster.cli import main
-from pairloom.cluster.forecast_file import write_forecast
-from pairloom.cluster.run_log import driver_spans, worker_starts
-from pairloom.pipeline.report.evaluation import confusion_counts
-from pairloom.pipeline.storage.names import csv_cell
+from pairloom.cluster.commands.cli import main
+from pairloom.graphs.text import csv_cell
+from pairloom.pipeline.display.evaluation import confusion_counts
+from pairloom.pipeline.run.run_log import driver_spans, worker_starts, write_forecast
 
 NAMES = [
     "<script>alert(1)</script>",
@@ -355,9 +354,9 @@ def test_warnings_of_planning_are_in_the_page_of_every_run_also_after_a_resume(t
     config = write_config(tmp_path / "run.toml", features)
     warned = "<li>UserWarning: model: 1 of 4 classes have fewer than 4 samples"
     for name in ("first", "second"):
-        with pytest.warns(UserWarning, match="fewer than 4 samples"):
-            run_here(config, tmp_path / name, client, "run.also_couple=[]")
-        run_here(config, tmp_path / name, client, "run.also_couple=[]", until="report")
+        for stage in ("probabilities", "report"):
+            with pytest.warns(UserWarning, match="fewer than 4 samples"):
+                run_here(config, tmp_path / name, client, "run.also_couple=[]", until=stage)
         page = (tmp_path / name / "report" / "index.html").read_text()
         assert page.count(warned) == 1
         assert "1 warning: see the end of the page." in page

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pairloom.cluster.run_progress import RunFacts, RunProgress
+from pairloom.cluster.watch.run_progress import RunFacts, RunProgress
 
 
 class Clock:
@@ -67,7 +67,7 @@ def test_a_run_that_is_twice_as_slow_is_expected_to_stay_so(clock):
 
 def test_what_was_done_before_is_not_taken_for_speed(clock):
     run = planned(clock)
-    run.found({"features": 1, "machines": 8})
+    run.set_done({"features": 1, "machines": 8})
     assert run.remaining == pytest.approx(6.0)
     assert run.pairs_per_second is None
     run.begin("machines", 8, 10)
@@ -109,7 +109,7 @@ def test_the_share_that_is_done_does_not_depend_on_who_did_it(clock):
     before, after = planned(clock), planned(clock)
     do(before, clock, "features", 1, 8.0)  # slower than forecast, as the first stage often is
     do(before, clock, "machines", 2, 1.0)
-    after.found({"features": 1, "machines": 2})
+    after.set_done({"features": 1, "machines": 2})
     after.begin("machines", 2, 10)
     assert before.share == after.share == pytest.approx((1 + 2) / 15)
     clock.now += 500.0
@@ -234,4 +234,19 @@ def test_the_start_of_the_workers_is_no_sign_of_a_slow_run(clock):
     clock.now += 5.0  # they import what they need
     run.advance(0)
     assert run.stages["features"].seconds == pytest.approx(5.0)
+    assert run.remaining == pytest.approx(14.0)
+
+
+def test_compiling_kernels_is_counted_down_and_is_no_sign_of_a_slow_stage(clock):
+    run = planned(clock)
+    run.begin("features", 0, 1)
+    run.compile("solve", ended=False)
+    assert run.remaining == pytest.approx(15.0 + 10.0)
+    clock.now += 4.0
+    run.tick()
+    assert run.remaining == pytest.approx(15.0 + 6.0)
+    run.compile("solve", ended=True)
+    clock.now += 1.0
+    run.advance(0)
+    assert run.stages["features"].seconds == pytest.approx(1.0)
     assert run.remaining == pytest.approx(14.0)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
 
-from pairloom.cluster.plan import DamagedPlan, Plan
-from pairloom.cluster.progress import Quiet
-from pairloom.cluster.status import run_status
+from pairloom.cluster.watch.progress import Quiet
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.stages.run_file import DamagedPlan, read_run
 
 # What a person may change between two drivers: coupling methods, test samples, whether it learns or grows, and how far.
 GROWING = ("graph.family=star", "growth.wave=1", "growth.plateau=never")
@@ -132,7 +132,7 @@ def test_every_way_through_a_run_ends_in_the_same_bytes(world):
         @rule()
         def resume(self) -> None:
             world.run(self.variant, self.directory)
-            further = self.variant == "grows" and len(Plan.read(self.directory).shape.edges) > 4
+            further = self.variant == "grows" and len(read_run(self.directory).shape.edges) > 4
             assert_same_bytes(self.directory, world.undisturbed("grows further" if further else self.variant))
 
         @precondition(lambda self: self.directory.exists())

@@ -15,13 +15,14 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pairloom import PairwiseSVC
-from pairloom.cluster import units as cluster_units
-from pairloom.cluster.config_file import load_config
-from pairloom.cluster.driver import adopt_plan, prepare_run, unfinished_units
-from pairloom.cluster.plan import Mismatch
-from pairloom.cluster.schedule import StageTasks, Stop, Stopped
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive import tasks as cluster_units
+from pairloom.cluster.drive.driver import adopt_run, prepare_run, unfinished_units
+from pairloom.cluster.drive.schedule import StageTasks, Stop, Stopped
 from pairloom.pipeline.features.feature_set import load_features
+from pairloom.pipeline.run.run import Stage
+from pairloom.pipeline.stages import STAGE_NAMES
+from pairloom.pipeline.stages.run_file import Mismatch, read_run
 
 # A run that grows has a file of tests to itself, and so has the choice among candidates.
 STAGES_HERE = tuple(stage for stage in STAGE_NAMES if stage not in ("growth", "candidates", "learning"))
@@ -104,7 +105,7 @@ def test_each_stage_is_resumed_by_itself(stage, copied_run, small_config, client
     reference = bytes_of(copied_run)
     shutil.rmtree(copied_run / "ledger" / stage)
     plan = run_here(small_config, copied_run, client, until="report")
-    assert not any(unfinished_units(copied_run, plan).values())
+    assert not any(unfinished_units(plan).values())
     assert_same_bytes(copied_run, reference)
     for other in STAGES_HERE:
         assert set(times_begun(copied_run, other).values()) == {2 if other == stage else 1}
@@ -205,18 +206,21 @@ def test_an_unchanged_run_keeps_its_own_edges(copied_run, small_config):
     config = load_config(small_config)
     fresh, _ = prepare_run(config, copied_run)
     other = fresh.shape._replace(edges=fresh.shape.edges[::-1])
-    kept = adopt_plan(copied_run, config, replace(fresh, shape=other))
+    kept = adopt_run(copied_run, config, replace(fresh, shape=other))
     np.testing.assert_array_equal(kept.shape.edges, fresh.shape.edges)
 
 
-def test_a_unit_has_one_thread_of_blas_wherever_it_runs(tmp_path):
-    def work():
-        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-        return []
+def test_a_unit_has_one_thread_of_blas_wherever_it_runs(small_run, tmp_path):
+    class Looking(Stage):
+        name = "whitening"
+
+        def work(self, run, unit, data):
+            seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+            return []
 
     seen = []
     with threadpool_limits(2):
-        cluster_units.run_unit(tmp_path, "whitening", 0, "key", work)
+        cluster_units.run_unit(replace(read_run(small_run), directory=tmp_path), Looking(), 0)
     assert set(seen) == {1}, "how a product is split among threads decides the last bits of its sums"
 
 
@@ -224,7 +228,7 @@ def test_a_stop_that_was_asked_for_before_a_stage_is_felt_without_any_worker(tmp
     stop = Stop()
     stop.request("enough")
     with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as nobody,
         pytest.raises(Stopped, match="enough"),
     ):

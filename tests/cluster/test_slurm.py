@@ -25,8 +25,8 @@ from small_runs import (
     write_features,
 )
 
-from pairloom.cluster.stages import STAGE_NAMES
-from pairloom.cluster.status import run_status
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.stages import STAGE_NAMES
 
 
 def command(*words: object) -> str:

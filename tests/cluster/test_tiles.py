@@ -5,14 +5,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pairloom.cluster.tiles import (
+from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.run.tiles import (
     default_draws_per_slab,
     default_edges_per_tile,
     default_samples_per_prediction,
     default_samples_per_slab,
     order_by_blocks,
 )
-from pairloom.pipeline.pieces import pieces
 
 
 def complete_edges(n):

@@ -11,12 +11,12 @@ import zarr
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 
 from pairloom import PairwiseSVC
-from pairloom.cluster.driver import load_data
-from pairloom.cluster.growing_run import judged_waves
-from pairloom.cluster.needs import file_count
-from pairloom.cluster.plan import Plan
-from pairloom.pipeline.coupling import METHODS
+from pairloom.cluster.drive.driver import load_data
+from pairloom.pipeline.coupling.pairs.couple import METHODS
+from pairloom.pipeline.run.growing_run import judged_waves
+from pairloom.pipeline.run.needs import file_count
 from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.stages.run_file import read_run
 
 CLASSES = 9
 VIRTUAL = "run.tensor=virtual"
@@ -86,8 +86,8 @@ def test_a_plan_counts_the_files_of_the_run(tensor, config_file, client, tmp_pat
 
 
 def test_a_run_grown_by_shortlists_is_the_grown_estimator(grown_run):
-    plan = Plan.read(grown_run)
-    data, waves = load_data(plan.config).load(), judged_waves(grown_run, plan)
+    plan = read_run(grown_run)
+    data, waves = load_data(plan.config).load(), judged_waves(plan)
     y = np.array(data.classes)[data.y_train]
     model = PairwiseSVC(**plan.estimator_parameters).fit(data.X_train, y)
     grown = list(model.grow(data.X_train, y, wave=4, pairs=16, plateau="never"))

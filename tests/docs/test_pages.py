@@ -1,5 +1,6 @@
 """Pages of the repository: their Python runs, their links lead somewhere, and what machines read of them is valid."""
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -19,6 +20,16 @@ def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
     names = {"__name__": "page"}
     for snippet in SNIPPET.findall(page.read_text()):
         exec(compile(snippet, page.name, "exec"), names)
+
+
+def test_the_names_of_the_python_interface_exist():
+    text, place = (ROOT / "docs" / "api.md").read_text(), ""
+    for line in text.splitlines():
+        if line.startswith(".. currentmodule:: "):
+            place = line.rpartition(" ")[2]
+        elif re.fullmatch(r"   ~?[\w.]+", line):
+            module, _, name = f"{place}.{line.strip().removeprefix('~')}".rpartition(".")
+            assert hasattr(importlib.import_module(module), name), line
 
 
 def anchors_of(page):

@@ -73,7 +73,7 @@ def text_of(name):
 
 
 def test_every_key_of_a_configuration_is_in_its_reference():
-    from pairloom.cluster.config import Config
+    from pairloom.pipeline.config.config import Config
 
     text = text_of("configuration.html")
     for section, field in Config.model_fields.items():
@@ -87,7 +87,7 @@ def test_every_key_of_a_configuration_is_in_its_reference():
 
 
 def test_every_command_and_option_is_in_its_reference():
-    from pairloom.cluster.cli import main
+    from pairloom.cluster.commands.cli import main
 
     text = text_of("command_line.html")
     for name, command in main.commands.items():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom import graphs
-from pairloom.graphs.random_codes import DRAWS, smallest_distances
+from pairloom.graphs.codes import DRAWS, smallest_distances
 
 BUILDERS = {
     "one_vs_rest": graphs.one_vs_rest,
@@ -96,7 +96,7 @@ def test_the_draw_that_is_kept_has_the_largest_smallest_distance(builder, monkey
     """Of the first draw alone and of ten, a hundred are at least as good; and here better."""
     best = smallest_distances(builder(20))
     assert DRAWS == 100
-    monkeypatch.setattr("pairloom.graphs.random_codes.DRAWS", 1)
+    monkeypatch.setattr("pairloom.graphs.codes.DRAWS", 1)
     assert all(smallest_distances(builder(20, seed=seed))[0] <= best[0] for seed in range(5))
     assert smallest_distances(builder(20))[0] < best[0]
 

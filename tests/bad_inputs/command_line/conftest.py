@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from folder_snapshot import snapshot
 from odd_files import FILES
 
-from pairloom.cluster import lock
-from pairloom.cluster.cli import main
+from pairloom.cluster.commands.cli import main
+from pairloom.pipeline.run import lock
 
 CODES = {0, 1, 2, 3, 4, 130, 143}  # as docs/runs.md has them
 

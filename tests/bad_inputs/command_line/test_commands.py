@@ -30,7 +30,7 @@ COMMANDS = [
     ("init data.npz --out gone/x.toml", 2, "--out must lie in a folder that exists, got gone/x.toml"),
     ("init s3://bucket/x.csv", 2, "DATA must be a path, not a URL"),
     ("config digit", 2, "NAME must be a configuration that ships .* got 'digit'. Did you mean 'digits'?"),
-    ("config digits --schema", 2, "--schema is of all configurations"),
+    ("config digits --schema", 2, "--schema takes no NAME"),
     ("ls gone", 2, "'gone' does not exist"),
     ("compare run", 2, "compare needs two run directories or more"),
     ("compare run nothing", 1, "nothing/run.json: no such file"),

@@ -9,7 +9,7 @@ import pytest
 from folder_snapshot import snapshot
 from odd_files import flipped
 
-from pairloom.cluster import lock
+from pairloom.pipeline.run import lock
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from dask_processes import finish, kill_and_reap
 from small_runs import assert_same_bytes, bytes_of, run_here, write_config, write_features
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.plan import DamagedPlan
-from pairloom.cluster.status import run_status
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.stages.run_file import DamagedPlan
 
 pytestmark = pytest.mark.faults
 

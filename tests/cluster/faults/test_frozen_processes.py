@@ -18,7 +18,7 @@ pytestmark = pytest.mark.faults
 IMPATIENT = {
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "10s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",
-    "DASK_DISTRIBUTED__WORKER__PRELOAD": "['pairloom.cluster.units']",
+    "DASK_DISTRIBUTED__WORKER__PRELOAD": "['pairloom.cluster.drive.tasks']",
 }
 FROZEN_SECONDS = 12.0
 

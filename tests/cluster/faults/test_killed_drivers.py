@@ -17,9 +17,9 @@ from disturbed_runs import (
 )
 from small_runs import assert_same_bytes, bytes_of, run_here
 
-from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import Plan
-from pairloom.cluster.status import run_status
+from pairloom.cluster.watch.status import run_status
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.stages.run_file import read_run
 
 pytestmark = pytest.mark.faults
 
@@ -90,7 +90,7 @@ def test_the_driver_and_a_worker_of_a_growing_run_are_killed(
     driver = pairloom_process("run", faulty_config, "--directory", directory, *scheduler, *options)
     wait_until(lambda: Ledger(directory).read("growth", 1) is not None, "the judgement of the first wave")
     kill_and_reap(driver)
-    grown = len(Plan.read(directory).waves)
+    grown = len(read_run(directory).waves)
     assert 2 <= grown < 6, "it was to be killed while it grew"
     resumed = pairloom_process("resume", directory, *scheduler)
     stop_in_mid_unit(directory, "machines", {worker.pid})
@@ -98,5 +98,5 @@ def test_the_driver_and_a_worker_of_a_growing_run_are_killed(
     dask_processes.start_worker()
     code, errors = finish(resumed)
     assert code == 0, errors
-    assert len(Plan.read(directory).shape.edges) == 45
+    assert len(read_run(directory).shape.edges) == 45
     assert_same_bytes(directory, bytes_of(tmp_path / "undisturbed"))

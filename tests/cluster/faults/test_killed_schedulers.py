@@ -7,7 +7,7 @@ from dask_processes import finish, kill_and_reap, wait_until
 from disturbed_runs import assert_finished, assert_stopped_clean, stop_in_mid_unit, units_begun_again
 from small_runs import assert_same_bytes
 
-from pairloom.cluster.ledger import Ledger
+from pairloom.pipeline.run.ledger import Ledger
 
 pytestmark = pytest.mark.faults
 

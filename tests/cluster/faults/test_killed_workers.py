@@ -28,7 +28,7 @@ from small_runs import (
     write_regions,
 )
 
-from pairloom.cluster.stages import STAGE_NAMES
+from pairloom.pipeline.stages import STAGE_NAMES
 
 pytestmark = pytest.mark.faults
 

@@ -10,7 +10,7 @@ from disturbed_runs import units_begun_again
 from small_runs import assert_same_bytes, run_here
 
 import pairloom
-from pairloom.cluster.units import Task, run_task
+from pairloom.cluster.drive.tasks import Task, run_task
 
 pytestmark = pytest.mark.faults
 

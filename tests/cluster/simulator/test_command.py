@@ -8,7 +8,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from pairloom.cluster.cli import main
+from pairloom.cluster.commands.cli import main
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
 
 

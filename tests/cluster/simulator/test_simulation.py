@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 from small_runs import run_here
 
-from pairloom.cluster.config_file import load_config, with_overrides
-from pairloom.cluster.driver import load_data
-from pairloom.cluster.forecast import forecast_overhead
-from pairloom.cluster.ledger import Ledger
-from pairloom.cluster.plan import Plan, make_plan
+from pairloom.cluster.config.config_file import load_config, with_overrides
+from pairloom.cluster.drive.driver import load_data
 from pairloom.cluster.simulator import (
     SimulatedCluster,
     UnitCosts,
@@ -25,18 +22,20 @@ from pairloom.cluster.simulator import (
     simulate,
     stage_seconds,
 )
-from pairloom.cluster.simulator.run_sizes import planned_sizes
-from pairloom.cluster.simulator.stage_costs import STAGE_COSTS, count_units
+from pairloom.cluster.simulator.forecast import forecast_overhead, validate
 from pairloom.cluster.simulator.unit_costs import StageTimes, unit_seconds
-from pairloom.cluster.simulator.validation import validate
-from pairloom.cluster.simulator.workload import _touched_by, _touched_by_all_pairs
-from pairloom.cluster.stages import STAGES, Stage
-from pairloom.cluster.tiles import order_by_blocks
+from pairloom.cluster.simulator.workload import _touched_by, _touched_by_all_pairs, planned_sizes
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.run import Run, Stage
+from pairloom.pipeline.run.tiles import order_by_blocks
+from pairloom.pipeline.stages import STAGES  # STAGES, Stage
+from pairloom.pipeline.stages.planning import plan_run
+from pairloom.pipeline.stages.run_file import read_run
 
 
 @pytest.fixture(scope="module")
-def plan(small_run) -> Plan:
-    return Plan.read(small_run)
+def plan(small_run) -> Run:
+    return read_run(small_run)
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +67,13 @@ def test_the_stages_of_a_forecast_are_those_of_the_plan(plan, costs):
     assert [stage.units for stage in found.stages] == [plan.units(stage.stage) for stage in found.stages]
 
 
-def test_every_stage_has_a_cost_and_every_cost_a_stage():
-    assert set(STAGE_COSTS) == {stage.name for stage in STAGES}
+def test_every_stage_has_a_cost_of_its_own():
+    assert all(type(stage).cost is not Stage.cost for stage in STAGES)
 
 
 def test_the_units_of_an_imagined_run_are_counted_as_those_of_a_plan(plan):
     sizes = planned_sizes(plan)
-    assert {stage.name: count_units(stage.name, sizes) for stage in STAGES} == {
+    assert {stage.name: stage.cost.units(sizes) for stage in STAGES} == {
         stage.name: plan.units(stage.name) for stage in STAGES
     }
 
@@ -151,7 +150,7 @@ def test_a_growing_run_repeats_its_stages_wave_by_wave(client, tmp_path, small_c
         small_config, tmp_path / "run", client, "graph.family=star", "graph.centre=0", "growth.pairs=10",
         "growth.wave=3", "growth.plateau=never", until="report",
     )  # fmt: skip
-    plan = Plan.read(tmp_path / "run")
+    plan = read_run(tmp_path / "run")
     work = planned_workload(plan)
     assert len(plan.waves) > 1
     assert [phase.stage for phase in work.phases].count("growth") == len(plan.waves)
@@ -170,8 +169,8 @@ def test_the_planner_gets_an_interval_per_stage_that_narrows_with_workers(plan, 
 def test_a_short_run_measures_every_stage(small_config):
     config = load_config(small_config)
     data = load_data(config)
-    found = measure_costs(make_plan(config, data), data)
-    assert set(found.stages) == {stage.name for stage in STAGES if make_plan(config, data).units(stage.name)}
+    found = measure_costs(plan_run(config, data), data)
+    assert set(found.stages) == {stage.name for stage in STAGES if plan_run(config, data).units(stage.name)}
     assert all((times.seconds > 0).all() for times in found.stages.values())
 
 
@@ -189,19 +188,21 @@ def test_a_report_may_have_no_errors_to_explain_or_as_many_as_it_explains(plan, 
 def test_the_short_run_counts_the_errors_that_its_report_explains(small_config):
     config = load_config(small_config)
     data = load_data(config)
-    plan = make_plan(config, data)
+    plan = plan_run(config, data)
     right = measure_costs(plan, data).sizes
     wrong = measure_costs(plan, replace(data, y_test=(data.y_test + 1) % len(data.classes))).sizes
     assert right.explained < wrong.explained <= wrong.samples
 
 
 def test_compiling_a_kernel_is_no_work_of_a_unit(plan, tmp_path):
-    def compile_a_kernel(*_):
-        assert numba.njit(lambda x: x + 1)(1.0) == 2.0
-        return []
+    class Compiling(Stage):
+        name = "features"
 
-    stage = Stage("features", "driver", lambda plan, earlier: (), compile_a_kernel)
-    seconds = unit_seconds(tmp_path, plan, stage, 0, None)
+        def work(self, run, unit, data):
+            assert numba.njit(lambda x: x + 1)(1.0) == 2.0
+            return []
+
+    seconds = unit_seconds(replace(plan, directory=tmp_path), Compiling(), 0, None)
     assert 0 < seconds < Ledger(tmp_path).read("features", 0).seconds / 2
 
 

@@ -10,11 +10,11 @@ import zict
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pairloom.cluster.schedule import TASK_SECONDS, TASKS_PER_THREAD
+from pairloom.cluster.drive.schedule import TASK_SECONDS, TASKS_PER_THREAD
 from pairloom.cluster.simulator import stage_kernels as kernels
-from pairloom.cluster.tiles import order_by_blocks
+from pairloom.pipeline.run.tiles import order_by_blocks
 
-CALM = kernels.Weather(np.ones(8), np.full(8, 0.5), 0.0, 0.0, 60.0, 60.0, 5.0, 44)
+CALM = kernels.WorkerFaults(np.ones(8), np.full(8, 0.5), 0.0, 0.0, 60.0, 60.0, 5.0, 44)
 FREE = kernels.Policy(TASK_SECONDS, TASKS_PER_THREAD, 0.0, 0.0)
 FAST = kernels.Fabric(threads=1, latency=0.0, link=1e18, store=1e18, cache=1e9)
 
@@ -30,16 +30,16 @@ def inputs_of(seconds, *, touched=None, **changes):
     return kernels.Inputs(seconds=seconds, first=first, touched=pieces, **given | changes)
 
 
-def play(inputs, workers=1, *, fabric=FAST, policy=FREE, weather=CALM, begin=0.0):
+def play(inputs, workers=1, *, fabric=FAST, policy=FREE, faults=CALM, begin=0.0):
     """The tally, and the trace as rows of (core, start, end, first, begun, finished)."""
     trace = np.full((4 * len(inputs.seconds) + 4000, 6), np.nan)
-    tally = kernels.stage_events(inputs, fabric, policy, weather, begin, np.zeros(workers), trace)
+    tally = kernels.stage_events(inputs, fabric, policy, faults, begin, np.zeros(workers), trace)
     return tally, trace[~np.isnan(trace[:, 0])]
 
 
 def storm(per_hour, seed=0, away=30.0):
     random = np.random.default_rng(seed)
-    return kernels.Weather(
+    return kernels.WorkerFaults(
         random.standard_exponential(512), random.random(512), per_hour / 3600, 0.3, away, 2 * away, 5.0, 10**6
     )
 
@@ -110,8 +110,8 @@ def test_what_a_worker_keeps_for_good_is_read_once_however_large():
 
 def test_a_lost_worker_loses_only_the_unit_under_way_by_hand():
     # One worker dies after 2.5 s. By then unit 0 is recorded, and 1.5 s of unit 1 are lost; it is back after 30 s.
-    weather = CALM._replace(gaps=np.array([2.5, 1e9]), rate=1.0, away_failed=30.0, notice=5.0)
-    tally, trace = play(inputs_of([1.0, 4.0]), weather=weather)
+    faults = CALM._replace(gaps=np.array([2.5, 1e9]), rate=1.0, away_failed=30.0, notice=5.0)
+    tally, trace = play(inputs_of([1.0, 4.0]), faults=faults)
     assert tally[kernels.LOST] == pytest.approx(1.5)
     assert tally[kernels.REDONE] == 1
     assert tally[kernels.END] == pytest.approx(32.5 + 4.0)
@@ -119,8 +119,8 @@ def test_a_lost_worker_loses_only_the_unit_under_way_by_hand():
 
 
 def test_a_unit_that_always_loses_its_worker_is_given_up():
-    weather = storm(3600)._replace(most_losses=5, away_failed=1.0, away_preempted=1.0)
-    assert play(inputs_of([1000.0]), weather=weather)[0][kernels.GAVE_UP]
+    faults = storm(3600)._replace(most_losses=5, away_failed=1.0, away_preempted=1.0)
+    assert play(inputs_of([1000.0]), faults=faults)[0][kernels.GAVE_UP]
 
 
 def reference_end(seconds, cores):
@@ -170,8 +170,8 @@ def test_a_stage_is_no_shorter_than_its_longest_unit_and_its_share_of_the_work(s
 def test_every_unit_is_done_once_and_what_was_executed_was_done_or_redone(
     seconds, workers, threads, per_hour, seed
 ):
-    weather = storm(per_hour, seed)
-    tally, trace = play(inputs_of(seconds), workers, fabric=FAST._replace(threads=threads), weather=weather)
+    faults = storm(per_hour, seed)
+    tally, trace = play(inputs_of(seconds), workers, fabric=FAST._replace(threads=threads), faults=faults)
     assume(len(trace) < 4 * len(seconds) + 4000)  # a storm that never ends fills the trace
     finished = [u for row in trace for u in range(int(row[3]), int(row[3] + row[5]))]
     assert sorted(finished) == list(range(len(seconds)))
@@ -184,8 +184,8 @@ def test_every_unit_is_done_once_and_what_was_executed_was_done_or_redone(
 
 @given(units, st.integers(1, 6), st.integers(1, 3), st.sampled_from([0, 200, 1000]), st.integers(0, 50))
 def test_no_core_has_two_tasks_at_once(seconds, workers, threads, per_hour, seed):
-    fabric, weather = FAST._replace(threads=threads), storm(per_hour, seed)
-    _, trace = play(inputs_of(seconds, warm_up=0.3, operations=1.0), workers, fabric=fabric, weather=weather)
+    fabric, faults = FAST._replace(threads=threads), storm(per_hour, seed)
+    _, trace = play(inputs_of(seconds, warm_up=0.3, operations=1.0), workers, fabric=fabric, faults=faults)
     for core in np.unique(trace[:, 0]):
         own = trace[(trace[:, 0] == core) & (trace[:, 4] > 0)]
         own = own[np.argsort(own[:, 1], kind="stable")]
@@ -211,7 +211,7 @@ def test_more_workers_are_slower_by_no_more_than_a_task(seconds, workers):
 
 def test_failures_cost_time():
     inputs = inputs_of(np.full(2000, 1.0))
-    calm, rough = play(inputs, 8)[0], play(inputs, 8, weather=storm(200))[0]
+    calm, rough = play(inputs, 8)[0], play(inputs, 8, faults=storm(200))[0]
     assert rough[kernels.FAILURES] > 5
     assert rough[kernels.END] > 1.05 * calm[kernels.END]
 

@@ -9,8 +9,8 @@ from pairloom.pipeline.calibration.coupled_learning import (
     learn_changes,
     sample_limit,
 )
-from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
 from pairloom.pipeline.completion.complete import plan_completion
+from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 
 N, D = 5, 4
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pairloom import PairwiseSVC
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 from pairloom.pipeline.calibration.scale import LOWEST
 
 ROWS, FEATURES, NEW = 40, 64, 2000

@@ -5,18 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from whitened import whitening_of
 
+from pairloom import graphs
 from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.calibration.out_of_fold import out_of_fold_edge_logits
-from pairloom.pipeline.machines.estimator_model import train_estimator_model
+from pairloom.pipeline.calibration.held_out import out_of_fold_edge_logits
+from pairloom.pipeline.machines.estimator_machines import train_estimator_model
 from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, class_folds, class_parts
-from pairloom.pipeline.machines.linear_model import train_linear_model
+from pairloom.pipeline.machines.linear_machines import train_linear_model
 from pairloom.pipeline.machines.platt import fit_platt
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
-from pairloom.pipeline.machines.whitening import centring, fit_whitening
+from pairloom.pipeline.machines.whitening import centring
 
 EDGES = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
+PAIRS = graphs.Pairs(EDGES, 4)
 SIZES = (9, 12, 15, 10)
 FIT_ON = pytest.mark.parametrize("fit_on", ["rest", "fold", "all"])
 ROWS = (0, 4, 11, 20, 30, 45)
@@ -69,7 +72,7 @@ def test_against_refits_by_hand(samples, fit_on, calibration):
     """For every sample and edge, refit what did not see the sample, and compare."""
     X, y = samples
     settings = MachineSettings(C=0.2, folds=3, fit_on=fit_on, tol=1e-7, seed=2, calibration=calibration)
-    model = train_linear_model(rows_of(X, y), EDGES, settings, whitening := centring(X))
+    model = train_linear_model(rows_of(X, y), PAIRS, settings, whitening := centring(X))
     folds, parts = dealt(class_folds, settings), dealt(class_parts, settings)
     found = out_of_fold_edge_logits(model, settings.scheme, X, folds, parts)
     np.testing.assert_allclose(found, by_hand(whitening(X), y, settings), rtol=0.02, atol=0.02)
@@ -81,8 +84,8 @@ def test_against_refits_by_hand(samples, fit_on, calibration):
 def test_against_a_loop_over_samples_and_edges(samples, fit_on, calibration, thresholds):
     X, y = samples
     settings = MachineSettings(folds=3, fit_on=fit_on, calibration=calibration, thresholds=thresholds)
-    whitening = fit_whitening(X, y, 0.3)
-    model = train_linear_model(rows_of(X, y), EDGES, settings, whitening)
+    whitening = whitening_of(X, y, 0.3)
+    model = train_linear_model(rows_of(X, y), PAIRS, settings, whitening)
     folds, parts = dealt(class_folds, settings), dealt(class_parts, settings)
     found = out_of_fold_edge_logits(model, settings.scheme, X, folds, parts)
     assert found.shape == (len(EDGES), len(y)) == (model.n_edges, len(y))
@@ -100,7 +103,7 @@ def test_against_a_loop_over_samples_and_edges(samples, fit_on, calibration, thr
 def test_samples_in_any_order_and_absent_folds(samples):
     X, y = samples
     settings = MachineSettings(folds=3)
-    model = train_linear_model(rows_of(X, y), EDGES, settings, centring(X))
+    model = train_linear_model(rows_of(X, y), PAIRS, settings, centring(X))
     folds, parts = dealt(class_folds, settings), dealt(class_parts, settings)
     everything = out_of_fold_edge_logits(model, settings.scheme, X, folds, parts)
     some = np.flatnonzero(folds != 1)[::-1]
@@ -112,7 +115,7 @@ def test_samples_that_every_machine_was_fitted_on_have_no_logits(samples):
     """A class with fewer samples than folds is never held out."""
     X, y = samples
     settings = MachineSettings(folds=10)
-    model = train_linear_model(rows_of(X, y), EDGES, settings, centring(X))
+    model = train_linear_model(rows_of(X, y), PAIRS, settings, centring(X))
     folds, parts = dealt(class_folds, settings), dealt(class_parts, settings)
     never = folds == NEVER_HELD_OUT
     assert never.sum() == SIZES[0]
@@ -126,7 +129,7 @@ def test_samples_that_every_machine_was_fitted_on_have_no_logits(samples):
 def honest_logits(X, y, settings, r, original):
     """What sample r, as it was, gets out of fold from machines that are trained on X."""
     # The whitening is the same whatever X is: only the machines and their parameters are under test.
-    model = train_linear_model(rows_of(X, y), EDGES, settings, centring(np.zeros_like(X)))
+    model = train_linear_model(rows_of(X, y), PAIRS, settings, centring(np.zeros_like(X)))
     fold, part = dealt(class_folds, settings)[r], dealt(class_parts, settings)[r]
     return model.held_out_logits(settings.scheme.out_of_fold[fold], original[None], np.array([part]))
 
@@ -179,8 +182,8 @@ def test_a_sample_has_no_part_in_its_own_logits_but_for_the_precision_of_platts_
 
 def prediction_logits(X, y, settings, r, original):
     """As `honest_logits`, with the parameters that all samples had a part in."""
-    model = train_linear_model(rows_of(X, y), EDGES, settings, centring(np.zeros_like(X)))
-    return model.logits(settings.scheme.out_of_fold[dealt(class_folds, settings)[r]], original[None])
+    model = train_linear_model(rows_of(X, y), PAIRS, settings, centring(np.zeros_like(X)))
+    return model.collapsed(settings.scheme.out_of_fold[dealt(class_folds, settings)[r]])(original[None])
 
 
 @CALIBRATION
@@ -205,11 +208,11 @@ def test_classifiers_of_scikit_learn_against_a_loop(samples, fit_on, calibration
     settings = MachineSettings(folds=3, fit_on=fit_on, calibration=calibration, thresholds=True)
     members = [np.flatnonzero(y == c) for c in range(4)]
     with one_blas_thread():
-        model = train_estimator_model(LogisticRegression(), X, members, EDGES, settings)
+        model = train_estimator_model(LogisticRegression(), X, members, PAIRS, settings)
     folds, parts = dealt(class_folds, settings), dealt(class_parts, settings)
     found = out_of_fold_edge_logits(model, settings.scheme, X, folds, parts)
     assert found.shape == (model.n_edges, len(y))
-    for e, pair in enumerate(model.pairs):
+    for e, pair in enumerate(model.machines):
         assert pair.crossfit.shape == (settings.scheme.n_machines, PARTS, 2)
         for r in range(len(y)):
             expected = 0.0
@@ -226,9 +229,9 @@ def test_classifiers_by_distance_are_those_that_were_trained_so(samples, fit_on)
     members = [np.flatnonzero(y == c) for c in range(4)]
     distance = replace(platt, calibration="distance")
     with one_blas_thread():
-        derived = train_estimator_model(LogisticRegression(), X, members, EDGES, platt).by_distance()
-        trained = train_estimator_model(LogisticRegression(), X, members, EDGES, distance)
-    for one, other in zip(derived.pairs, trained.pairs, strict=True):
+        derived = train_estimator_model(LogisticRegression(), X, members, PAIRS, platt).by_distance()
+        trained = train_estimator_model(LogisticRegression(), X, members, PAIRS, distance)
+    for one, other in zip(derived.machines, trained.machines, strict=True):
         np.testing.assert_array_equal(one.platt, other.platt)
         np.testing.assert_array_equal(one.crossfit, other.crossfit)
         norms = [np.linalg.norm(machine.coef_) for machine in other.estimators]

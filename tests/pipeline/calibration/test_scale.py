@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 
 from pairloom import couple, graphs
-from pairloom.pipeline.calibration.coupled_calibration import calibrate_coupled
-from pairloom.pipeline.calibration.coupling_gradient import gradient_of_log_probability
-from pairloom.pipeline.calibration.edge_calibration import calibrate_edges
-from pairloom.pipeline.calibration.held_out import HeldOut, typical_sizes, unit_of
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.coupled_calibration import calibrate_coupled, calibrate_edges
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss, typical_sizes, unit_of
 from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.uncoupled import uncoupled
+from pairloom.pipeline.completion.couplers import PairCoupler
+from pairloom.pipeline.completion.slab import gradient_of_log_probability
 
 METHODS = ["stratified", "wlw2", "normal", "bradley_terry"]
 
@@ -28,7 +26,7 @@ def planted(noisy_logits, method, n_samples=1500, n_classes=5, graph=None):
 @pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
 def test_a_planted_scale_is_found(noisy_logits, method, factor):
     logits, y, completion = planted(noisy_logits, method)
-    choice = choose_scale(uncoupled((logits / factor).astype(np.float32), completion), y, method)
+    choice = choose_scale(PairCoupler(completion).scored((logits / factor).astype(np.float32)), y, method)
     assert choice.scale == pytest.approx(factor, rel=0.12)
     p = couple_edges(logits / factor, completion, method)
     assert (
@@ -54,7 +52,7 @@ def with_prior(loss, scale, n_samples, unit=1.0):
 @pytest.mark.parametrize("n_samples", [60, 1500])
 def test_no_other_scale_is_better(noisy_logits, n_samples):
     logits, y, completion = planted(noisy_logits, "stratified", n_samples)
-    choice = choose_scale(uncoupled(logits, completion), y, "stratified")
+    choice = choose_scale(PairCoupler(completion).scored(logits), y, "stratified")
     least = with_prior(choice.log_loss, choice.scale, n_samples)
     for scale in choice.scale * np.array([0.3, 0.7, 0.9, 1.1, 1.5, 4.0]):
         loss = mean_log_loss(couple_edges(scale * logits, completion, "stratified"), y)
@@ -76,7 +74,7 @@ def separable(noisy_logits, n_samples, size=1.0):
 def test_few_samples_do_not_make_certain(noisy_logits, unit):
     """Fifteen samples, all told apart: the scale is where the prior holds it, in the unit of the logits."""
     logits, y, completion = separable(noisy_logits, 15, size=unit)
-    choice = choose_scale(uncoupled(logits, completion), y, "normal", unit=unit)
+    choice = choose_scale(PairCoupler(completion).scored(logits), y, "normal", unit=unit)
     scales = np.exp(np.linspace(-4, 5, 361)) / unit
     losses = [mean_log_loss(couple_edges(scale * logits, completion, "normal"), y) for scale in scales]
     best = scales[np.argmin(with_prior(np.array(losses), scales, 15, unit))]
@@ -88,7 +86,7 @@ def test_few_samples_do_not_make_certain(noisy_logits, unit):
 
 def test_many_samples_that_are_all_told_apart_reach_the_upper_bound(noisy_logits):
     logits, y, completion = separable(noisy_logits, 2000, size=1e-3)
-    choice = choose_scale(uncoupled(logits, completion), y, "normal")
+    choice = choose_scale(PairCoupler(completion).scored(logits), y, "normal")
     assert choice.bound == "upper"
     assert choice.scale == pytest.approx(np.exp(5), rel=0.15)
 
@@ -96,8 +94,8 @@ def test_many_samples_that_are_all_told_apart_reach_the_upper_bound(noisy_logits
 def test_the_bounds_are_in_the_unit_of_the_logits(noisy_logits):
     """The same samples in another unit: the scale times the unit is the same, at a bound or between them."""
     for logits, y, completion in (planted(noisy_logits, "normal", 500), separable(noisy_logits, 500)):
-        one = choose_scale(uncoupled(logits, completion), y, "normal")
-        other = choose_scale(uncoupled(64 * logits, completion), y, "normal", unit=64.0)
+        one = choose_scale(PairCoupler(completion).scored(logits), y, "normal")
+        other = choose_scale(PairCoupler(completion).scored(64 * logits), y, "normal", unit=64.0)
         assert 64 * other.scale == pytest.approx(one.scale, rel=1e-6)
         assert other.bound == one.bound
 
@@ -107,20 +105,20 @@ def test_weights_are_repeats(noisy_logits):
     logits, y, completion = planted(noisy_logits, "normal", 3000)
     weight = 1 + np.arange(3000) % 3
     y = np.where(weight == 3, (y + 1) % 5, y)  # the heaviest samples have wrong labels
-    weighted = choose_scale(uncoupled(logits, completion), y, "normal", weight=weight.astype(float))
+    weighted = choose_scale(PairCoupler(completion).scored(logits), y, "normal", weight=weight.astype(float))
     times = np.random.default_rng(0).permutation(np.repeat(np.arange(3000), weight))
-    repeated = choose_scale(uncoupled(logits[:, times], completion), y[times], "normal")
+    repeated = choose_scale(PairCoupler(completion).scored(logits[:, times]), y[times], "normal")
     assert weighted.scale == pytest.approx(repeated.scale, rel=0.02)
     p = couple_edges(weighted.scale * logits[:, times], completion, "normal")
     assert weighted.log_loss == pytest.approx(mean_log_loss(p, y[times]), rel=1e-6)
-    assert choose_scale(uncoupled(logits, completion), y, "normal").scale > 1.1 * weighted.scale
+    assert choose_scale(PairCoupler(completion).scored(logits), y, "normal").scale > 1.1 * weighted.scale
 
 
 def test_a_scale_is_found_where_every_fourth_sample_is_of_another_kind(noisy_logits):
     """The search starts on every 4th sample: even if these are misleading, the scale must fit all samples."""
     logits, y, completion = planted(noisy_logits, "normal", 600)
     y[::4] = (y[::4] + 1) % 5
-    choice = choose_scale(uncoupled(logits, completion), y, "normal")
+    choice = choose_scale(PairCoupler(completion).scored(logits), y, "normal")
     scales = np.exp(np.linspace(-2, 1, 40))
     losses = [mean_log_loss(couple_edges(scale * logits, completion, "normal"), y) for scale in scales]
     assert choice.log_loss < min(losses) + 1e-3
@@ -128,14 +126,14 @@ def test_a_scale_is_found_where_every_fourth_sample_is_of_another_kind(noisy_log
 
 def test_voting_has_no_scale(noisy_logits):
     logits, y, completion = planted(noisy_logits, "normal", 50)
-    assert choose_scale(uncoupled(logits, completion), y, "vote").scale == 1.0
+    assert choose_scale(PairCoupler(completion).scored(logits), y, "vote").scale == 1.0
 
 
 def test_machines_that_know_nothing(noisy_logits):
     """Nothing is better than guessing: the scale is the least, and the probabilities are nearly even."""
     logits, _, completion = planted(noisy_logits, "stratified")
     y = np.random.default_rng(3).integers(0, 5, logits.shape[1])
-    choice = choose_scale(uncoupled(logits, completion), y, "stratified")
+    choice = choose_scale(PairCoupler(completion).scored(logits), y, "stratified")
     assert choice.bound == "lower"
     assert choice.scale == pytest.approx(np.exp(-4), rel=0.15)
     assert choice.log_loss == pytest.approx(np.log(5), abs=0.005)
@@ -151,9 +149,9 @@ def objective(logits, y, completion, method, scale, choice, shrinkage):
 def test_platt_is_never_worse_than_the_scale_by_its_own_measure(noisy_logits, method):
     logits, y, completion = planted(noisy_logits, method, 400)
     logits = logits / np.linspace(0.3, 3, len(logits), dtype=np.float32)[:, None]
-    scale = choose_scale(uncoupled(logits, completion), y, method)
+    scale = choose_scale(PairCoupler(completion).scored(logits), y, method)
     for shrinkage in (0.1, 10.0):
-        choice = calibrate_edges(logits, y, completion, method, scale.scale, shrinkage=shrinkage)
+        choice = calibrate_edges(logits, y, PairCoupler(completion), method, scale.scale, shrinkage=shrinkage)
         assert (
             objective(logits, y, completion, method, scale.scale, choice, shrinkage) <= scale.log_loss + 1e-5
         )
@@ -166,14 +164,17 @@ def test_platt_finds_slopes_that_differ(noisy_logits):
     logits, y, completion = planted(noisy_logits, "normal", 3000)
     factors = np.linspace(0.5, 2, len(logits))
     distorted = (logits / factors[:, None]).astype(np.float32)
-    choice = calibrate_edges(distorted, y, completion, "normal", 1.0, shrinkage=0.1)
+    choice = calibrate_edges(distorted, y, PairCoupler(completion), "normal", 1.0, shrinkage=0.1)
     assert np.corrcoef(np.log(choice.slope), np.log(factors))[0, 1] > 0.7
-    assert choice.log_loss < choose_scale(uncoupled(distorted, completion), y, "normal").log_loss - 0.005
+    assert (
+        choice.log_loss
+        < choose_scale(PairCoupler(completion).scored(distorted), y, "normal").log_loss - 0.005
+    )
 
 
 def test_strong_shrinkage_stays_at_the_scale(noisy_logits):
     logits, y, completion = planted(noisy_logits, "stratified", 200)
-    choice = calibrate_edges(logits, y, completion, "stratified", 1.7, shrinkage=1e7)
+    choice = calibrate_edges(logits, y, PairCoupler(completion), "stratified", 1.7, shrinkage=1e7)
     np.testing.assert_allclose(choice.slope, 1.7, rtol=1e-3)
     np.testing.assert_allclose(choice.shift, 0, atol=1e-3)
 
@@ -189,8 +190,8 @@ def test_a_certain_error_counts_no_more_than_a_bound():
 @pytest.mark.parametrize("away", [0.8, 1.0, 1.3])
 def test_a_nearby_scale_is_the_best_one(noisy_logits, method, away):
     logits, y, completion = planted(noisy_logits, method)
-    best = choose_scale(uncoupled(logits, completion), y, method).scale
-    assert nearby_scale(uncoupled(logits, completion), y, method, near=away * best) == pytest.approx(
+    best = choose_scale(PairCoupler(completion).scored(logits), y, method).scale
+    assert nearby_scale(PairCoupler(completion).scored(logits), y, method, near=away * best) == pytest.approx(
         best, rel=0.05
     )
 
@@ -198,10 +199,12 @@ def test_a_nearby_scale_is_the_best_one(noisy_logits, method, away):
 @pytest.mark.parametrize("away", [0.05, 0.1, 10.0, 50.0])
 def test_a_scale_is_followed_however_far_away_it_is(noisy_logits, away):
     logits, y, completion = planted(noisy_logits, "normal")
-    samples = uncoupled(logits, completion)
+    samples = PairCoupler(completion).scored(logits)
     best = choose_scale(samples, y, "normal").scale
     assert nearby_scale(samples, y, "normal", near=away * best) == pytest.approx(best, rel=0.05)
-    inner = nearby_scale(uncoupled(8 * logits, completion), y, "normal", near=away * best / 8, unit=8.0)
+    inner = nearby_scale(
+        PairCoupler(completion).scored(8 * logits), y, "normal", near=away * best / 8, unit=8.0
+    )
     assert 8 * inner == pytest.approx(best, rel=0.05)
 
 
@@ -210,13 +213,23 @@ def test_a_bound_is_a_warning_that_counts_the_samples(noisy_logits):
     with pytest.warns(
         UserWarning, match="from 2000 held-out samples, is at its upper bound: they are all told"
     ):
-        calibrate_coupled(HeldOut.of_edges(logits, y, completion), completion, "normal", "scale")
+        calibrate_coupled(
+            HeldOutSamples.of_edges(logits, y, PairCoupler(completion)),
+            PairCoupler(completion),
+            "normal",
+            "scale",
+        )
     logits, _, completion = planted(noisy_logits, "normal")
     y = np.random.default_rng(3).integers(0, 5, 1500)
     with pytest.warns(
         UserWarning, match="from 1500 held-out samples, is at its lower bound: they do not tell"
     ):
-        found = calibrate_coupled(HeldOut.of_edges(logits, y, completion), completion, "normal", "scale")
+        found = calibrate_coupled(
+            HeldOutSamples.of_edges(logits, y, PairCoupler(completion)),
+            PairCoupler(completion),
+            "normal",
+            "scale",
+        )
     np.testing.assert_array_equal(found.slope, np.full(len(logits), found.scale))
 
 

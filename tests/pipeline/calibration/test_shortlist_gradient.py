@@ -4,13 +4,14 @@ import pytest
 from exact_couplings import REFERENCES
 
 from pairloom import complete_logits, graphs
-from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS, gradient_of_log_probability
 from pairloom.pipeline.calibration.shortlist_gradient import (
     gradient_through_shortlists,
     log_probabilities_of_lists,
 )
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.shortlist import shortlists
+from pairloom.pipeline.completion.slab import gradient_of_log_probability
+from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 
 N, R = 6, 5
 MODEL_GRAPHS = {

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from pairloom import couple, graphs
-from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.ranking import plan_ranking
-from pairloom.pipeline.coupling.normal import softmax
+from pairloom.pipeline.completion.complete import plan_completion, plan_ranking
+from pairloom.pipeline.coupling.pairs.solvers import softmax
 
 LINE = abs(np.subtract.outer(range(19), range(19))).astype(float)
 MODEL_GRAPHS = {

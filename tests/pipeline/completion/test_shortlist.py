@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pairloom import couple, graphs
 from pairloom.pipeline.completion.complete import complete_slab, plan_completion
+from pairloom.pipeline.completion.couplers import AllPairs, CompletedPairs, PairCoupler
 from pairloom.pipeline.completion.shortlist import (
     affine_shortlists,
     shortlist_size,
@@ -15,9 +16,8 @@ from pairloom.pipeline.completion.shortlist import (
     top_classes,
 )
 from pairloom.pipeline.completion.slab import couple_slab
-from pairloom.pipeline.completion.uncoupled import AllPairs, CompletedPairs, uncoupled
-from pairloom.pipeline.coupling import METHODS
-from pairloom.pipeline.coupling.normal import softmax
+from pairloom.pipeline.coupling.pairs.couple import METHODS
+from pairloom.pipeline.coupling.pairs.solvers import softmax
 
 LINE = abs(np.subtract.outer(range(19), range(19))).astype(float)
 MODEL_GRAPHS = {
@@ -133,7 +133,7 @@ def test_the_best_classes_are_listed_in_ascending_order():
 @pytest.mark.parametrize("shortlist", [None, 3])
 def test_some_of_the_samples_are_coupled_like_all(name, method, shortlist):
     completion, logits, _ = problem(name)
-    samples = uncoupled(logits, completion, shortlist)
+    samples = PairCoupler(completion).scored(logits, shortlist)
     for some in (slice(1, None, 3), slice(0, 5), slice(4, 4)):
         p = samples.of_samples(some).couple(method, 1.3)
         # The kernels couple samples in blocks, and the last bits may depend on the place in one.
@@ -149,7 +149,7 @@ def test_a_shortlist_of_all_classes_or_none_couples_all_pairs(name, method):
     expected = couple_slab(logits, completion, [method], scales={method: 1.3})[method]
     for size in (None, n, n + 5):
         for memory, kind in ((8 * n**2 * n_samples, CompletedPairs), (8 * n**2 * n_samples - 1, AllPairs)):
-            samples = uncoupled(logits, completion, size, memory)
+            samples = PairCoupler(completion).scored(logits, size, memory)
             assert isinstance(samples, kind)
             np.testing.assert_allclose(samples.couple(method, 1.3), expected, rtol=1e-5, atol=1e-7)
 
@@ -158,9 +158,9 @@ def test_a_longer_list_is_nearer_to_exact_coupling(noisy_logits):
     """Of machines that agree on the whole, as those of a model do."""
     completion = plan_completion(graphs.complete(30))
     logits = noisy_logits(30, 200, spread=2.0)[tuple(completion.edges.T)]
-    exact = uncoupled(logits, completion).couple("stratified")
+    exact = PairCoupler(completion).scored(logits).couple("stratified")
     away = [
-        np.abs(uncoupled(logits, completion, k).couple("stratified") - exact).sum(axis=1).mean()
+        np.abs(PairCoupler(completion).scored(logits, k).couple("stratified") - exact).sum(axis=1).mean()
         for k in (3, 10, 25)
     ]
     assert away[0] > 2 * away[1] > 4 * away[2]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pairloom import complete_logits, couple, graphs
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.slab import couple_slab, slab_width
-from pairloom.pipeline.coupling import METHODS
+from pairloom.pipeline.coupling.pairs.couple import METHODS
 
 MODEL_GRAPHS = {
     "star": graphs.star(7, centre=3),

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from pairloom import couple, couple_code, graphs
-from pairloom.pipeline.coupling.code_kernels import (
+from pairloom.pipeline.coupling.codes.code_kernels import (
     answers,
     gradient_and_hessian,
     minimise,
@@ -16,7 +16,7 @@ from pairloom.pipeline.coupling.code_kernels import (
     side_sums,
     sweep,
 )
-from pairloom.pipeline.coupling.stored_code import StoredCode
+from pairloom.pipeline.coupling.codes.solvers import StoredCode
 
 CLIP = 16
 CODES = {

@@ -12,8 +12,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
 
 from pairloom import complete_logits, couple, graphs
-from pairloom.pipeline.coupling import METHODS
-from pairloom.pipeline.coupling.couple import WEIGHTED
+from pairloom.pipeline.coupling.pairs.couple import METHODS, WEIGHTED
 
 PROBABILISTIC = [method for method in METHODS if method != "vote"]
 #: `couple` estimates its error and stops at 1e-6 per probability; the tests leave some room.
@@ -393,3 +392,38 @@ class TestChecks:
 def test_equal_weights_are_no_weights(method, logits, scale):
     weights = np.full(logits.shape[:2], scale)
     assert couple(logits, method, weights) == pytest.approx(couple(logits, method), abs=CLOSE)
+
+
+def noisy_tensor(n, n_samples, seed):
+    rng = np.random.default_rng(seed)
+    u = rng.normal(0, 2, (n, 1, n_samples))
+    noise = np.triu(rng.normal(0, 1, (n_samples, n, n)), 1).transpose(1, 2, 0)
+    return (u - u.transpose(1, 0, 2) + noise - noise.transpose(1, 0, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("method", ["stratified", "wlw2", "bradley_terry"])
+def test_a_warm_start_from_a_similar_model_reaches_the_same_probabilities(method):
+    """As where a model grows: the start is the coupling of the model before a pair was added."""
+    L, grown, start = noisy_tensor(8, 40, 1), graphs.star(8), None
+    for pair in graphs.grow(graphs.star(8)):
+        grown.add_edge(*pair)
+        tensor = complete_logits(L, grown)
+        p = couple(tensor, method, start=start)
+        np.testing.assert_allclose(p, couple(tensor, method), atol=2e-5)
+        start = p
+
+
+@pytest.mark.parametrize("method", ["stratified", "wlw2", "bradley_terry"])
+def test_a_warm_start_saves_iterations(method):
+    L = noisy_tensor(40, 60, 2)
+    cold, at_first = couple(L, method, return_diagnostics=True)
+    warm, again = couple(L, method, start=cold, return_diagnostics=True)
+    np.testing.assert_allclose(warm, cold, atol=1e-5)
+    assert again.iterations.sum() < at_first.iterations.sum()
+
+
+def test_a_start_of_another_shape_is_refused():
+    with pytest.raises(
+        ValueError, match=r"start must be \(3, 4\) probabilities, got an array of shape \(4, 3\)"
+    ):
+        couple(noisy_tensor(4, 3, 0), "wlw2", start=np.ones((4, 3)))

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
 
 from pairloom import couple, couple_code, graphs
-from pairloom.pipeline.coupling import CODE_METHODS
+from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 
 CODES = {
     "one_vs_rest": graphs.one_vs_rest,

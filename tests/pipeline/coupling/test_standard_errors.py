@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pairloom import couple, couple_code, graphs
-from pairloom.pipeline.coupling import standard_errors
+from pairloom.pipeline.coupling.codes.standard_errors import standard_errors
 
 CODES = {
     "one_vs_rest": graphs.one_vs_rest(5),

@@ -4,9 +4,8 @@ import pytest
 from fitted_models import blobs, fitted
 
 from pairloom import PairwiseSVC, graphs
-from pairloom.pipeline.display import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
-from pairloom.pipeline.display.confusion_display import cluster_order
-from pairloom.pipeline.report.evaluation import reliability, scores
+from pairloom.pipeline.display.displays import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
+from pairloom.pipeline.display.evaluation import reliability, scores
 
 
 @pytest.fixture(autouse=True)
@@ -140,8 +139,25 @@ def test_the_order_can_be_chosen():
 def test_an_order_has_every_class_once():
     for n in (2, 3, 7, 40):
         confusion = np.random.default_rng(n).integers(0, 5, (n, n))
-        assert sorted(cluster_order(confusion)) == list(range(n))
-    assert sorted(cluster_order(np.zeros((5, 5), int))) == list(range(5)), "no sample of any class"
+        assert sorted(clustered_order(confusion)) == list(range(n))
+    assert sorted(clustered_order(np.zeros((5, 5), int))) == list(range(5)), "no sample of any class"
+
+
+def test_classes_that_are_confused_are_neighbours():
+    order = clustered_order(np.array([[8, 0, 2], [0, 9, 0], [3, 0, 7]]))
+    assert abs(order.index(0) - order.index(2)) == 1
+
+
+def clustered_order(confusion):
+    shown = ConfusionDisplay(confusion, display_labels=range(len(confusion)), order="cluster")
+    return shown.plot().order_.tolist()
+
+
+@pytest.mark.parametrize("bins", [0, -1])
+def test_a_curve_has_one_bin_at_least(bins):
+    p = np.array([[0.9, 0.1], [0.2, 0.8]])
+    with pytest.raises(ValueError, match=f"n_bins == {bins}, must be >= 1"):
+        ReliabilityDisplay.from_predictions(["a", "b"], p, ["a", "b"], n_bins=bins)
 
 
 def test_names_with_markup_are_harmless():

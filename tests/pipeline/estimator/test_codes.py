@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 from pairloom import PairwiseSVC, couple_code, graphs
 from pairloom.graphs.code_matrix import different_machines
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
 
 FAMILIES = ("one_vs_rest", "one_vs_one", "dense", "sparse")
 PINNED = {"C": "scale", "whiten": "none", "calibration": "platt"}
@@ -107,7 +107,7 @@ def test_noise_is_told_from_nothing(family, coupling, calibration):
 @pytest.mark.filterwarnings("ignore:couple_code. method 'zadrozny' did not converge")
 def test_probabilities_are_those_of_couple_code(data):
     model = fitted(data, graph="sparse", **PINNED)
-    logits = model.model_.affine.logits(model.model_.normalisation(data.X_new))
+    logits = model.model_.predictor.logits(model.model_.normalisation(data.X_new))
     np.testing.assert_allclose(model.predict_proba(data.X_new), couple_code(logits, model.code_), atol=1e-6)
     for coupling in ("linear", "zadrozny"):
         model.set_params(coupling=coupling)
@@ -121,7 +121,7 @@ def test_machines_weigh_as_many_samples_as_they_have(data):
     uneven = data._replace(X=data.X[few], y=data.y[few])
     model = fitted(uneven, graph="sparse", machine_weight="counts", **PINNED)
     counts = np.bincount(uneven.y) @ (model.code_ != 0)
-    logits = model.model_.affine.logits(model.model_.normalisation(data.X_new))
+    logits = model.model_.predictor.logits(model.model_.normalisation(data.X_new))
     expected = couple_code(logits, model.code_, weights=counts, barrier=None)
     np.testing.assert_allclose(model.predict_proba(data.X_new), expected, atol=1e-5)
     unweighted = couple_code(logits, model.code_)
@@ -171,7 +171,7 @@ def test_rows_of_a_code_are_in_the_order_of_the_sorted_labels(data):
     code = graphs.one_vs_rest(5)[:, [2, 0, 1, 3, 4]]
     model = PairwiseSVC(code, random_state=0, **PINNED).fit(data.X, names[data.y])
     assert model.classes_.tolist() == sorted(names)
-    logits = model.model_.affine.logits(model.model_.normalisation(data.X))
+    logits = model.model_.predictor.logits(model.model_.normalisation(data.X))
     # Machine 0 has the third label, "cat", against the rest.
     assert logits[0][names[data.y] == "cat"].mean() > 0 > logits[0][names[data.y] != "cat"].mean()
 

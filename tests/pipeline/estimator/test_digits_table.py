@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from pairloom import PairwiseSVC
-from pairloom.pipeline.report.evaluation import scores
+from pairloom.pipeline.display.evaluation import scores
 
 
 @pytest.fixture(scope="module")

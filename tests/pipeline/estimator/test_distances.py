@@ -67,6 +67,9 @@ def test_every_kernel_that_is_an_inner_product_has_them(data, kernel):
     assert model.score(X_new, data.y_new) >= 0.9
 
 
+@pytest.mark.filterwarnings(
+    "ignore:train_edges. . of 40 machines stopped:sklearn.exceptions.ConvergenceWarning"
+)
 def test_a_kernel_that_is_the_linear_one_has_the_distances_of_linear_machines(data):
     centred = data._replace(X=data.X - data.X.mean(axis=0), X_new=data.X_new - data.X.mean(axis=0))
     linear = fitted(centred, C=1.0, whiten="none", tol=1e-5, **DISTANCE)
@@ -90,7 +93,7 @@ def test_a_linear_classifier_of_scikit_learn_has_them(data, estimator):
     distances = [m.decision_function(data.X_new) / np.linalg.norm(m.coef_) for m in pair.estimators]
     two = np.isin(data.y, (i, j))
     assert two.any()
-    logits = model.model_.trained.logits(model.model_.settings.scheme.shares, data.X_new)[e]
+    logits = model.model_.trained.collapsed(model.model_.settings.scheme.shares)(data.X_new)[e]
     np.testing.assert_allclose(logits, np.mean(distances, axis=0), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(model.model_.coupled.slope, np.full(len(model.edges_), model.scale_))
 

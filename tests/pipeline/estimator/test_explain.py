@@ -173,7 +173,7 @@ def test_the_contributions_of_support_vectors_sum_to_the_logit(kernel, data):
     parts = explained.contributions
     assert parts.kind == "support vector"
     (e,) = np.flatnonzero((model.edges_ == [0, 2]).all(axis=1))
-    logits = model.model_.curved.logits(model.model_.normalisation(x[None]))
+    logits = model.model_.predictor.logits(model.model_.normalisation(x[None]))
     assert explained.logit == pytest.approx(-logits[e, 0], rel=1e-5)
     used = np.flatnonzero(parts.values)
     assert {parts.names[at].rsplit(", ")[1] for at in used} <= {"0", "2"}, "of the two classes only"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom import PairwiseSVC
-from pairloom.pipeline.estimator.fit_progress import FitProgress
+from pairloom.pipeline.model.fit_progress import PrintedProgress
 
 
 class Terminal(io.StringIO):
@@ -51,9 +51,9 @@ def test_a_fit_that_is_not_verbose_prints_nothing(samples, capsys):
 
 
 def test_a_terminal_sees_the_bar_move_on_one_line(monkeypatch):
-    monkeypatch.setattr("pairloom.pipeline.estimator.fit_progress._DRAW_SECONDS", 0.0)
+    monkeypatch.setattr("pairloom.pipeline.model.fit_progress._DRAW_SECONDS", 0.0)
     stream = Terminal()
-    with FitProgress(stream) as shown:
+    with PrintedProgress(stream) as shown:
         shown.begin("machines", 4, "pairs")
         shown.advance(2)
     drawn = stream.getvalue().split("\r")[1:]
@@ -62,7 +62,7 @@ def test_a_terminal_sees_the_bar_move_on_one_line(monkeypatch):
 
 
 def fail_half_way(stream):
-    with FitProgress(stream) as shown:
+    with PrintedProgress(stream) as shown:
         shown.begin("machines", 4, "pairs")
         shown.advance(2)
         raise ZeroDivisionError

@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pairloom import PairwiseSVC
 from pairloom.pipeline.calibration import coupled_learning
-from pairloom.pipeline.calibration.coupling_gradient import GRADIENTS
-from pairloom.pipeline.calibration.log_loss import mean_log_loss
+from pairloom.pipeline.calibration.held_out import mean_log_loss
+from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 from pairloom.pipeline.experiments import curved
 from pairloom.pipeline.model import learning
 

@@ -112,9 +112,9 @@ def test_what_is_learned_from_held_out_samples_takes_folds(data, learned):
     )
     assert {len(pair.estimators) for pair in model.machines_} == {5}
     once = fitted(data, estimator=LinearDiscriminantAnalysis(), **AS_THEY_ARE)
-    logits = once.model_.trained.logits(np.ones(1), data.X_new)
+    logits = once.model_.trained.collapsed(np.ones(1))(data.X_new)
     shifts = np.array([pair.threshold for pair in model.machines_])
-    found = model.model_.trained.logits(model.model_.settings.scheme.shares, data.X_new)
+    found = model.model_.trained.collapsed(model.model_.settings.scheme.shares)(data.X_new)
     np.testing.assert_allclose(found, logits - shifts[:, None], rtol=1e-5, atol=1e-5)
     assert (shifts != 0).any() == ("thresholds" in learned)
     assert (model.scale_ != 1) == ("thresholds" not in learned)

@@ -103,6 +103,7 @@ def test_machines_are_those_of_the_folds(data, fit_on):
     np.testing.assert_allclose(model.machines_.coef[0, 2], alone.coef, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:.*probability:FutureWarning")
 def test_fit_on_all_is_near_to_libsvm():
     """LIBSVM draws its folds at random and couples by wlw2: close, not equal."""
     X, y = load_iris(return_X_y=True)

@@ -35,6 +35,6 @@ def test_twenty_classes_say_what_all_say(model, text, coupling):
 def test_the_list_holds_the_true_class(model, text):
     """Where it does not, the class keeps the probability of the ranking only."""
     X, y = text.X_new[::3], text.y_new[::3]
-    ranked = model.model_.affine.ranking.by_sample(model.model_.normalisation(X))
+    ranked = model.model_.predictor.ranking.by_sample(model.model_.normalisation(X))
     top = np.argsort(-ranked, axis=1)[:, :20]
     assert (top == y[:, None]).any(axis=1).mean() > 0.99

@@ -47,7 +47,9 @@ def test_draws_that_disagree_decide_nothing():
     assert (likelihood.verdict, accuracy.verdict) == ("undecided", "undecided")
 
 
-def test_the_figure_is_of_the_seed_that_was_measured(digits):
+def test_the_figure_is_of_the_seed_that_was_measured(digits, monkeypatch):
+    monkeypatch.setattr(curved, "TRAINING", 50)
+
     def centre(seed):
         """Where the samples of the first panel lie on average."""
         rows = [row._replace(seed=seed) for row in curved.rows(curved.Draws(seed, np.ones((3, 4, 3))))]

@@ -8,8 +8,7 @@ from PIL import Image
 
 from pairloom import graphs
 from pairloom.pipeline.experiments import boundaries, disagreements
-from pairloom.pipeline.experiments.disagreement_figure import NAMED, TOP, draw_samples
-from pairloom.pipeline.experiments.disagreements import Disagreement, Disagreements
+from pairloom.pipeline.experiments.disagreements import NAMED, TOP, Disagreement, Disagreements, draw_samples
 from pairloom.pipeline.experiments.trained_tensor import CALIBRATIONS, COUPLINGS
 
 
@@ -34,7 +33,7 @@ def test_disagreements_are_samples_that_only_one_coupling_gets_right(digits, mea
 
 
 def test_the_published_counts_stand_beside_ours(measured):
-    assert [(count.wrong, count.right, count.paper) for count in disagreements.summary(measured.found)] == [
+    assert [(count.wrong, count.right, count.paper) for count in disagreements.summary(measured.cases)] == [
         ("wlw2", "stratified", 5),
         ("wlw2", "normal", 20),
         ("stratified", "wlw2", 0),
@@ -44,18 +43,14 @@ def test_the_published_counts_stand_beside_ours(measured):
     ]
 
 
-def test_the_seed_draws_four_of_each_kind_for_the_figure(digits):
-    def shown(seed):
-        return {
-            (row.calibration, row.wrong, row.right, row.sample)
-            for row in disagreements.measure(digits, seed=seed).found
-            if row.in_figure
-        }
+def test_the_seed_draws_four_of_each_kind_for_the_figure(digits, measured):
+    def shown(found):
+        return {(row.calibration, row.wrong, row.right, row.sample) for row in found.cases if row.in_figure}
 
-    first = shown(0)
-    assert shown(0) == first
-    assert shown(1) != first
-    for count in disagreements.summary(disagreements.measure(digits).found):
+    first = shown(measured)
+    assert shown(disagreements.measure(digits, seed=0)) == first
+    assert shown(disagreements.measure(digits, seed=1)) != first
+    for count in disagreements.summary(measured.cases):
         own = [kind for kind in first if kind[:3] == ("platt", count.wrong, count.right)]
         assert len(own) == min(count.platt, 4)
 
@@ -66,12 +61,7 @@ def disagreement(sample, wrong, right, machine, by_wrong=-0.1, by_right=0.1):
 
 def verdicts(*rows, n_samples=500):
     near, negligible, follow, odds = disagreements.findings(Disagreements(rows, n_samples))
-    return {
-        "seldom": near.holds,
-        "negligible": negligible.holds,
-        "follow": follow.holds,
-        "near": odds.holds,
-    }
+    return {"seldom": near.holds, "negligible": negligible.holds, "follow": follow.holds, "near": odds.holds}
 
 
 def kinds(number, wrong, right, machine, first=0, **odds):
@@ -106,7 +96,7 @@ def test_odds_are_near_one_by_machine_and_by_both_couplings():
 
 
 def test_a_coupling_that_wins_often_makes_a_difference():
-    assert verdicts(*kinds(3, "wlw2", "normal", 1.0), n_samples=5000)["negligible"]
+    assert verdicts(*kinds(3, "wlw2", "normal", 1.0), n_samples=1500)["negligible"]
     assert verdicts(*kinds(30, "wlw2", "normal", 1.0))["negligible"] is False
 
 
@@ -114,7 +104,7 @@ def test_the_figure_shows_pictures_where_they_are_known(digits, measured, tmp_pa
     for r in range(len(digits.labels)):
         Image.new("RGB", (8, 8), (200, 10, 10)).save(tmp_path / f"{r}.png")
     files = tuple(f"{r}.png" for r in range(len(digits.labels)))
-    rows = [row for row in measured.found if row.in_figure and row.calibration == "platt"]
+    rows = [row for row in measured.cases if row.in_figure and row.calibration == "platt"]
     assert rows
     (tmp_path / f"{rows[0].sample}.png").write_bytes(b"no picture")
     broken = sum(row.sample == rows[0].sample for row in rows)
@@ -130,7 +120,7 @@ def test_the_figure_shows_pictures_where_they_are_known(digits, measured, tmp_pa
 def test_the_figure_has_bars_of_the_four_likeliest_classes_and_names_those_above_five_percent(
     digits, measured
 ):
-    own = [row for row in measured.found if row.calibration == "platt"]
+    own = [row for row in measured.cases if row.calibration == "platt"]
     ((wrong, right), _), *_ = Counter((row.wrong, row.right) for row in own).most_common()
     rows = [row._replace(in_figure=True) for row in own if (row.wrong, row.right) == (wrong, right)][:4]
     figure = draw_samples(digits, {(wrong, right): rows}, "samples")
@@ -160,7 +150,7 @@ def test_erroneous_samples_are_wrong_by_stratified_and_right_by_normal(digits, m
     counts = boundaries.rows(likely)
     assert sum(row.samples for row in counts) == len(digits.labels)
     (kind,) = (
-        c for c in disagreements.summary(measured.found) if (c.wrong, c.right) == ("stratified", "normal")
+        c for c in disagreements.summary(measured.cases) if (c.wrong, c.right) == ("stratified", "normal")
     )
     assert sum(row.erroneous for row in counts) == kind.platt
     assert [row.classes_above for row in counts] == list(range(len(counts)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tensor_errors import errors
 
 from pairloom import PairwiseSVC, graphs
 from pairloom.pipeline.completion.complete import plan_completion
@@ -15,7 +16,7 @@ FOLLOWERS = ("wlw2", "stratified")
 
 @pytest.fixture(scope="module")
 def dealt(digits_features):
-    return elementwise.dealt_set(digits_features, 0)
+    return elementwise.folded_set(digits_features, 0)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def repetition(digits):
 def test_the_model_before_is_that_of_the_trained_tensor(digits, now, repetition):
     i, j = EDGES.T
     np.testing.assert_array_equal(now.test, digits.logits[i, j])
-    for coupling, error in digits.errors(graphs.complete(10)).items():
+    for coupling, error in errors(digits, graphs.complete(10)).items():
         assert repetition.before[RETRAINED, coupling, 10].mean() == pytest.approx(error)
 
 
@@ -41,7 +42,7 @@ def test_held_out_logits_are_of_machines_that_have_not_seen_the_sample(dealt, no
     """A machine of a pair that is told the wrong labels of one fold learns nothing from the others."""
     rng = np.random.default_rng(0)
     noise = dealt.data._replace(y_train=rng.permutation(dealt.data.y_train))
-    scored = elementwise.dealt_set(noise, 0).linear(EDGES[:5])
+    scored = elementwise.folded_set(noise, 0).linear(EDGES[:5])
     assert (elementwise.pair_losses(scored.held_out, EDGES[:5], noise.y_train) > 0.68).all()
     assert (elementwise.pair_losses(now.held_out, EDGES, dealt.data.y_train) < 0.3).all()
 
@@ -121,9 +122,8 @@ def test_the_estimator_trains_the_same_pairs_again_and_changes_no_byte_of_others
     ).fit(X, y)
 
     def logits():
-        return model.model_.trained.logits(
-            settings.scheme.shares, model.model_.normalisation(dealt.data.X_test)
-        )
+        collapsed = model.model_.trained.collapsed(settings.scheme.shares)
+        return collapsed(model.model_.normalisation(dealt.data.X_test))
 
     before, logits_before = [array.copy() for array in model.machines_], logits()
     np.testing.assert_allclose(logits_before, now.test, atol=1e-3)
@@ -172,13 +172,7 @@ def test_a_claim_differs_where_machines_or_one_coupling_lose_or_normal_gains_mor
 
 @pytest.mark.parametrize("coupling", FOLLOWERS)
 def test_a_coupling_that_gets_worse_neither_converts_nor_gains_more_than_normal(coupling):
-    assert verdicts({(RETRAINED, coupling): 0.6}) == [
-        "holds",
-        "differs",
-        "differs",
-        "holds",
-        "holds",
-    ]
+    assert verdicts({(RETRAINED, coupling): 0.6}) == ["holds", "differs", "differs", "holds", "holds"]
 
 
 def test_the_gains_in_the_findings_are_those_of_the_table(repetition):

@@ -8,11 +8,10 @@ from click.testing import CliRunner
 from sklearn.datasets import make_blobs
 from sklearn.svm import SVC
 
-from pairloom.cluster.cli import main
+from pairloom.cluster.commands.cli import main
 from pairloom.pipeline.experiments import encodings
-from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
 from pairloom.pipeline.experiments.experiment import in_turn
-from pairloom.pipeline.experiments.perform import sets_for
+from pairloom.pipeline.experiments.perform import EXPERIMENTS, sets_for
 from pairloom.pipeline.machines.folds import class_folds
 
 

@@ -4,9 +4,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pairloom.cluster.cli import main
-from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
-from pairloom.pipeline.experiments.perform import perform, sets_for
+from pairloom.cluster.commands.cli import main
+from pairloom.pipeline.experiments import curved, gaussians
+from pairloom.pipeline.experiments.perform import EXPERIMENTS, perform, sets_for
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,15 @@ def pairloom(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
+#: Samples enough to write files: what an experiment finds is tested with it.
+FEWER = {gaussians: {"TRAINING": 20, "TEST": 20}, curved: {"TRAINING": 50, "TEST": 50}}
+
+
 @pytest.mark.parametrize("name", [name for name, of in EXPERIMENTS.items() if not of.tables])
-def test_an_experiment_writes_its_files(name, out):
+def test_an_experiment_writes_its_files(name, out, monkeypatch):
+    for experiment, sizes in FEWER.items():
+        for size, number in sizes.items():
+            monkeypatch.setattr(experiment, size, number)
     done = pairloom("experiment", name, "--data", "digits", "--out", out, "--repetitions", 2, "--seed", 3)
     assert done.exit_code == 0, done.output
     assert f"{name}, digits" in done.stdout

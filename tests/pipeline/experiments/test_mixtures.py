@@ -22,7 +22,7 @@ def test_the_bayes_rule_is_that_of_the_densities(shape):
 def test_undecided_is_where_every_class_wins_one_pair():
     rules = mixtures.simulation("long", np.random.default_rng(2)).rules
     grid = np.stack(np.meshgrid(*[np.linspace(-4, 4, 80)] * 2), axis=-1).reshape(-1, 2)
-    logits = rules.pairs.model_.trained.logits(np.ones(1), grid)
+    logits = rules.pairs.model_.trained.collapsed(np.ones(1))(grid)
     cyclic = (np.sign(logits) == [[1], [-1], [1]]).all(axis=0) | (np.sign(logits) == [[-1], [1], [-1]]).all(
         axis=0
     )

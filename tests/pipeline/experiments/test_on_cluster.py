@@ -9,12 +9,11 @@ import pytest
 from click.testing import CliRunner
 from dask_processes import finish, pairloom_process, wait_until
 
-from pairloom.cluster.cli import main
-from pairloom.cluster.config import ClusterConfig
-from pairloom.cluster.connect import connected
-from pairloom.cluster.experiments import repeat_on_cluster
-from pairloom.pipeline.experiments.catalogue import EXPERIMENTS
-from pairloom.pipeline.experiments.perform import perform
+from pairloom.cluster.commands.cli import main
+from pairloom.cluster.connect.connect import connected
+from pairloom.cluster.drive.repetitions import repeat_on_cluster
+from pairloom.pipeline.config.cluster_config import ClusterConfig
+from pairloom.pipeline.experiments.perform import EXPERIMENTS, perform
 from pairloom.pipeline.experiments.trained_tensor import cached_tensor, paper_settings, tensor_file
 
 pytestmark = pytest.mark.long
@@ -38,8 +37,8 @@ def digits_file(digits_features, tmp_path_factory):
 @pytest.mark.parametrize("name", ["triplets", "centres", "bipartite"])
 def test_a_cluster_gives_the_bytes_of_this_process(name, client, tmp_path):
     tables = []
-    for elsewhere in (None, partial(repeat_on_cluster, client)):
-        perform(EXPERIMENTS[name], "digits", tmp_path, repetitions=4, seed=5, elsewhere=elsewhere)
+    for on_cluster in (None, partial(repeat_on_cluster, client)):
+        perform(EXPERIMENTS[name], "digits", tmp_path, repetitions=4, seed=5, on_cluster=on_cluster)
         tables.append((tmp_path / "digits" / f"{name}.csv").read_bytes())
     assert tables[0] == tables[1]
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from tensor_errors import errors, tree_error
 
 from pairloom import PairwiseSVC, graphs
 from pairloom.pipeline.experiments.trained_tensor import (
@@ -10,7 +11,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
     source_named,
     train_tensor,
 )
-from pairloom.pipeline.machines.linear_model import train_linear_model
+from pairloom.pipeline.machines.linear_machines import train_linear_model
 from pairloom.pipeline.machines.whitening import centring
 
 GRAPHS = {"star": graphs.star(10, 3), "path": graphs.path(10), "bipartite": graphs.bipartite(10, 3)}
@@ -21,9 +22,9 @@ def test_a_mask_is_the_smaller_graph_trained(digits_features, digits, family):
     data, graph = digits_features, GRAPHS[family]
     settings = paper_settings(data.X_train)
     rows = {c: data.X_train[data.y_train == c] for c in range(10)}
-    smaller = train_linear_model(rows, graphs.edge_array(graph), settings, centring(data.X_train))
+    smaller = train_linear_model(rows, graphs.decomposition_of(graph), settings, centring(data.X_train))
     # The machines are identical to the bit, but a matrix product of another shape may round differently.
-    logits = smaller.logits(settings.scheme.shares, data.X_test)
+    logits = smaller.collapsed(settings.scheme.shares)(data.X_test)
     np.testing.assert_allclose(digits.of_edges(graph), logits, rtol=1e-5, atol=1e-5)
     i, j = graphs.edge_array(graph).T
     np.testing.assert_array_equal(digits.dprime[i, j], smaller.machines.dprime)
@@ -72,7 +73,7 @@ def test_a_trees_couplings_are_one_model(digits):
     p = digits.probabilities(graphs.spanning_tree(digits.dprime))
     for coupling in COUPLINGS:
         np.testing.assert_allclose(p[coupling], p["normal"], atol=1e-4)
-    assert digits.tree_error(graphs.star(10, 8)) == digits.errors(graphs.star(10, 8), ["wlw2"])["wlw2"]
+    assert tree_error(digits, graphs.star(10, 8)) == errors(digits, graphs.star(10, 8), ["wlw2"])["wlw2"]
 
 
 def test_of_classes_keeps_the_pairs_and_the_samples_of_these_classes(digits):

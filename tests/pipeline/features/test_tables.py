@@ -7,10 +7,10 @@ import numpy as np
 import pandas
 import pytest
 
-from pairloom.pipeline.features import table_files, table_rows
+from pairloom.pipeline.features import tables
 from pairloom.pipeline.features.feature_set import load_features, load_samples, open_features
 from pairloom.pipeline.features.table_facts import look_at_table
-from pairloom.pipeline.features.table_rows import TableColumns, class_labels, read_table
+from pairloom.pipeline.features.tables import TableColumns, class_labels, read_table
 
 
 def frame(n=60, seed=0):
@@ -43,7 +43,7 @@ FORMATS = {
 @pytest.mark.parametrize("cells", [7, 2**18])
 def test_every_format_gives_the_numbers_of_the_table(name, cells, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(table_files, "_CELLS_PER_BLOCK", cells)
+    monkeypatch.setattr(tables, "_CELLS_PER_BLOCK", cells)
     table = frame()
     FORMATS[name](table, tmp_path / name)
     found = read_table(tmp_path / name, TableColumns("kind", ("place",)))
@@ -53,12 +53,12 @@ def test_every_format_gives_the_numbers_of_the_table(name, cells, tmp_path, monk
 
 
 def test_a_large_table_is_kept_in_a_file_and_read_in_any_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_files, "_CELLS_PER_BLOCK", 50)
+    monkeypatch.setattr(tables, "_CELLS_PER_BLOCK", 50)
     table = frame(n=200)
     table.to_csv(tmp_path / "t.csv", index=False)
     columns = TableColumns("kind", ("place",))
     small = open_features(str(tmp_path / "t.csv"), columns=columns)
-    monkeypatch.setattr(table_rows, "_IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(tables, "_IN_MEMORY_BYTES", 1000)
     large = open_features(str(tmp_path / "t.csv"), columns=columns)
     assert large.fingerprints == small.fingerprints
     rows = np.array([5, 3, 100, 101, 0])
@@ -190,7 +190,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
     (tmp_path / "t.parquet").write_bytes(b"")
     with pytest.raises(ValueError, match=r'pip install -e "\.\[parquet\]"'):
         read_table(tmp_path / "t.parquet", TableColumns("kind"))
@@ -235,7 +235,7 @@ def test_parquet_has_its_own_types(tmp_path):
 
 
 def test_a_look_finds_what_pandas_finds(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_files, "_CELLS_PER_BLOCK", 64)
+    monkeypatch.setattr(tables, "_CELLS_PER_BLOCK", 64)
     table = frame(n=100).assign(row=np.arange(1, 101), same=3, empty="")
     table.loc[::9, "length"] = np.nan
     table.to_csv(tmp_path / "t.csv", index=False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pairloom.pipeline.growth.budget import GrowthBudget
+from pairloom.pipeline.growth.waves import GrowthBudget
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from pairloom import complete_logits, graphs
-from pairloom.pipeline.calibration.held_out import HeldOut
+from pairloom.pipeline.calibration.held_out import HeldOutSamples
 from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.growth.wave import completed_dprime, judge_wave, mean_probabilities, usual_wave
+from pairloom.pipeline.completion.couplers import coupler_of
+from pairloom.pipeline.growth.waves import completed_dprime, judge_wave, mean_probabilities, usual_wave
 
 N, EACH = 7, 12
 ALIKE = (4, 5)
@@ -29,7 +30,7 @@ def model():
 
 
 def held_out(logits, y, graph):
-    return HeldOut.of_edges(logits, y, plan_completion(graph))
+    return HeldOutSamples.of_edges(logits, y, coupler_of(graph))
 
 
 @pytest.mark.parametrize("cost", ["confusion", "dprime"])

@@ -6,8 +6,7 @@ import numpy as np
 from made_pictures import picture
 from PIL import Image
 
-from pairloom.pipeline.images.augmentation import augmented, draw_of_copy
-from pairloom.pipeline.images.preprocessing import Preprocessing
+from pairloom.pipeline.images.preprocessing import Preprocessing, augmented, draw_of_copy
 
 HOW = Preprocessing(40, (32, 32), (0.5,) * 3, (0.25,) * 3, 1.0, "bilinear", "rgb")
 

@@ -13,13 +13,18 @@ from made_pictures import COLOURS, Silent, files_of, make_folder, make_network, 
 
 from pairloom.pipeline.features.feature_set import load_features
 from pairloom.pipeline.images import picture_store
-from pairloom.pipeline.images.augmentation import augmented, draw_of_copy
 from pairloom.pipeline.images.extraction import CPU, ExtractionOptions, extract_features
+from pairloom.pipeline.images.image_folder import StoreRefused
 from pairloom.pipeline.images.network import open_network
-from pairloom.pipeline.images.network_column import class_probabilities
+from pairloom.pipeline.images.network_outputs import class_probabilities
 from pairloom.pipeline.images.picture import read_picture
-from pairloom.pipeline.images.preprocessing import Preprocessing, centre_crop, normalised
-from pairloom.pipeline.images.store_refused import StoreRefused
+from pairloom.pipeline.images.preprocessing import (
+    Preprocessing,
+    augmented,
+    centre_crop,
+    draw_of_copy,
+    normalised,
+)
 
 NORMAL = {"mean": [0.5], "std": [0.25]}
 HOW = Preprocessing(18, (16, 16), (0.5,) * 3, (0.25,) * 3, 1.0, "bilinear", "rgb")

@@ -7,9 +7,16 @@ import os
 import pytest
 from made_pictures import make_folder, make_split, picture
 
-from pairloom.pipeline.features.imagenet50 import CLASSES
-from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, list_images, wanted_classes
-from pairloom.pipeline.images.name_list import WrongNames, lines_of
+from pairloom.pipeline.features.embedded_sets import CLASSES
+from pairloom.pipeline.images.image_folder import (
+    POOL,
+    TEST,
+    TRAIN,
+    WrongNames,
+    lines_of,
+    list_images,
+    wanted_classes,
+)
 
 
 def names(images):

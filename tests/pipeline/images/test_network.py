@@ -9,8 +9,7 @@ from made_pictures import make_network
 from onnx import TensorProto, helper
 
 from pairloom.pipeline.images.extraction import CPU
-from pairloom.pipeline.images.network import open_network
-from pairloom.pipeline.images.penultimate_layer import NoSuchLayer, penultimate_layer
+from pairloom.pipeline.images.network import NoSuchLayer, open_network, penultimate_layer
 
 PICTURES = np.random.default_rng(5).standard_normal((5, 16, 16, 3)).astype(np.float32)
 

@@ -7,13 +7,14 @@ import pytest
 from made_pictures import picture
 from PIL import Image
 
-from pairloom.pipeline.images.model_metadata import output_names, preprocessing_metadata
 from pairloom.pipeline.images.preprocessing import (
     INTERPOLATIONS,
     Preprocessing,
     centre_crop,
     chosen_preprocessing,
     normalised,
+    output_names,
+    preprocessing_metadata,
 )
 
 HOW = Preprocessing(40, (32, 32), (0.5,) * 3, (0.25,) * 3, 1.0, "bilinear", "rgb")
@@ -94,12 +95,7 @@ def test_metadata_is_understood_in_the_forms_of_its_makers():
             "input_size": "[3, 224, 200]",
             "crop_pct": "0.9",
         }
-    ) == {
-        "mean": [0.485, 0.456, 0.406],
-        "std": [0.229, 0.224, 0.225],
-        "crop": (224, 200),
-        "crop_share": 0.9,
-    }
+    ) == {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "crop": (224, 200), "crop_share": 0.9}
     assert preprocessing_metadata({"resize_size": '{"shortest_edge": 232}', "interpolation": "Bicubic"}) == {
         "resize": 232,
         "interpolation": "bicubic",

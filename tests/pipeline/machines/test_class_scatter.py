@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from whitened import whitening_of
 
-from pairloom.pipeline.machines import class_scatter as module
-from pairloom.pipeline.machines.class_scatter import class_scatter, scatter_parts
-from pairloom.pipeline.machines.whitening import fit_whitening, within_classes_of
+from pairloom.pipeline.machines import whitening as module
+from pairloom.pipeline.machines.whitening import (
+    class_scatter,
+    scatter_parts,
+    within_classes_of,
+)
 
 SIZES = np.array([7, 1, 30, 2, 2, 12])
 
@@ -44,10 +48,10 @@ def test_held_out_rows_have_no_part_in_it(samples):
     others = np.delete(np.arange(len(y)), held_out)
     moved = X.copy()
     moved[held_out] += 1e6
-    ours = fit_whitening(moved, y, 0.5, held_out)
-    np.testing.assert_array_equal(ours.factor, fit_whitening(X, y, 0.5, held_out).factor)
+    ours = whitening_of(moved, y, 0.5, held_out)
+    np.testing.assert_array_equal(ours.factor, whitening_of(X, y, 0.5, held_out).factor)
     np.testing.assert_allclose(
-        ours.factor, fit_whitening(X[others], y[others], 0.5).factor, rtol=1e-4, atol=1e-6
+        ours.factor, whitening_of(X[others], y[others], 0.5).factor, rtol=1e-4, atol=1e-6
     )
 
 

@@ -6,10 +6,9 @@ from fitted_models import blobs
 from sklearn.linear_model import LogisticRegression
 
 from pairloom import graphs
-from pairloom.pipeline.machines.estimator_model import train_estimator_model
+from pairloom.pipeline.machines.estimator_machines import train_estimator_model
 from pairloom.pipeline.machines.folds import class_folds
-from pairloom.pipeline.machines.linear_machines import train_columns, train_edges
-from pairloom.pipeline.machines.linear_model import train_machines
+from pairloom.pipeline.machines.linear_machines import train_columns, train_edges, train_machines
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
 
@@ -70,16 +69,16 @@ def test_classifiers_on_single_classes_are_those_of_the_pairs(calibration):
         train_estimator_model(LogisticRegression(), X, MEMBERS, sides, settings)
         for sides in (
             graphs.requested_graph("one_vs_one", range(5), lambda: None),
-            graphs.edge_array(graphs.complete(5)),
+            graphs.decomposition_of(graphs.complete(5)),
         )
     )
     shares = settings.scheme.shares
-    np.testing.assert_array_equal(by_code.logits(shares, X), by_pairs.logits(shares, X))
+    np.testing.assert_array_equal(by_code.collapsed(shares)(X), by_pairs.collapsed(shares)(X))
 
 
 def test_classifiers_on_sets_are_fitted_on_both_sides():
     code = graphs.requested_graph("one_vs_rest", range(5), lambda: None)
     model = train_estimator_model(LogisticRegression(), X, MEMBERS, code, MachineSettings())
     assert model.n_edges == 5
-    logits = model.logits(MachineSettings().scheme.shares, X)
+    logits = model.collapsed(MachineSettings().scheme.shares)(X)
     assert (logits.argmax(axis=0) == y).mean() > 0.8

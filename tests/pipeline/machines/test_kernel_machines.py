@@ -6,14 +6,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
-from pairloom.pipeline.machines import gram_blocks, kernel_machines
-from pairloom.pipeline.machines.dealt_class import dealt_class
+from pairloom import graphs
+from pairloom.pipeline.machines import kernel_function as gram_blocks
+from pairloom.pipeline.machines import kernel_machines
 from pairloom.pipeline.machines.folds import class_folds
-from pairloom.pipeline.machines.gram_blocks import GramBlocks
-from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kernel_machines import train_kernel_problem
-from pairloom.pipeline.machines.kernel_model import train_kernel_model
-from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.kernel_function import GramBlocks, KernelFunction
+from pairloom.pipeline.machines.kernel_machines import train_kernel_model, train_kernel_problem
+from pairloom.pipeline.machines.settings import MachineSettings, split_class
 
 KERNELS = {
     "rbf": KernelFunction("rbf", 0.2),
@@ -23,6 +22,7 @@ KERNELS = {
 PRECISE = MachineSettings(C=2.0, tol=1e-8)
 SIZES = (30, 22, 26)
 EDGES = np.array([(0, 1), (0, 2), (1, 2)])
+PAIRS = graphs.Pairs(EDGES, 3)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def decision_values(model, e, m, X, rows_by_class):
 def test_decision_values_are_scikit_learns_on_every_fold(name, fit_on, samples):
     (X, y), kernel = samples, KERNELS[name]
     settings = MachineSettings(C=2.0, tol=1e-8, fit_on=fit_on)
-    model = train_kernel_model(kernel, X, members(y), EDGES, settings)
+    model = train_kernel_model(kernel, X, members(y), PAIRS, settings)
     by_class = X[np.concatenate(members(y))]
     for e, (i, j) in enumerate(EDGES):
         rows = np.concatenate([members(y)[i], members(y)[j]])
@@ -81,14 +81,14 @@ def test_decision_values_are_scikit_learns_on_every_fold(name, fit_on, samples):
 
 def test_a_precomputed_kernel_is_the_same_to_the_coefficient(samples):
     (X, y), kernel = samples, KERNELS["rbf"]
-    direct = train_kernel_model(kernel, X, members(y), EDGES, PRECISE)
-    matrix = train_kernel_model(KernelFunction("precomputed"), kernel(X, X), members(y), EDGES, PRECISE)
+    direct = train_kernel_model(kernel, X, members(y), PAIRS, PRECISE)
+    matrix = train_kernel_model(KernelFunction("precomputed"), kernel(X, X), members(y), PAIRS, PRECISE)
     np.testing.assert_array_equal(matrix.machines.row, direct.machines.row)
     np.testing.assert_allclose(matrix.machines.beta, direct.machines.beta, atol=1e-6)
     np.testing.assert_array_equal(X[matrix.vectors], direct.vectors)
     shares, X_new = PRECISE.scheme.shares, X[:9] + 0.1
     np.testing.assert_allclose(
-        matrix.logits(shares, kernel(X_new, X)), direct.logits(shares, X_new), rtol=1e-4, atol=1e-5
+        matrix.collapsed(shares)(kernel(X_new, X)), direct.collapsed(shares)(X_new), rtol=1e-4, atol=1e-5
     )
 
 
@@ -96,7 +96,7 @@ def test_a_precomputed_kernel_is_the_same_to_the_coefficient(samples):
 def test_weights_are_scikit_learns(name, samples):
     (X, y), kernel = samples, KERNELS[name]
     weight = np.random.default_rng(1).uniform(0.2, 3, len(y))
-    model = train_kernel_model(kernel, X, members(y), EDGES, PRECISE, weight=weight)
+    model = train_kernel_model(kernel, X, members(y), PAIRS, PRECISE, weight=weight)
     by_class = X[np.concatenate(members(y))]
     rows = np.concatenate(members(y)[:2])
     folds = np.concatenate([class_folds(SIZES[c], 4, 0, c) for c in (0, 1)])
@@ -111,7 +111,7 @@ def test_a_side_may_have_several_classes(samples):
     (X, y), kernel = samples, KERNELS["rbf"]
     grams = GramBlocks.of_rows(kernel, {c: X[y == c] for c in range(3)}, PRECISE.tol)
     starts = np.cumsum([0, *SIZES]).tolist()
-    classes = {c: dealt_class(np.arange(starts[c], starts[c] + SIZES[c]), c, PRECISE, None) for c in range(3)}
+    classes = {c: split_class(np.arange(starts[c], starts[c] + SIZES[c]), c, PRECISE, None) for c in range(3)}
     found = train_kernel_problem(grams, [0, 2], [1], classes, PRECISE)
     by_class = X[np.concatenate([np.flatnonzero(y == c) for c in (0, 2, 1)])]
     signs = np.repeat([1, 1, -1], [SIZES[0], SIZES[2], SIZES[1]])
@@ -138,9 +138,9 @@ def test_the_gram_matrix_of_several_classes_is_that_of_their_rows_kept_or_not(sa
 def test_a_machine_that_float32_is_too_coarse_for_is_solved_in_float64(samples, monkeypatch):
     (X, y), kernel = samples, KERNELS["rbf"]
     settings = MachineSettings(C=1e4, tol=1e-3)
-    alike = train_kernel_model(kernel, X, members(y), EDGES, settings)
+    alike = train_kernel_model(kernel, X, members(y), PAIRS, settings)
     monkeypatch.setattr(kernel_machines, "_FLOAT32_STEPS_PER_ROW", 1)  # so that none is done in float32
-    model = train_kernel_model(kernel, X, members(y), EDGES, settings)
+    model = train_kernel_model(kernel, X, members(y), PAIRS, settings)
     assert (model.machines.gap <= settings.tol).all()
     assert (model.machines.beta != alike.machines.beta).any()
     np.testing.assert_allclose(model.machines.norm, alike.machines.norm, rtol=0.01)
@@ -148,7 +148,7 @@ def test_a_machine_that_float32_is_too_coarse_for_is_solved_in_float64(samples, 
 
 def test_norms_are_those_of_the_feature_space_and_give_distances(samples):
     (X, y), kernel = samples, KERNELS["poly"]
-    model = train_kernel_model(kernel, X, members(y), EDGES, PRECISE)
+    model = train_kernel_model(kernel, X, members(y), PAIRS, PRECISE)
     by_class = X[np.concatenate(members(y))]
     machines = model.machines
     for e in range(3):
@@ -171,10 +171,10 @@ def test_norms_are_those_of_the_feature_space_and_give_distances(samples):
 def test_logits_are_the_means_of_the_machines(samples, calibration):
     (X, y), kernel = samples, KERNELS["rbf"]
     settings = MachineSettings(C=2.0, tol=1e-4, calibration=calibration, thresholds=True)
-    model = train_kernel_model(kernel, X, members(y), EDGES, settings)
+    model = train_kernel_model(kernel, X, members(y), PAIRS, settings)
     by_class, machines = X[np.concatenate(members(y))], model.machines
     shares, parts = np.array([0.5, 0.0, 0.3, 0.2]), np.arange(len(X)) % 8
-    found, held_out = model.logits(shares, X), model.held_out_logits(shares, X, parts)
+    found, held_out = model.collapsed(shares)(X), model.held_out_logits(shares, X, parts)
     for e in range(3):
         f = [decision_values(model, e, m, X, by_class) for m in range(4)]
         expected = -sum(
@@ -194,9 +194,9 @@ def test_a_kernel_that_is_no_inner_product_ends_where_libsvm_does_not_improve_it
     X, y = samples
     kernel = KernelFunction("sigmoid", gamma, coef0=-0.5)
     settings = MachineSettings(C=C, max_iterations=200_000)
-    model = train_kernel_model(kernel, X, members(y), EDGES[:1], settings)
+    model = train_kernel_model(kernel, X, members(y), PAIRS.part(slice(1)), settings)
     assert model.machines.iterations.max() < settings.max_iterations
-    assert np.isfinite(model.logits(settings.scheme.shares, X)).all()
+    assert np.isfinite(model.collapsed(settings.scheme.shares)(X)).all()
 
 
 def test_kernel_values_that_are_all_rounding_errors_end_with_a_warning(samples):
@@ -204,7 +204,7 @@ def test_kernel_values_that_are_all_rounding_errors_end_with_a_warning(samples):
     X, y = samples
     with pytest.warns(ConvergenceWarning, match="machines stopped before the relative duality gap"):
         model = train_kernel_model(
-            KernelFunction("poly", 1e-7), X + 1e6, members(y), EDGES[:1], MachineSettings()
+            KernelFunction("poly", 1e-7), X + 1e6, members(y), PAIRS.part(slice(1)), MachineSettings()
         )
     assert model.machines.iterations.max() <= 2000 * sum(SIZES[:2])
     assert np.isfinite(model.machines.beta).all()
@@ -213,16 +213,16 @@ def test_kernel_values_that_are_all_rounding_errors_end_with_a_warning(samples):
 def test_edges_do_not_depend_on_each_other_nor_on_threads(samples):
     (X, y), kernel = samples, KERNELS["rbf"]
     settings = MachineSettings()
-    all_of_them = train_kernel_model(kernel, X, members(y), EDGES, settings, n_threads=2).machines
+    all_of_them = train_kernel_model(kernel, X, members(y), PAIRS, settings, n_threads=2).machines
     for e in range(3):
-        alone = train_kernel_model(kernel, X, members(y), EDGES[[e]], settings).machines
+        alone = train_kernel_model(kernel, X, members(y), PAIRS.part(slice(e, e + 1)), settings).machines
         for one, other in zip(alone, all_of_them.of_edges(np.array([e])), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_every_support_vector_is_held_once(samples):
     X, y = samples
-    model = train_kernel_model(KERNELS["rbf"], X, members(y), EDGES, MachineSettings())
+    model = train_kernel_model(KERNELS["rbf"], X, members(y), PAIRS, MachineSettings())
     rows = np.concatenate(members(y))[np.unique(model.machines.row)]
     np.testing.assert_array_equal(model.vectors, X[rows])
     assert model.machines.beta.any(axis=1).all()
@@ -240,7 +240,7 @@ def test_problems_that_are_too_large_say_what_to_do(samples, monkeypatch):
     X, y = samples
     message = r"kernel='rbf': the classes of one machine must have at most 50 .* got 52\. .*estimator=SVC"
     with pytest.raises(ValueError, match=message):
-        train_kernel_model(KERNELS["rbf"], X, members(y), EDGES, MachineSettings())
+        train_kernel_model(KERNELS["rbf"], X, members(y), PAIRS, MachineSettings())
 
 
 def test_values_that_no_float_can_hold_are_refused(samples):
@@ -248,4 +248,4 @@ def test_values_that_no_float_can_hold_are_refused(samples):
     with pytest.raises(
         ValueError, match=r"kernel='poly': kernel values must be finite .* float32 .*scale the features"
     ):
-        train_kernel_model(KernelFunction("poly", 1e20), X, members(y), EDGES, MachineSettings())
+        train_kernel_model(KernelFunction("poly", 1e20), X, members(y), PAIRS, MachineSettings())

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
+from whitened import whitening_of
 
-from pairloom.pipeline.machines.linear_machines import train_edges
-from pairloom.pipeline.machines.logits import collapse
+from pairloom.pipeline.machines.linear_machines import collapse, train_edges
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import fit_whitening
 
 EDGES = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
 
@@ -35,7 +34,7 @@ def test_collapse_is_the_mean_of_calibrated_decision_values(samples, fit_on):
 def test_raw_samples_are_enough(samples, shrinkage):
     """The whitening is folded into the map: logits of raw rows are those of whitened ones."""
     X, y = samples
-    whitening = fit_whitening(X, y, shrinkage)
+    whitening = whitening_of(X, y, shrinkage)
     machines = train_edges(rows_of(whitening(X).astype(np.float32), y), EDGES, MachineSettings())
     shares = MachineSettings().scheme.shares
     on_raw = collapse(machines, shares, whitening)(X)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from whitened import whitening_of
 
-from pairloom.pipeline.machines.whitening import centring, fit_whitening, within_classes_of
+from pairloom.pipeline.machines.whitening import centring, within_classes_of
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def test_the_shrunk_covariance_becomes_a_multiple_of_the_identity(samples, shrin
     X, y = samples
     S = within(X.astype(np.float64), y)
     shrunk = (1 - shrinkage) * S + shrinkage * np.trace(S) / 4 * np.eye(4)
-    factor = fit_whitening(X, y, shrinkage).factor.astype(np.float64)
+    factor = whitening_of(X, y, shrinkage).factor.astype(np.float64)
     white = factor.T @ shrunk @ factor
     np.testing.assert_allclose(white, white[0, 0] * np.eye(4), atol=1e-3 * white[0, 0])
 
@@ -31,20 +32,20 @@ def test_the_shrunk_covariance_becomes_a_multiple_of_the_identity(samples, shrin
 def test_the_mean_squared_norm_stays(samples, shrinkage):
     """So a value of C has the same meaning with and without whitening."""
     X, y = samples
-    white = fit_whitening(X, y, shrinkage)(X)
+    white = whitening_of(X, y, shrinkage)(X)
     np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-4)
     assert (white**2).sum(axis=1).mean() == pytest.approx(X.var(axis=0).sum(), rel=1e-3)
 
 
 def test_shrunk_to_the_end_it_only_centres(samples):
     X, y = samples
-    np.testing.assert_allclose(fit_whitening(X, y, 1.0)(X), centring(X)(X), atol=1e-5)
+    np.testing.assert_allclose(whitening_of(X, y, 1.0)(X), centring(X)(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("shrinkage", ["none", 0.0, 0.4])
 def test_folds_back_exactly(samples, shrinkage):
     X, y = samples
-    whitening = fit_whitening(X, y, shrinkage)
+    whitening = whitening_of(X, y, shrinkage)
     rng = np.random.default_rng(1)
     weights, bias = rng.standard_normal((7, 4)).astype(np.float32), rng.standard_normal(7)
     raw, shifted = whitening.fold_back(weights, bias)
@@ -55,7 +56,7 @@ def test_invariance_to_linear_maps_without_shrinkage(samples):
     """Up to scale, inner products of whitened samples do not change under an invertible map of the features."""
     X, y = samples
     B = np.random.default_rng(2).standard_normal((4, 4))
-    one, other = (fit_whitening(Z, y, 0.0)(Z) for Z in (X, (X @ B).astype(np.float32)))
+    one, other = (whitening_of(Z, y, 0.0)(Z) for Z in (X, (X @ B).astype(np.float32)))
     gram, peer = (Z.astype(np.float64) @ Z.T.astype(np.float64) for Z in (one, other))
     np.testing.assert_allclose(gram / np.trace(gram), peer / np.trace(peer), atol=1e-4)
 
@@ -64,13 +65,13 @@ def test_invariance_to_linear_maps_without_shrinkage(samples):
 def test_a_constant_column_becomes_zero_and_constant_features_are_left_alone(samples, shrinkage):
     X, y = samples
     with_constant = np.column_stack([X, np.full(len(X), 7.0, np.float32)])
-    white = fit_whitening(with_constant, y, shrinkage)(with_constant)
+    white = whitening_of(with_constant, y, shrinkage)(with_constant)
     assert np.isfinite(white).all()
     np.testing.assert_allclose(white[:, -1], 0, atol=1e-5)
     if shrinkage == 0:
-        alone = fit_whitening(X, y, shrinkage)(X)
+        alone = whitening_of(X, y, shrinkage)(X)
         np.testing.assert_allclose(white[:, :-1], alone, atol=1e-4)
-    nothing = fit_whitening(np.ones((150, 2), np.float32), y, shrinkage)
+    nothing = whitening_of(np.ones((150, 2), np.float32), y, shrinkage)
     np.testing.assert_array_equal(nothing.factor, np.eye(2))
 
 
@@ -78,7 +79,7 @@ def test_fewer_rows_than_features_and_classes_of_one_row_stay_finite():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6, 20)).astype(np.float32), np.array([0, 0, 1, 1, 2, 3])
     for shrinkage in (0.0, 0.8):
-        assert np.isfinite(fit_whitening(X, y, shrinkage)(X)).all()
+        assert np.isfinite(whitening_of(X, y, shrinkage)(X)).all()
 
 
 def test_the_covariance_is_that_of_the_classes(samples):

@@ -6,20 +6,11 @@ import pytest
 
 from pairloom import graphs
 from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.machines.kinds import LinearKind, candidate_Cs
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
-from pairloom.pipeline.model.choice import (
-    PROBE_CLASSES,
-    Candidate,
-    JudgedCandidate,
-    best_candidate,
-    calibrations_of,
-    candidate_Cs,
-    linear_candidates,
-    n_trials,
-    part_of_class,
-    plan_probe,
-    trial,
-)
+from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials, trial
+from pairloom.pipeline.model.settings import Candidate, calibrations_of, candidates_of
+from pairloom.pipeline.model.training_set import PROBE_CLASSES, plan_probe, probe_rows
 
 PLAIN, WHITENED = Candidate(1.0, "none", "distance"), Candidate(1.0, 0.8, "distance")
 N_SAMPLES = 100
@@ -135,6 +126,11 @@ def test_few_classes_are_compared_on_all_of_them_and_their_own_graph(n, family):
     assert probe.classes.tolist() == list(range(n))
 
 
+def part_of_class(n_samples, c):
+    """The rows of class c in a probe of it alone, if it has the first so many."""
+    return probe_rows(np.array([c]), lambda c: np.arange(n_samples), seed=0)[0]
+
+
 @pytest.mark.parametrize("family", ["complete", "hub_neighbours", "star"])
 def test_many_classes_are_compared_on_neighbourhoods_joined_as_they_are_in_the_model(family):
     n = 300
@@ -156,12 +152,12 @@ def test_many_classes_are_compared_on_neighbourhoods_joined_as_they_are_in_the_m
 
 def test_a_part_of_a_class_is_all_of_it_up_to_a_bound():
     sizes = [1, 20, 256, 257, 5000]
-    parts = [part_of_class(n, 3, 0) for n in sizes]
+    parts = [part_of_class(n, 3) for n in sizes]
     assert [len(part) for part in parts] == [1, 20, 256, 256, 256]
     for n, part in zip(sizes, parts, strict=True):
         assert (np.diff(part) > 0).all()
         assert 0 <= part.min() <= part.max() < n
-    assert not np.array_equal(part_of_class(300, 3, 0), part_of_class(300, 4, 0))
+    assert not np.array_equal(part_of_class(300, 3), part_of_class(300, 4))
 
 
 # What parameters stand for.
@@ -170,7 +166,7 @@ def test_a_part_of_a_class_is_all_of_it_up_to_a_bound():
 def candidates(C, whiten, X, calibration="platt"):
     """The candidates for rows X, with C on features as they came."""
     moments = normalised_moments(moments_of(X), "X")
-    found = linear_candidates(C, whiten, calibration, moments)
+    found = candidates_of(LinearKind(), C, whiten, calibration, moments)
     return [(moments.normalisation.outer_C(C), whiten, how) for C, whiten, how in found]
 
 

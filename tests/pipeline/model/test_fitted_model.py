@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from fitted_models import fitted
 
-from pairloom.pipeline.model import class_changes, predict_probabilities
+from pairloom.pipeline.model import class_changes
+from pairloom.pipeline.model.prediction import predict_probabilities
 
 CENTRE = 2
 
@@ -37,7 +38,7 @@ def content_of(value, name="model"):
 
 def arrays_of(model):
     """All arrays of a model, including those that it computes once: edges, affine map and completion."""
-    computed = {name: getattr(model, name) for name in ("edges", "affine", "completion")}
+    computed = {name: getattr(model, name) for name in ("edges", "predictor", "completion")}
     everything = content_of(model) | {
         path: part for name, value in computed.items() for path, part in content_of(value, name).items()
     }
@@ -229,5 +230,7 @@ def test_a_changed_model_predicts_by_its_own_machines(model, data):
     first = arrays_of(old)  # computes edges, affine map and completion
     model.retrain_pairs([(0, CENTRE)], data.X, data.y, C=5.0)
     after = arrays_of(model.model_)
-    np.testing.assert_array_equal(after["affine.logits.weights"][1:], first["affine.logits.weights"][1:])
-    assert (after["affine.logits.weights"][0] != first["affine.logits.weights"][0]).any()
+    np.testing.assert_array_equal(
+        after["predictor.logits.weights"][1:], first["predictor.logits.weights"][1:]
+    )
+    assert (after["predictor.logits.weights"][0] != first["predictor.logits.weights"][0]).any()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pairloom import PairwiseSVC, graphs
-from pairloom.pipeline.model.neighbours import MANY, USUAL, asks_for_neighbours
+from pairloom.pipeline.model.choice import MANY, USUAL, asks_for_neighbours
 
 FIXED = {"C": "scale", "whiten": "none", "calibration": "distance", "random_state": 0}
 

@@ -8,9 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from pairloom import complete_logits, couple_code, graphs
 from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.uncoupled import uncoupled
-from pairloom.pipeline.coupling.code_coupling import CodeCoupling
-from pairloom.pipeline.coupling.double_precision import SMOOTH_METHODS
+from pairloom.pipeline.completion.couplers import CodeCoupler, PairCoupler
+from pairloom.pipeline.coupling.pairs.gradient import SMOOTH_METHODS
 from pairloom.pipeline.model.odds_effects import effects_of_columns, effects_of_pairs, pair_coefficients
 
 N = 6
@@ -111,7 +110,7 @@ def test_logits_beyond_the_clip_are_accounted_for(method, spread):
 def test_odds_of_a_shortlist_are_those_of_prediction(method, k):
     graph = MODEL_GRAPHS["mixed"]
     completion, logits = plan_completion(graph), edge_logits(graph)
-    p = uncoupled(logits[:, None].astype(np.float32), completion, k).couple(method)[0]
+    p = PairCoupler(completion).scored(logits[:, None].astype(np.float32), k).couple(method)[0]
     for a in range(N):
         for b in set(range(N)) - {a}:
             effects = effects_of_pairs(logits, a, b, completion, method, None if k == N else k)
@@ -124,7 +123,7 @@ def test_pairs_may_weigh_as_many_samples_as_they_have(method):
     graph = MODEL_GRAPHS["complete"]
     completion = plan_completion(graph).weighted_by(np.arange(1.0, N + 1))
     logits = edge_logits(graph)
-    p = uncoupled(logits[:, None].astype(np.float32), completion).couple(method)[0]
+    p = PairCoupler(completion).scored(logits[:, None].astype(np.float32)).couple(method)[0]
     effects = effects_of_pairs(logits, 4, 0, completion, method)
     assert effects.odds == pytest.approx(np.log(p[4] / p[0]), abs=2e-5)
     assert effects.slopes @ logits == pytest.approx(effects.odds, abs=1e-8)
@@ -148,25 +147,27 @@ CODES = {
 @pytest.mark.parametrize("method", ["bradley_terry", "linear"])
 @pytest.mark.parametrize("matrix", CODES.values(), ids=CODES)
 def test_the_effects_of_columns_sum_to_the_odds(matrix, method):
-    wiring = CodeCoupling(graphs.model_code(matrix, "code"))
+    coupler = CodeCoupler(graphs.model_code(matrix, "code"))
     logits = np.random.default_rng(0).normal(0, 2, matrix.shape[1])
     p = couple_code(logits[:, None], matrix, method, tol=1e-12)[0]
     for a, b in [(0, 1), (5, 2)]:
-        effects = effects_of_columns(logits, a, b, wiring, method)
+        effects = effects_of_columns(logits, a, b, coupler, method)
         assert effects.odds == pytest.approx(np.log(p[a] / p[b]), abs=1e-8)
         assert effects.slopes @ (logits - effects.neutral) == pytest.approx(effects.odds, abs=1e-6)
 
 
 def test_the_closed_form_has_the_effects_of_bradley_terry():
-    wiring = CodeCoupling(graphs.model_code(CODES["one_vs_rest"], "code"))
+    coupler = CodeCoupler(graphs.model_code(CODES["one_vs_rest"], "code"))
     logits = np.random.default_rng(1).normal(-1, 2, N)
-    closed, iterated = (effects_of_columns(logits, 2, 3, wiring, m) for m in ("closed_form", "bradley_terry"))
+    closed, iterated = (
+        effects_of_columns(logits, 2, 3, coupler, m) for m in ("closed_form", "bradley_terry")
+    )
     assert closed.odds == pytest.approx(iterated.odds, abs=1e-6)
     np.testing.assert_allclose(closed.slopes, iterated.slopes, atol=1e-5)
 
 
 @pytest.mark.parametrize("matrix", CODES.values(), ids=CODES)
 def test_machines_that_know_nothing_have_even_odds(matrix):
-    wiring = CodeCoupling(graphs.model_code(matrix, "code"))
-    neutral = effects_of_columns(np.zeros(matrix.shape[1]), 0, 1, wiring, "bradley_terry").neutral
+    coupler = CodeCoupler(graphs.model_code(matrix, "code"))
+    neutral = effects_of_columns(np.zeros(matrix.shape[1]), 0, 1, coupler, "bradley_terry").neutral
     np.testing.assert_allclose(couple_code(neutral[:, None], matrix), 1 / N, atol=1e-6)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pairloom.pipeline.storage.names import csv_cell
+from pairloom.graphs.text import csv_cell
 
 
 @pytest.mark.parametrize(

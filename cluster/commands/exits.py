@@ -1,0 +1,179 @@
+"""How a command ends.
+
+An expected error ends a command with a message and an exit code. A signal stops it cleanly, with a hint how to go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from pairloom.cluster.commands.streams import closed_pipe_is_no_error, silence_closed_pipes
+from pairloom.cluster.connect.checks import Insecure, Unreachable
+from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
+from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.pipeline.config.cluster_config import WorkersTooSmall
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.config.input_errors import InputError, InputMissing, OutputExists
+from pairloom.pipeline.images.image_folder import StoreRefused
+from pairloom.pipeline.run.lock import Locked
+from pairloom.pipeline.run.ownership import NotARun
+from pairloom.pipeline.run.run_model import UnknownCoupling
+from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch
+from pairloom.pipeline.storage.local_path import NotLocal
+
+__all__ = [
+    "RESUMABLE",
+    "PipedConsole",
+    "ended_by_signals",
+    "error_named",
+    "exits",
+    "print_error",
+    "resumable",
+    "stderr",
+]
+
+
+class PipedConsole(Console):
+    """A console that raises if its output is no longer read, where rich would end the process as failed."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave the closed pipe to the command, which knows whether it is done."""
+        raise BrokenPipeError
+
+
+stderr = PipedConsole(stderr=True)
+
+
+def print_error(message: str) -> None:
+    """Print a message on standard error as it is, in lines of any length."""
+    stderr.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+# Exit codes, for scripts.
+FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
+
+# The first that an error is an instance of counts.
+_EXIT_CODES: dict[type[BaseException], int] = {
+    ConfigError: WRONG,
+    NotLocal: WRONG,
+    InputMissing: WRONG,
+    InputError: WRONG,
+    UnknownCoupling: WRONG,
+    OutputExists: REFUSED,
+    Locked: REFUSED,
+    NotARun: REFUSED,
+    Mismatch: REFUSED,
+    Insecure: REFUSED,
+    VersionMismatch: REFUSED,
+    WorkersTooSmall: REFUSED,
+    StoreRefused: REFUSED,
+    Unreachable: RESUMABLE,
+    ClusterLost: RESUMABLE,
+    DiskFull: RESUMABLE,
+    Stopped: RESUMABLE,
+    DamagedPlan: FAILED,
+    UnitFailed: FAILED,
+    ValueError: FAILED,
+    OSError: FAILED,
+    MemoryError: FAILED,
+}
+
+
+@contextlib.contextmanager
+def exits() -> Iterator[None]:
+    """Turn expected errors into a message and an exit code. Any other error is a bug and shows its traceback."""
+    try:
+        with closed_pipe_is_no_error(), _plain_warnings():
+            yield
+    except KeyboardInterrupt:
+        print_error("Stopped.")
+        sys.exit(INTERRUPTED)
+    except tuple(_EXIT_CODES) as error:
+        hint = ""
+        if isinstance(error, DamagedPlan):
+            hint = "\nTo plan the run again and keep its valid results: pairloom run CONFIG --directory DIRECTORY"
+        print_error(f"Error: {error or 'not enough memory'}{hint}")
+        sys.exit(_exit_code(error))
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings as errors are shown, without the line of code that issued them."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *place: f"Warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _exit_code(error: BaseException) -> int:
+    return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+
+
+def error_named(outcome: str) -> Exception:
+    """The error that ended a driver in another process, from the outcome in its record: "UnitFailed: ..."."""
+    name, _, message = outcome.partition(": ")
+    kinds = {kind.__name__: kind for kind in _EXIT_CODES if issubclass(kind, Exception)}
+    return kinds[name](message) if name in kinds else RuntimeError(f"The driver of the run ended: {outcome}")
+
+
+@contextlib.contextmanager
+def resumable(directory: Path) -> Iterator[None]:
+    """Turn signals and recoverable errors into a clean stop, with a hint how to resume."""
+    hint = f"Finished work is kept. Resume with: pairloom resume {directory}"
+    with ended_by_signals(hint):
+        try:
+            yield
+        except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
+            print_error(f"Stopped: {error}\n{hint}")
+            sys.exit(_exit_code(error))
+        except BrokenPipeError:
+            if not silence_closed_pipes():
+                raise
+            sys.exit(RESUMABLE)  # the output is no longer read, but the run is not done
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which batch systems send before they kill a job."""
+
+
+@contextlib.contextmanager
+def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a clean stop, which is reported with a hint how to go on."""
+
+    def terminate(number: int, frame: object) -> None:
+        _silence_tornado()
+        raise Terminated
+
+    def interrupt(number: int, frame: object) -> None:
+        _silence_tornado()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    # A shell has its background jobs ignore Ctrl-C. It stays ignored.
+    by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if by_default:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        print_error(f"{outcome}\n{hint}")
+        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if by_default:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _silence_tornado() -> None:
+    """Have tornado log no more errors: an interrupted call of Dask leaves it a callback that fails."""
+    logging.getLogger("tornado.application").setLevel(logging.CRITICAL + 1)

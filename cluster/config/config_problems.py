@@ -1,0 +1,168 @@
+"""The problems of a configuration, one line per key: what it must be, what it was, and which key was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel
+
+from pairloom.cluster.config.config_reference import sections
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import PATTERNS
+
+__all__ = ["did_you_mean_key", "problems_of", "similar"]
+
+
+def problems_of(details: list[dict[str, Any]], tables: dict[str, Any]) -> list[str]:
+    """One line per key. If a key may have several types, pydantic reports a problem with each."""
+    by_key: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for detail in details:
+        by_key.setdefault(_key_in_file(detail, tables), []).append(detail)
+    # A problem inside a list or a table makes the other types of its key irrelevant.
+    inner = {key[:length] for key in by_key for length in range(len(key))}
+    return [_problem(key, of_key) for key, of_key in by_key.items() if key not in inner]
+
+
+def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
+    key, detail = ".".join(location), details[0]
+    if detail["type"] == "extra_forbidden":
+        return f"{key}: unknown key.{did_you_mean_key(location, _keys_beside(location))}"
+    if detail["type"] == "missing":
+        return f"{key}: missing, and there is no default."
+    if detail["type"] == "value_error" and isinstance(detail["input"], dict):
+        return f"{detail['ctx']['error']}."  # the check of a section names its keys itself
+    return f"{key} {_or([_requirement(detail) for detail in details])}, got {detail['input']!r}."
+
+
+def _requirement(detail: dict[str, Any]) -> str:
+    """What a value must be, in the words of this package."""
+    if detail["type"] == "string_pattern_mismatch":
+        return f"must be {PATTERNS[detail['ctx']['pattern']]}"
+    text = re.sub(r"^(Input|String|List) should", "must", detail["msg"].removeprefix("Value error, "))
+    text = re.sub(r"dictionary( or instance of \w+)?", "table", text)
+    return text.replace("a valid integer", "an integer").replace("a valid ", "a ")
+
+
+def _or(requirements: list[str]) -> str:
+    """Join requirements: "must be a number", "must be 'scale'" become "must be a number or 'scale'"."""
+    first, *others = requirements
+    others = [other.removeprefix("must be ") for other in others]
+    if not others:
+        return first
+    return f"{', '.join([first, *others[:-1]])} or {others[-1]}"
+
+
+def _key_in_file(detail: dict[str, Any], tables: dict[str, Any]) -> tuple[str, ...]:
+    """The part of pydantic's location that is in the file; the rest are the types that it tried for a value."""
+    key, value, location = [], tables, detail["loc"]
+    for part in location:
+        if (isinstance(value, dict) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        ):
+            value = value[part]
+        elif detail["type"] != "missing" or part is not location[-1]:
+            continue
+        key.append(str(part))
+    return tuple(key)
+
+
+def _keys_beside(location: Sequence[str]) -> list[str]:
+    model: Any = Config
+    for part in location[:-1]:
+        annotation = model.model_fields[part].annotation
+        options = getattr(annotation, "__args__", (annotation,))
+        model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+    return list(model.model_fields)
+
+
+# Other words for keys: of other packages, of earlier versions, and of everyday speech.
+_SYNONYMS = {
+    "data.features": ("data", "file", "path", "source", "x", "train", "dataset", "input"),
+    "data.label": ("target", "y", "labels", "label_column", "class_column", "response"),
+    "data.leave_out": ("drop", "exclude", "ignore", "drop_columns", "ignored_columns"),
+    "data.missing": ("na", "nan", "missing_values", "dropna"),
+    "data.test_fraction": ("test_size", "test_share", "test_split", "holdout", "split"),
+    "graph.family": ("kind", "type", "graph", "topology"),
+    "graph.neighbours": ("neighbors", "n_neighbors", "k"),
+    "graph.hubs": ("n_hubs", "centres", "centers"),
+    "graph.centre": ("center",),
+    "model.random_state": ("seed", "random_seed", "rng"),
+    "model.coupling": ("method", "coupling_method"),
+    "model.C": ("cost", "penalty", "regularization", "regularisation"),
+    "model.coupled_calibration": ("calibrate",),
+    "model.folds": ("cv", "n_folds", "n_splits", "crossval"),
+    "model.tol": ("tolerance", "eps", "epsilon"),
+    "model.standardise": ("standardize", "scaler", "standard_scaler", "normalize", "normalise"),
+    "model.whiten": ("whitening", "shrinkage"),
+    "model.priors": ("prior", "class_prior", "class_priors"),
+    "model.class_weight": ("class_weights", "weights"),
+    "growth.pairs": ("max_pairs", "budget", "most_pairs"),
+    "growth.seconds": ("time", "timeout", "max_seconds", "time_limit"),
+    "growth.plateau": ("patience", "early_stopping"),
+    "growth.wave": ("step", "batch", "wave_size"),
+    "cluster.kind": ("type", "backend", "executor"),
+    "cluster.workers": ("n_jobs", "n_workers", "processes", "threads", "cores", "cpus", "jobs"),
+    "cluster.scheduler": ("address", "url", "host"),
+    "run.name": ("title", "directory", "id"),
+    "run.also_couple": ("couplings", "methods"),
+    "run.memory_limit": ("memory", "max_memory", "ram"),
+}
+
+
+# A word is taken for a misspelt key from this similarity on (see difflib). Words of fewer letters are not compared with
+# the other words above, since they may well be words of their own.
+_SIMILAR, _LONG = 0.8, 6
+
+
+def did_you_mean_key(location: Sequence[str], known: Sequence[str]) -> str:
+    """A question with the key that an unknown one probably stands for, or the list of known keys.
+
+    Parameters
+    ----------
+    location : sequence of str
+        The parts of the unknown key, such as ``("graph", "hub")``.
+    known : sequence of str
+        The keys of its section.
+    """
+    *above, word = location
+    section = ".".join(above)
+    if key := similar(word, known) or _by_synonym(word, section) or _in_other_section(word, section):
+        return f" Did you mean {key!r}?"
+    return f" Known: {', '.join(known)}."
+
+
+def similar(word: str, known: Iterable[str]) -> str | None:
+    """The known word that an unknown one is a misspelling of.
+
+    Examples
+    --------
+    >>> similar("fodls", ["tol", "folds"]), similar("cost", ["coef0"])
+    ('folds', None)
+    """
+    by_text = {other.lower(): other for other in known}
+    return next((by_text[text] for text in get_close_matches(word.lower(), by_text, 1, _SIMILAR)), None)
+
+
+def _by_synonym(word: str, section: str) -> str | None:
+    """The key that a word stands for: one of its section, or else the only one."""
+    keys = [key for key, words in _SYNONYMS.items() if word.lower() in words]
+    if not keys:
+        misspelt = similar(
+            word, [other for words in _SYNONYMS.values() for other in words if len(other) >= _LONG]
+        )
+        keys = [key for key, words in _SYNONYMS.items() if misspelt in words]
+    here = [key.removeprefix(f"{section}.") for key in keys if key.startswith(f"{section}.")]
+    return here[0] if here else keys[0] if len(keys) == 1 else None
+
+
+def _in_other_section(word: str, section: str) -> str | None:
+    """The key of this name in another section, if only one has it."""
+    keys = [
+        f"{name}.{word}"
+        for name, other in sections().items()
+        if name != section and "." not in name and any(key.name == word for key in other.keys)
+    ]
+    return keys[0] if len(keys) == 1 else None

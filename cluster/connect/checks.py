@@ -1,0 +1,228 @@
+"""Check a Dask cluster before it is used: its address and certificates, its workers, their memory and versions."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from distributed import Client
+from distributed.comm.addressing import parse_address, parse_host_port
+
+import pairloom
+from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.pipeline.config.cluster_config import (
+    ClusterConfig,
+    WorkersTooSmall,
+    check_worker_memory,
+)
+from pairloom.pipeline.config.config import ConfigError
+from pairloom.pipeline.features.source_files import shown
+
+__all__ = [
+    "Insecure",
+    "Unreachable",
+    "check_address",
+    "check_dask_versions",
+    "check_workers",
+    "scheduler_address",
+    "scheduler_answers",
+]
+
+#: Seconds that a scheduler may take to accept a connection.
+ANSWER_SECONDS = 3
+#: Seconds that workers may take to say which versions they have.
+VERSION_SECONDS = 10
+
+Answer = TypeVar("Answer")
+
+
+class Insecure(RuntimeError):
+    """The scheduler is on an open network, without TLS."""
+
+
+class Unreachable(RuntimeError):
+    """There is no cluster to connect to."""
+
+
+def check_address(config: ClusterConfig) -> None:
+    """Raise if the scheduler of a configuration may not be connected to. Connects to nothing."""
+    if config.kind != "scheduler":
+        return
+    address = scheduler_address(config)
+    if address.startswith("tls://") and config.tls_ca_file is None:
+        raise ConfigError(f"The scheduler {address} uses TLS. Pass --tls-ca-file, --tls-cert and --tls-key.")
+    _check_certificates(config)
+    if not (config.insecure or config.tls_ca_file or _on_loopback(address)):
+        raise Insecure(
+            f"The scheduler {address} is not on loopback and does not use TLS, so anyone who can reach it can run "
+            "code on it. Pass --tls-ca-file, --tls-cert and --tls-key, or --insecure if the network is private."
+        )
+
+
+def _check_certificates(config: ClusterConfig) -> None:
+    if config.tls_ca_file is None or config.tls_cert is None:
+        return
+    try:
+        context = ssl.create_default_context(cafile=config.tls_ca_file)
+    except OSError as error:
+        raise ConfigError(
+            f"cluster.tls_ca_file must be a certificate file (PEM), got {shown(config.tls_ca_file)!r}: {error}."
+        ) from error
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except OSError as error:
+        raise ConfigError(
+            f"cluster.tls_cert and cluster.tls_key must be a certificate and its key (PEM), "
+            f"got {config.tls_cert!r} and {config.tls_key!r}: {error}."
+        ) from error
+
+
+def _on_loopback(address: str) -> bool:
+    # The host that Dask will connect to, by Dask's own parser: others read "127.0.0.1/@elsewhere:8786" differently.
+    try:
+        host, _ = parse_host_port(parse_address(address)[1])
+    except ValueError:
+        return False
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def scheduler_address(config: ClusterConfig) -> str:
+    """The address of the scheduler that a configuration names, itself or by a scheduler file."""
+    return config.scheduler or _address_in(Path(str(config.scheduler_file)))
+
+
+def _address_in(scheduler_file: Path) -> str:
+    try:
+        return str(json.loads(scheduler_file.read_text())["address"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Unreachable(
+            f"--scheduler-file must be a scheduler file of Dask, got {shown(scheduler_file)}: {error!r}."
+        ) from error
+
+
+def scheduler_answers(config: ClusterConfig) -> bool:
+    """Whether a process listens at the address of the scheduler. Takes a few seconds at most."""
+    try:
+        host, port = parse_host_port(parse_address(scheduler_address(config))[1])
+        with socket.create_connection((host, port), timeout=ANSWER_SECONDS):
+            return True
+    except (OSError, ValueError, Unreachable):
+        return False
+
+
+def check_workers(client: Client, timeout: float, note: Callable[[str], None] = lambda line: None) -> None:
+    """Wait for a worker; check the memory of all that are there, and compare their versions with those here.
+
+    Tasks compare the version of pairloom again, for workers that join later or could not answer.
+
+    Raises
+    ------
+    Unreachable
+        If there is no worker within ``timeout`` seconds.
+    VersionMismatch
+        If the scheduler or a worker has another version of Python or Dask, or a worker another one of pairloom.
+    WorkersTooSmall
+        If no worker has the memory to begin a task.
+    """
+    try:
+        _wait_for_worker(client, timeout, note)
+        for worker in check_worker_memory(_memory_limits(client)):
+            note(f"{worker} has too little memory to begin a task, and does nothing.")
+        versions, answers = _within(VERSION_SECONDS, lambda: _versions_of(client))
+        check_dask_versions(versions)
+    except TimeoutError:
+        note("Some workers do not answer. Their versions are compared when they do their first task.")
+        return
+    except (OSError, RuntimeError, CancelledError) as error:
+        if isinstance(error, VersionMismatch | WorkersTooSmall | Unreachable):
+            raise
+        raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
+    for worker, answer in answers.items():
+        if answer != pairloom.__version__ and not isinstance(answer, OSError):
+            raise VersionMismatch(
+                f"Workers must have the driver's version of pairloom, {pairloom.__version__}, "
+                f"got {answer!r} on {worker}. Install the same version on both."
+            )
+
+
+def _wait_for_worker(client: Client, timeout: float, note: Callable[[str], None]) -> None:
+    """Wait until there is a worker. A waiting task makes an adaptive cluster, which may be empty, start one."""
+    if client.nthreads():
+        return
+    note(f"The cluster has no workers yet; waiting {timeout:g} s for the first.")
+    waiting = client.submit(_version, pure=False)
+    deadline = time.monotonic() + timeout
+    try:
+        while not client.nthreads():
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"The cluster has no workers, and none came within {timeout:g} s. "
+                    "Start some, or raise cluster.worker_timeout."
+                )
+            time.sleep(0.1)
+    finally:
+        waiting.release()
+
+
+def _memory_limits(client: Client) -> dict[str, int]:
+    """Memory in bytes of all workers; 0 is no limit."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {address: worker["memory_limit"] or 0 for address, worker in workers.items()}
+
+
+def _versions_of(client: Client) -> tuple[Any, Any]:
+    """Versions of Dask everywhere, and of pairloom on the workers."""
+    return client.get_versions(), client.run(_version, on_error="return")
+
+
+def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:
+    """The result of a call, or TimeoutError: a frozen worker never answers, and Dask waits for it for ever."""
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="pairloom-versions", daemon=True).start()
+    return answer.result(seconds)
+
+
+def check_dask_versions(versions: Mapping[str, Any]) -> None:
+    """Raise unless scheduler and workers have the same releases of Python and Dask (such as 2026.1) as this client.
+
+    Parameters
+    ----------
+    versions
+        The answer of ``Client.get_versions``. Only the first two numbers of a version are compared: the messages
+        between processes do not change within them.
+    """
+    here = versions["client"]["packages"]
+    for where, there in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
+        for package in ("python", "dask", "distributed"):
+            version = there["packages"].get(package)
+            if _release(version) != _release(here[package]):
+                raise VersionMismatch(
+                    f"Scheduler and workers must have the driver's version of {package}, "
+                    f"{_release(here[package])}, got {version} on {where}. Install the same version on both."
+                )
+
+
+def _release(version: str | None) -> str:
+    return ".".join(str(version).split(".")[:2])
+
+
+def _version() -> str:
+    return pairloom.__version__

@@ -1,0 +1,283 @@
+"""Connect to a Dask cluster: one started here, an address, a scheduler file, or jobs of a batch system.
+
+Most of this file makes sure that Ctrl-C and SIGTERM at any moment leave no worker processes behind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import contextlib
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from multiprocessing import resource_tracker
+from typing import Any, TypeVar
+
+import dask.config
+import psutil
+from distributed import Client, LocalCluster, Nanny
+from distributed.deploy.spec import close_clusters
+from distributed.security import Security
+
+from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_address
+from pairloom.cluster.connect.job_queue import JobsFailed, job_cluster, kept_up
+from pairloom.pipeline.config.cluster_config import (
+    ClusterConfig,
+    JobQueueConfig,
+)
+
+__all__ = ["connected", "install_hint"]
+
+#: Seconds that a scheduler may take to answer a client.
+CONNECT_SECONDS = 15
+#: Seconds for a cluster whose start was interrupted to notice that its workers are gone.
+_ABANDON_SECONDS = 0.5
+# Dask's profiler samples the stacks of a worker every 10 ms by default, which takes 10% of the time of a run.
+_PROFILER = "distributed.worker.profile.interval"
+_PROFILER_DEFAULT, _PROFILER_INTERVAL = "10ms", "100ms"
+# Run by every worker process that is started here. Workers share the terminal of the driver, and Dask has them log
+# every task that is cancelled because the run was stopped.
+QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
+
+Answer = TypeVar("Answer")
+
+
+def install_hint(extra: str) -> str:
+    """How to install an optional dependency: from a clone, as long as no release is on PyPI."""
+    return f'Install it, in a clone of pairloom, with: pip install -e ".[{extra}]"'
+
+
+@contextlib.contextmanager
+def connected(
+    config: ClusterConfig,
+    *,
+    note: Callable[[str], None] = lambda line: None,
+    on_failure: Callable[[str], None] = lambda reason: None,
+) -> Iterator[Client]:
+    """Connect a client to the configured cluster. A cluster started for it is closed with it.
+
+    Parameters
+    ----------
+    note
+        Called with messages for the user.
+    on_failure
+        Called from another thread, with a reason, when a batch system no longer brings workers.
+
+    Raises
+    ------
+    Unreachable
+        If there is no scheduler, or if it has no worker in time. Jobs of a batch system may queue for hours, so their
+        workers are not waited for.
+    VersionMismatch
+        If the versions of driver, scheduler and workers do not go together.
+    WorkersTooSmall
+        If no worker has the memory to begin a task.
+    """
+    with _quiet_client(), contextlib.ExitStack() as stack:
+        if config.kind == "scheduler":
+            client = stack.enter_context(_client_of_scheduler(config))
+        else:
+            stack.enter_context(_slower_profiler())
+            cluster = stack.enter_context(_started_cluster(config))
+            if config.job_queue is not None:
+                stack.enter_context(kept_up(cluster, config.kind, config.job_queue.jobs, on_failure))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        if config.job_queue is None:
+            check_workers(client, config.worker_timeout, note)
+        yield client
+
+
+def _slower_profiler() -> contextlib.AbstractContextManager[object]:
+    """Have Dask sample the stacks of started workers less often, unless the user has set how often."""
+    is_default = dask.config.get(_PROFILER) == _PROFILER_DEFAULT
+    return dask.config.set({_PROFILER: _PROFILER_INTERVAL}) if is_default else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Do not log lost connections with their tracebacks: the caller of the client gets an error anyway."""
+    # This logger has its own level, whatever the level of its parent "distributed" is.
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def _started_cluster(config: ClusterConfig) -> Iterator[Any]:
+    """Start a cluster, and close it in the end."""
+    if config.job_queue is not None:
+        with _signals_held_back(), _interrupts_masked():
+            cluster = _job_cluster(config.kind, config.job_queue)
+        with cluster:
+            yield cluster
+        return
+    with _signals_held_back() as held:
+        cluster = _interruptible(held, functools.partial(_local_cluster, config))
+    if cluster is None:  # a signal whose handler has returned
+        raise KeyboardInterrupt
+    with cluster:
+        try:
+            yield cluster
+        except KeyboardInterrupt:
+            # Closing workers takes seconds, since they finish their tasks first. Their results are no longer needed.
+            nannies = [worker for worker in cluster.workers.values() if isinstance(worker, Nanny)]
+            for nanny in nannies:
+                nanny.close_gracefully()  # so that its worker is not replaced
+            _kill(nanny.pid for nanny in nannies)
+            raise
+
+
+def _interruptible(held: list[int], start: Callable[[], Answer]) -> Answer | None:
+    """Start a cluster in a thread. If a signal is held back meanwhile, end its workers and return None at once."""
+    if threading.current_thread() is not threading.main_thread():
+        return start()
+    started: Future[Answer] = Future()
+    before = _spawned()
+
+    def work() -> None:
+        try:
+            with _interrupts_masked():
+                started.set_result(start())
+        except BaseException as error:
+            started.set_exception(error)
+
+    threading.Thread(target=work, name="pairloom-start", daemon=True).start()
+    while not started.done() and not held:
+        concurrent.futures.wait([started], timeout=0.05)
+    if not held:
+        return started.result()
+    # At the end of the process, Dask would wait ten seconds for a cluster that is half started.
+    atexit.unregister(close_clusters)
+    deadline = time.monotonic() + _ABANDON_SECONDS
+    while not started.done() and time.monotonic() < deadline:
+        _kill(_spawned() - before)
+        concurrent.futures.wait([started], timeout=0.05)
+    _kill(_spawned() - before)
+    return None
+
+
+def _spawned() -> set[int]:
+    """The processes that multiprocessing has started for this one; also those that are still starting."""
+    spawned = set()
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if any("spawn_main" in word for word in child.cmdline()):
+                spawned.add(child.pid)
+    return spawned
+
+
+def _kill(processes: Iterable[int | None]) -> None:
+    for pid in processes:
+        with contextlib.suppress(psutil.Error):
+            if pid is not None:
+                psutil.Process(pid).kill()
+
+
+def _local_cluster(config: ClusterConfig) -> LocalCluster:
+    workers = config.workers or os.cpu_count() or 1
+    if config.kind == "threads":
+        return LocalCluster(
+            n_workers=1, threads_per_worker=workers, processes=False, dashboard_address="127.0.0.1:0"
+        )
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            preload=[*dask.config.get("distributed.worker.preload"), QUIET_WORKER],
+        )
+    except (RuntimeError, OSError) as error:
+        raise Unreachable(
+            f"A worker process did not start, or died while it started ({error.__cause__ or error}). "
+            "If memory is short, pass a smaller number of --workers."
+        ) from error
+
+
+def _job_cluster(kind: str, jobs: JobQueueConfig) -> Any:
+    try:
+        return job_cluster(kind, jobs)
+    except ImportError as error:
+        raise Unreachable(f'cluster.kind = "{kind}" needs dask-jobqueue. {install_hint("slurm")}') from error
+    except JobsFailed as error:
+        raise Unreachable(str(error)) from error
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[list[int]]:
+    """Hold back Ctrl-C and SIGTERM while a cluster starts, because one that is half started cannot be closed.
+
+    Yields a list to which a signal that arrives is appended; it is sent again in the end. A second signal is not held
+    back.
+    """
+    held: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # which receives the signals
+        yield held
+        return
+
+    def hold(number: int, frame: object) -> None:
+        held.append(number)
+        signal.signal(number, before[number])
+
+    # Signals that are ignored stay ignored.
+    before: dict[int, Any] = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
+    }
+    for number in before:
+        signal.signal(number, hold)
+    try:
+        yield held
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[0])
+
+
+@contextlib.contextmanager
+def _interrupts_masked() -> Iterator[None]:
+    """Mask Ctrl-C, which a terminal also sends to the workers: they inherit the mask and print no traceback."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    # Otherwise multiprocessing starts its tracker with the first process, which unblocks Ctrl-C again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _client_of_scheduler(config: ClusterConfig) -> Client:
+    check_address(config)
+    address = scheduler_address(config)
+    try:
+        return Client(address, security=_security(config), timeout=CONNECT_SECONDS, set_as_default=False)
+    except OSError as error:
+        raise Unreachable(
+            f"No Dask scheduler answers at {address}: {error}. Start it, or pass --local to run here."
+        ) from error
+
+
+def _security(config: ClusterConfig) -> Security | None:
+    if config.tls_ca_file is None:
+        return None
+    return Security(
+        tls_ca_file=config.tls_ca_file,
+        tls_client_cert=config.tls_cert,
+        tls_client_key=config.tls_key,
+        require_encryption=True,
+    )

@@ -1,0 +1,334 @@
+"""The driver of a run: starts or resumes the run of a configuration in a directory, and finishes it.
+
+Starting and resuming are the same. The driver reads the ledger, compares its entries with the files, and does the
+missing work: in this process if the work reads the source of the data, otherwise on the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from distributed import Client
+
+from pairloom.cluster.drive.schedule import StageTasks, Stop
+from pairloom.cluster.drive.tasks import Receipt, run_unit, warnings_kept
+from pairloom.cluster.watch.status import best_log_loss
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.input_errors import input_errors
+from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
+from pairloom.pipeline.growth.waves import Wave, grow_in_waves
+from pairloom.pipeline.run.growing_run import judged_waves, regrown, whole_waves, with_next_wave
+from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.ownership import check_directory, unfinished_files
+from pairloom.pipeline.run.results import remove_waves
+from pairloom.pipeline.run.run import Run, Stage
+from pairloom.pipeline.run.run_directory import stamp_groups
+from pairloom.pipeline.run.run_log import log_line
+from pairloom.pipeline.stages.planning import plan_run
+from pairloom.pipeline.stages.probabilities import release_predictors
+from pairloom.pipeline.stages.run_file import (
+    DamagedPlan,
+    Mismatch,
+    differing_settings,
+    read_run,
+    write_run,
+)
+
+__all__ = [
+    "Connect",
+    "Progress",
+    "adopt_run",
+    "drive",
+    "load_data",
+    "matching_run",
+    "prepare_run",
+    "unfinished_units",
+]
+
+Connect = Callable[[], AbstractContextManager[Client]]
+
+
+class Progress(Protocol):
+    """Receives the progress of a run."""
+
+    def expect(self, run: Run) -> None:
+        """Set the run, or the longer run after it has grown."""
+
+    def begin(self, stage: str, done: int, total: int) -> None:
+        """Start a stage; ``done`` of its ``total`` units are finished."""
+
+    def advance(self, receipt: Receipt) -> None:
+        """Count one more finished unit."""
+
+    def score(self, log_loss: float | None) -> None:
+        """Set the best log loss so far."""
+
+    def note(self, line: str) -> None:
+        """Show a message to the user."""
+
+
+def load_data(config: Config) -> OpenFeatures:
+    """The features that a configuration names, checked and open."""
+    data = config.data
+    with input_errors():
+        return open_features(
+            data.features,
+            test=data.test,
+            test_fraction=data.test_fraction,
+            seed=config.model.random_state,
+            columns=data.columns,
+        )
+
+
+def prepare_run(
+    config: Config, directory: Path, say: Callable[[str], None] = lambda what: None
+) -> tuple[Run | None, OpenFeatures | None]:
+    """Open the data and plan the run. Errors in either are raised before anything is written.
+
+    Both are None if the source of the data is gone but the run directory has an undamaged copy. ``say`` is called with
+    what is being done.
+    """
+    check_directory(directory, config)
+    with warnings_kept() as warned:
+        say("reading the data")
+        try:
+            data = load_data(config)
+        except FileNotFoundError:
+            if not _has_data(directory, config):
+                raise
+            return None, None
+        say("planning")
+        with input_errors():
+            run = plan_run(config, data, directory)
+    return replace(run, warnings=tuple(warned)), data
+
+
+def _has_data(directory: Path, config: Config) -> bool:
+    """Whether the data that a configuration names are those of the run in the directory, which has all of them."""
+    run = _run_in(directory)
+    if run is None or run.config.data != config.data:
+        return False
+    stores = (stage for stage in run.stages if stage.needs_data)
+    return not any(unfinished_units(run, stores).values())
+
+
+def _run_in(directory: Path) -> Run | None:
+    """The run in a directory, or None. Without run.json, ledger entries are validated by their keys."""
+    try:
+        return read_run(directory)
+    except DamagedPlan:
+        return None
+
+
+def adopt_run(directory: Path, config: Config, fresh: Run | None, *, update: bool = False) -> Run:
+    """Write the run of `matching_run` into the directory. The caller holds the lock."""
+    run = matching_run(directory, config, fresh, update=update)
+    write_run(run)
+    return run
+
+
+def matching_run(directory: Path, config: Config, fresh: Run | None, *, update: bool = False) -> Run:
+    """The run to do: a new one, or that of the directory if it matches the configuration. Writes nothing.
+
+    Parameters
+    ----------
+    fresh
+        The run that the configuration and the data lead to, from `prepare_run`.
+    update
+        Accept a directory whose configuration or data differ, and recompute the stages that depend on them.
+
+    Raises
+    ------
+    Mismatch
+        If a key that decides the result differs. The message names every such key.
+    """
+    old = _run_in(directory) or fresh
+    if old is None:
+        raise DamagedPlan(f"{directory}: both the plan (run.json) and the data are missing.")
+    differing = differing_settings(old, config, fresh.fingerprints if fresh else old.fingerprints)
+    if differing and not (update and fresh):
+        listed = "\n".join(f"  {line}" for line in differing)
+        hint = _effect_of_update(regrown(fresh) if fresh else None, old)
+        raise Mismatch(f"{directory} holds a run with other settings:\n{listed}\n{hint}")
+    # An unchanged run keeps its own edges: computed on another host they could differ by a rounding error.
+    return regrown(fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
+
+
+def _effect_of_update(fresh: Run | None, old: Run) -> str:
+    if fresh is None:
+        return "The data are missing, so the run can only be resumed with its own settings."
+    concerned = [stage for stage in fresh.keys if fresh.keys[stage] or old.keys[stage]]
+    kept = [stage for stage in concerned if fresh.keys[stage] == old.keys[stage]]
+    again = [stage for stage in concerned if stage not in kept]
+    return (
+        f"Pass --update to keep {', '.join(kept) or 'nothing'} and recompute {', '.join(again)}, "
+        "or choose another directory."
+    )
+
+
+def unfinished_units(run: Run, stages: Iterable[Stage] | None = None) -> dict[str, list[int]]:
+    """Units of all or of some stages that are not in the ledger, or whose files differ from their checksums."""
+    ledger, unfinished = Ledger(run.directory), {}
+    for stage in run.stages if stages is None else stages:
+        sound, _ = ledger.verified(stage.name, run.keys[stage.name])
+        done = {entry.unit for entry in sound}
+        unfinished[stage.name] = [unit for unit in range(run.units(stage.name)) if unit not in done]
+    return unfinished
+
+
+def drive(
+    run: Run,
+    data: OpenFeatures | None,
+    connect: Connect,
+    stop: Stop,
+    progress: Progress,
+    stages: tuple[Stage, ...] | None = None,
+) -> None:
+    """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
+    _sweep(run)
+    with contextlib.ExitStack() as stack:
+        stack.callback(release_predictors)  # where workers are threads of this process
+        client = functools.cache(lambda: _connected(run.directory, stack, connect))
+        session, stages = _Session(data, client, stop, progress), stages or run.stages
+        growth = run.stage("growth") in stages
+        if run.config.growth is not None and growth:
+            run = _grow(session, run)
+        session.do(run, stages)
+        if growth:
+            remove_waves(run.directory, run.units("growth"))
+
+
+def _connected(directory: Path, stack: contextlib.ExitStack, connect: Connect) -> Client:
+    """Connect to the cluster. The log tells when, so that the report knows how long workers took to start."""
+    log_line(directory, "connecting")
+    return stack.enter_context(connect())
+
+
+def _grow(session: _Session, run: Run) -> Run:
+    """Train and score wave after wave until the budget is spent; return the grown run."""
+    assert run.config.growth is not None
+    growing = _GrowingRun(session, run)
+    for reason in grow_in_waves(growing, run.config.growth.budget):
+        if reason is not None:
+            session.progress.note(f"Grown to {growing.n_pairs} pairs: {reason}.")
+    return growing.run
+
+
+class _GrowingRun:
+    """A run that grows on the cluster. Every wave adds pairs to it."""
+
+    def __init__(self, session: _Session, run: Run) -> None:
+        self.run, self._session = run, session
+        self._waves: list[Wave] = []
+        # Stages of a wave are those up to growth; the others wait until the graph has all its edges.
+        last = max(place for place, stage in enumerate(run.stages) if stage.waves)
+        self._stages = run.stages[: last + 1]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.run.shape.classes)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return self.run.shape.n_edges
+
+    def judge(self) -> list[Wave]:
+        """Train the planned pairs, score the model, and return the waves that count towards a plateau."""
+        self._session.do(self.run, self._stages, growing=True)
+        self._waves = judged_waves(self.run)
+        assert len(self._waves) == len(self.run.waves)
+        self._show_wave()
+        return whole_waves(self.run, self._waves)
+
+    def _show_wave(self) -> None:
+        last, number = self._waves[-1], len(self._waves) - 1
+        line = f"{last.pairs} pairs: out-of-fold log loss {last.log_loss:.4f}, accuracy {last.accuracy:.4f}"
+        self._session.progress.note(line)
+        log_line(self.run.directory, f"wave {number}: {line}")
+
+    def add_wave(self) -> None:
+        """Plan the next wave. `judge` trains it."""
+        self.run = with_next_wave(self.run, self._waves)
+        write_run(self.run)
+
+    def finish(self) -> None:
+        """Do nothing: the stages after growth calibrate the model."""
+
+
+class _Session:
+    """One driver at work: its cluster, and the units that it need not verify again."""
+
+    def __init__(
+        self, data: OpenFeatures | None, client: Callable[[], Client], stop: Stop, progress: Progress
+    ) -> None:
+        self.progress = progress
+        self._data, self._client, self._stop = data, client, stop
+        # (stage, unit, key) of units whose files were compared with the ledger, or that were just computed.
+        self._verified: set[tuple[str, int, str]] = set()
+
+    def do(self, run: Run, stages: tuple[Stage, ...], *, growing: bool = False) -> None:
+        """Do the units of some stages that have no valid ledger entry.
+
+        While a run grows, results beyond its end are kept: it may grow to include them.
+        """
+        self.progress.expect(run)
+        for path in stamp_groups(run.directory, run.shape, growing=growing):
+            log_line(run.directory, f"stamped {path}")
+        for stage in stages:
+            if not growing:
+                Ledger(run.directory).forget_beyond(stage.name, run.units(stage.name))
+            units, total = self._unfinished(run, stage), run.units(stage.name)
+            self.progress.begin(stage.name, total - len(units), total)
+            for receipt in self._receipts(run, stage, units) if units else ():
+                if stage.scores:
+                    self.progress.score(best_log_loss(run))
+                self.progress.advance(receipt)
+                self._stop.raise_if_requested()
+            self._verified.update((stage.name, unit, key) for unit, key in enumerate(run.keys[stage.name]))
+
+    def _unfinished(self, run: Run, stage: Stage) -> list[int]:
+        """Units to do. Entries with damaged files are removed from the ledger, so that no worker trusts them."""
+        ledger, keys = Ledger(run.directory), run.keys[stage.name]
+        claimed = {entry.unit: entry for entry in ledger.claimed(stage.name, keys)}
+        unseen = [e for e in claimed.values() if (stage.name, e.unit, e.key) not in self._verified]
+        for entry, damage in ledger.damages(unseen):
+            listed = ", ".join(damage)
+            self.progress.note(f"Recomputing {stage.name} {entry.unit}: damaged or missing {listed}.")
+            log_line(run.directory, f"damaged {listed}")
+            ledger.forget(stage.name, entry.unit)
+            del claimed[entry.unit]
+        return [unit for unit in range(len(keys)) if unit not in claimed]
+
+    def _receipts(self, run: Run, stage: Stage, units: list[int]) -> Iterator[Receipt]:
+        if stage.where == "driver":
+            yield from _do_here(run, stage, units, self._data)
+            return
+        retries, note = run.config.cluster.retries, self.progress.note
+        for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
+            keys = {unit: run.keys[stage.name][unit] for unit in some}
+            yield from StageTasks(self._client(), run.directory, stage.name, keys, retries, self._stop, note)
+
+
+def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None) -> Iterator[Receipt]:
+    if data is None and stage.needs_data:
+        data = load_data(run.config)
+    try:
+        for unit in units:
+            yield run_unit(run, stage, unit, data)
+    finally:
+        if data is not None:
+            data.close()
+
+
+def _sweep(run: Run) -> None:
+    """Remove partial files of killed processes. A writer that is still alive fails and is run again."""
+    for path in unfinished_files(run):
+        path.unlink(missing_ok=True)

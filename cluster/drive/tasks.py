@@ -1,0 +1,248 @@
+"""The tasks of workers: some units of one stage, each recorded in the ledger when it is finished.
+
+Their warnings go to the log of the run: workers have no terminal, or share one with a progress view.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from distributed import Reschedule, get_worker
+from distributed.core import Status
+
+import pairloom
+from pairloom.pipeline.accelerate import Compilation, compilations_reported
+from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.run.ledger import Entry, Ledger
+from pairloom.pipeline.run.run import Run, Stage
+from pairloom.pipeline.run.run_log import log_line, this_process
+from pairloom.pipeline.stages.run_file import read_run
+from pairloom.pipeline.storage.folder import Folder
+
+__all__ = [
+    "COMPILATIONS",
+    "Receipt",
+    "StaleTask",
+    "Task",
+    "VersionMismatch",
+    "keep_freed_memory",
+    "run_task",
+    "run_unit",
+    "warnings_kept",
+    "warnings_written",
+]
+
+
+#: Topic of Dask's events under which workers report the kernels that they compile.
+COMPILATIONS = "pairloom-compilations"
+
+
+class Task(NamedTuple):
+    """Some units of one stage of the run in ``directory``, with their keys in the plan of the driver.
+
+    ``version`` is the driver's version of pairloom.
+    """
+
+    directory: str
+    stage: str
+    units: dict[int, str]
+    version: str
+
+
+class Receipt(NamedTuple):
+    """The answer of a worker for one unit. It never contains an array."""
+
+    stage: str
+    unit: int
+    seconds: float
+    computed: bool
+
+
+class StaleTask(RuntimeError):
+    """The driver of a task had another plan than the run directory has now."""
+
+
+class VersionMismatch(RuntimeError):
+    """A worker has another version of pairloom than the driver."""
+
+
+def run_task(task: Task) -> list[Receipt]:
+    """Do the unfinished units of a task."""
+    if task.version != pairloom.__version__:
+        raise VersionMismatch(
+            f"Workers must have the driver's version of pairloom, {task.version}, got {pairloom.__version__} on "
+            f"{this_process()}. Install the same version on both."
+        )
+    keep_freed_memory()
+    receipts = []
+    with compilations_reported(_report_compilation):
+        for unit, key in task.units.items():
+            _give_up_if_unwanted()
+            receipts.append(_run_wanted(task, unit, key))
+    return receipts
+
+
+def _report_compilation(compilation: Compilation) -> None:
+    """Tell the driver, whose progress shows it, that this worker compiles a kernel."""
+    with contextlib.suppress(ValueError):  # this is no worker
+        get_worker().log_event(COMPILATIONS, tuple(compilation))
+
+
+def _give_up_if_unwanted() -> None:
+    """Give up a task whose worker is leaving, or that was cancelled.
+
+    Dask interrupts neither. Somebody else, another worker or the driver that resumes the run, begins its units again.
+    """
+    try:
+        worker = get_worker()
+    except ValueError:  # this is no worker
+        return
+    if worker.status in (Status.closing_gracefully, Status.closing, Status.closed):
+        raise Reschedule
+    state = worker.state.tasks.get(worker.get_current_task())
+    if state is None or state.state == "cancelled":
+        raise CancelledError("The driver of this task no longer waits for it.")
+
+
+def _run_wanted(task: Task, unit: int, key: str) -> Receipt:
+    """Do a unit of a task. Raise if its driver is gone and the directory holds another plan."""
+    run = _run_in(Path(task.directory))
+    if run.keys[task.stage][unit : unit + 1] != (key,):
+        raise StaleTask(f"{run.directory}: dropped a task of an older plan.")
+    return run_unit(run, run.stage(task.stage), unit)
+
+
+def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None) -> Receipt:
+    """Do one unit and record it, unless it is in the ledger. The entry is written last."""
+    directory, ledger, key = run.directory, Ledger(run.directory), run.keys[stage.name][unit]
+    done = ledger.read(stage.name, unit)
+    if done is not None and done.key == key:
+        return Receipt(stage.name, unit, done.seconds, computed=False)
+    log_line(directory, f"begin {stage.name} {unit}")
+    started = time.perf_counter()
+    with (
+        one_blas_thread(),
+        warnings_written(lambda line: log_line(directory, f"warning {line}")),
+        compilations_reported(CompilationLog(directory)),
+    ):
+        files = ledger.seal_files(stage.work(run, unit, data))
+    seconds = time.perf_counter() - started
+    ledger.record(Entry(stage.name, unit, key, files, seconds, this_process()))
+    return Receipt(stage.name, unit, seconds, computed=True)
+
+
+@dataclass(frozen=True)
+class CompilationLog:
+    """Writes into the log of a run when a worker begins to compile a kernel or to wait for it, and how long it took."""
+
+    directory: Path
+
+    def __call__(self, compilation: Compilation) -> None:
+        state, kernel, seconds, _ = compilation
+        if state == "compiled":
+            log_line(self.directory, f"compiled {kernel} in {seconds:.1f} s")
+        elif seconds == 0:
+            log_line(self.directory, f"{'waiting for' if state == 'waiting' else state} {kernel}")
+
+
+def _run_in(directory: Path) -> Run:
+    """The run in a directory, read again only if run.json has changed."""
+    return _stored_run(directory, Folder(directory).version("run.json"))
+
+
+@functools.lru_cache(maxsize=4)
+def _stored_run(directory: Path, version: tuple[int, int, int]) -> Run:
+    return read_run(directory)
+
+
+#: Pieces below this size come from memory that was used before, and so much of it is kept, in bytes.
+_LARGEST_PIECE, _KEPT = 2**25, 2**27
+# Names of glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+@functools.cache
+def keep_freed_memory() -> bool:
+    """Have glibc keep freed memory if Dask told it not to. Returns whether it does; elsewhere nothing is changed."""
+    if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library, or Windows
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_PIECE) and mallopt(_M_TRIM_THRESHOLD, _KEPT))
+
+
+Write = Callable[[str], None]
+
+_lock = threading.Lock()
+_of_thread = threading.local()
+_tasks = 0
+_shown_before: Callable[..., Any] = warnings.showwarning
+
+
+@contextlib.contextmanager
+def warnings_written(write: Write) -> Iterator[None]:
+    """Pass the warnings of this thread to ``write``. Those of other threads are shown as before.
+
+    `warnings.catch_warnings` does not work here: it is shared by all threads, which leave it in any order.
+    """
+    with _heard(write, shown=False):
+        yield
+
+
+@contextlib.contextmanager
+def warnings_kept() -> Iterator[list[str]]:
+    """The warnings of this thread, in the order in which they are shown."""
+    kept: list[str] = []
+    with warnings.catch_warnings():
+        pass  # forgets which were shown: a process that plans a second run is warned of it too
+    with _heard(kept.append, shown=True):
+        yield kept
+
+
+@contextlib.contextmanager
+def _heard(write: Write, *, shown: bool) -> Iterator[None]:
+    _begin()
+    _of_thread.write, _of_thread.shown = write, shown
+    try:
+        yield
+    finally:
+        _of_thread.write = None
+        _end()
+
+
+def _begin() -> None:
+    global _tasks, _shown_before
+    with _lock:
+        if _tasks == 0:
+            _shown_before, warnings.showwarning = warnings.showwarning, _show
+        _tasks += 1
+
+
+def _end() -> None:
+    global _tasks
+    with _lock:
+        _tasks -= 1
+        if _tasks == 0 and warnings.showwarning is _show:
+            warnings.showwarning = _shown_before
+
+
+def _show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    write: Write | None = getattr(_of_thread, "write", None)
+    if write is not None:
+        write(f"{category.__name__}: {message}")
+    if write is None or _of_thread.shown:
+        _shown_before(message, category, *where, **more)

@@ -1,0 +1,204 @@
+"""A whole run: the one path of `pairloom run`, `pairloom resume`, `pairloom.run` and, on a worker, `pairloom submit`.
+
+First, everything is checked that can be, and the cluster is connected to. Nothing is written before that. Then the run
+directory is locked, the plan written, and the missing work done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distributed import Future, fire_and_forget, worker_client
+
+from pairloom.cluster.connect.checks import check_workers
+from pairloom.cluster.drive.driver import Connect, adopt_run, drive, matching_run, prepare_run
+from pairloom.cluster.drive.schedule import Stop
+from pairloom.cluster.simulator.forecast import forecast_seconds, is_worth_a_forecast
+from pairloom.cluster.watch.progress import Quiet
+from pairloom.cluster.watch.status import finished_units
+from pairloom.graphs.text import duration_range
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.run.lock import REFUSED, STALE_SECONDS, SUBMITTED, Locked, RunLock, check_free
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_log import Ranges, log_line, read_forecast, write_forecast
+from pairloom.pipeline.stages.run_file import Mismatch, read_run
+
+__all__ = [
+    "CheckedRun",
+    "LockedRun",
+    "checked_run",
+    "drive_on_worker",
+    "expect_run",
+    "locked_run",
+    "submit_driver",
+]
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run that passed all checks and whose cluster answers. Nothing is written yet."""
+
+    config: Config
+    directory: Path
+    fresh: Run | None
+    data: OpenFeatures | None
+    connect: Connect
+    update: bool
+
+
+@contextlib.contextmanager
+def checked_run(
+    config: Config,
+    directory: Path,
+    connect: Connect,
+    *,
+    at_once: bool,
+    update: bool = False,
+    say: Callable[[str], None] = lambda what: None,
+) -> Iterator[CheckedRun]:
+    """Check a run and connect to its cluster, which is left again at the end. Nothing is written.
+
+    Parameters
+    ----------
+    connect
+        Connects to the cluster.
+    at_once
+        Connect now, unless the run is finished: a cluster that will not do is then found before anything is written.
+        Otherwise it is connected to when the first task needs it.
+    update
+        Accept a directory whose configuration or data differ.
+    say
+        Called with what is being done.
+    """
+    fresh, data = prepare_run(config, directory, say)
+    check_free(directory)
+    run = matching_run(directory, config, fresh, update=update)
+    ready = CheckedRun(config, directory, fresh, data, connect, update)
+    if not at_once or _seems_finished(run):
+        yield ready
+        return
+    with connect() as client:
+        yield replace(ready, connect=lambda: contextlib.nullcontext(client))
+
+
+def _seems_finished(run: Run) -> bool:
+    """Whether the ledger has all units. A run that grows may go on."""
+    done = finished_units(run)
+    return run.config.growth is None and all(done[stage] == run.units(stage) for stage in done)
+
+
+@dataclass(frozen=True)
+class LockedRun:
+    """A run whose directory is locked and has its plan."""
+
+    ready: CheckedRun
+    run: Run
+    stop: Stop
+
+    def finish(self, progress: Quiet) -> None:
+        """Do the missing work."""
+        ready = self.ready
+        drive(self.run, ready.data, ready.connect, self.stop, progress)
+
+
+@contextlib.contextmanager
+def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[LockedRun]:
+    """Lock the directory and write the plan. The outcome is recorded at the end."""
+    directory = ready.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    with RunLock(directory, stop.request) as lock:
+        if lock.taken_over:
+            progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
+        try:
+            run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+            expect_run(run, ready.data, progress)
+            yield LockedRun(ready, run, stop)
+            lock.end_as("finished")
+        except Mismatch:
+            lock.end_as(REFUSED)
+            raise
+        except BaseException as error:
+            lock.end_as(f"{type(error).__name__}: {error}")
+            log_line(directory, f"ended by {error!r}")
+            raise
+
+
+def expect_run(run: Run, data: OpenFeatures | None, progress: Quiet) -> None:
+    """Tell the progress of a run what to expect: its stages, what is done of them, and how long they should take."""
+    progress.expect(run)
+    progress.set_done(finished_units(run))
+    ranges = read_forecast(run.directory) or _forecast(run, data, progress)
+    if ranges is not None:
+        progress.forecast(ranges)
+
+
+def _forecast(run: Run, data: OpenFeatures | None, progress: Quiet) -> Ranges | None:
+    """Make the forecast of a run that is long and has not begun."""
+    if (run.directory / "ledger").exists() or data is None or not is_worth_a_forecast(run):
+        return None
+    progress.say("measuring on a part of the data how long it will take")
+    try:
+        ranges = forecast_seconds(run, data)
+        write_forecast(run.directory, ranges)
+    except Exception as error:  # no result depends on it: a run can do without
+        progress.note(f"How long it will take could not be measured: {error}")
+        return None
+    low, high = (sum(ends) for ends in zip(*ranges.values(), strict=True))
+    workers = run.config.cluster.expected_workers
+    progress.note(f"It should take {duration_range((low, high))} on {workers} workers.")
+    return ranges
+
+
+def submit_driver(ready: CheckedRun) -> Future[str]:
+    """Write the plan of a run, send its driver to a worker of the cluster, and return the driver's task."""
+    directory = ready.directory
+    with ready.connect() as client:
+        directory.mkdir(parents=True, exist_ok=True)
+        with RunLock(directory) as lock:
+            adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+            lock.end_as(SUBMITTED)
+        # Every submission has its own key: for a known key, Dask would return the outcome of the driver before.
+        driver = client.submit(drive_on_worker, str(directory), key=f"pairloom-driver-{time.time_ns()}")
+        fire_and_forget(driver)
+        return driver
+
+
+def drive_on_worker(directory: str) -> str:
+    """Drive the run whose plan is in ``directory``, and return its outcome.
+
+    If this worker dies, Dask starts the task again on another worker, which resumes the run. It takes over the lock
+    of the dead driver: immediately on the same host, on another host when the heartbeat has been missing long enough.
+    """
+    where, stop = Path(directory), Stop()
+    with worker_client() as client, contextlib.ExitStack() as stack:
+        lock = _lock_in_time(where, stop, stack)
+        try:
+            config = read_run(where).config
+            check_workers(client, config.cluster.worker_timeout)
+            fresh, data = prepare_run(config, where)
+            run = adopt_run(where, config, fresh)
+            expect_run(run, data, Quiet())
+            drive(run, data, lambda: contextlib.nullcontext(client), stop, Quiet())
+            outcome = "finished"
+        except Exception as error:
+            # Nobody waits for the result of this task. The outcome is in the record of the driver and in the log.
+            outcome = f"{type(error).__name__}: {error}"
+        lock.end_as(outcome)
+        log_line(where, f"driver ended: {outcome}")
+    return outcome
+
+
+def _lock_in_time(directory: Path, stop: Stop, stack: contextlib.ExitStack) -> RunLock:
+    deadline = time.monotonic() + 1.5 * STALE_SECONDS
+    while True:
+        try:
+            return stack.enter_context(RunLock(directory, stop.request, submitted=True))
+        except Locked:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(2.0)

@@ -1,0 +1,340 @@
+"""Runs from Python: `pairloom.run` drives one in the background of this process, `pairloom.submit` on a cluster.
+
+Both do what the commands of the same names do, and return a handle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, Future
+
+from pairloom.cluster.commands.exits import error_named
+from pairloom.cluster.config.config_file import configured, with_cluster
+from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_answers
+from pairloom.cluster.connect.connect import connected
+from pairloom.cluster.drive.driver import Connect
+from pairloom.cluster.drive.schedule import ClusterLost, Stop, UnitFailed
+from pairloom.cluster.drive.whole_run import LockedRun, checked_run, locked_run, submit_driver
+from pairloom.cluster.watch.progress import Quiet
+from pairloom.cluster.watch.status import RunStatus, run_status
+from pairloom.pipeline.config.config import Config, ConfigError
+from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
+from pairloom.pipeline.run.lock import SUBMITTED, newest_driver, request_cancel
+from pairloom.pipeline.storage.local_path import check_local
+
+__all__ = ["BackgroundRun", "RunHandle", "SubmittedRun", "run", "submit"]
+
+POLL_SECONDS = 1.0
+
+
+class RunHandle(ABC):
+    """A run that is under way, or has ended.
+
+    Attributes
+    ----------
+    directory : Path
+        The run directory. Everything that is known of the run is read from it, by the command line too.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.directory}: {self.status().state}>"
+
+    def status(self) -> RunStatus:
+        """The state of the run and the finished units of every stage, as ``pairloom status`` shows them."""
+        return run_status(self.directory)
+
+    @abstractmethod
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the run has ended.
+
+        Parameters
+        ----------
+        timeout : float, default=None
+            Maximum number of seconds to wait. By default there is none.
+
+        Raises
+        ------
+        TimeoutError
+            If the run has not ended by then. It goes on.
+        Exception
+            Whatever ended the run: `Stopped` if it was cancelled, `ClusterLost`, `UnitFailed` and so on. Finished work
+            is kept, and the same call of `pairloom.run` resumes it.
+        """
+
+    def result(self, timeout: float | None = None) -> PairwiseSVC:
+        """Wait until the run has ended, and return its model, which is `PairwiseSVC.from_run` of its directory.
+
+        Parameters
+        ----------
+        timeout : float, default=None
+            Maximum number of seconds to wait. By default there is none.
+        """
+        self.wait(timeout)
+        return PairwiseSVC.from_run(self.directory)
+
+    @abstractmethod
+    def cancel(self, *, wait: bool = True) -> None:
+        """Stop the run. Finished work is kept, and the run can be resumed.
+
+        Parameters
+        ----------
+        wait : bool, default=True
+            Whether to return only when the driver has ended.
+        """
+
+
+class BackgroundRun(RunHandle):
+    """A run that a thread of this process drives. It ends with the process, and can be resumed."""
+
+    def __init__(self, begun: LockedRun, leaving: contextlib.ExitStack) -> None:
+        super().__init__(begun.ready.directory)
+        self._begun, self._leaving = begun, leaving
+        self._error: BaseException | None = None
+        # A daemon, since a program that ends, or that Ctrl-C ends, should not hang on a run that can be resumed.
+        self._thread = threading.Thread(target=self._drive, name="pairloom-driver", daemon=True)
+        self._thread.start()
+
+    def _drive(self) -> None:
+        try:
+            with self._leaving:
+                self._begun.finish(Quiet())
+        except BaseException as error:
+            self._error = error
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the run has ended, and raise what ended it."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise TimeoutError(f"{self.directory}: the run has not ended within {timeout:g} s. It goes on.")
+        if self._error is not None:
+            raise self._error
+
+    wait.__doc__ = RunHandle.wait.__doc__
+
+    def cancel(self, *, wait: bool = True) -> None:
+        """Stop the run."""
+        self._begun.stop.request("The run was cancelled.")
+        if wait:
+            self._thread.join()
+
+    cancel.__doc__ = RunHandle.cancel.__doc__
+
+
+class SubmittedRun(RunHandle):
+    """A run whose driver is a task on a cluster. It does not need this process."""
+
+    def __init__(self, directory: Path, driver: Future[str], cluster_answers: Callable[[], bool]) -> None:
+        super().__init__(directory)
+        self._driver, self._cluster_answers = driver, cluster_answers
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the run has ended, and raise what ended it."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (outcome := self._outcome()) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{self.directory}: the run has not ended within {timeout:g} s. It goes on."
+                )
+            time.sleep(POLL_SECONDS)
+        if outcome != "finished":
+            raise error_named(outcome)
+
+    wait.__doc__ = RunHandle.wait.__doc__
+
+    def _outcome(self) -> str | None:
+        """How the driver ended, None while it works or may yet begin: where its worker dies, another takes over."""
+        driver, alive = newest_driver(self.directory)
+        if driver is not None and driver.outcome not in (None, SUBMITTED):
+            return driver.outcome
+        if not alive and self._driver.status == "error":
+            raise UnitFailed(
+                f"{self.directory}: Dask has given up the driver of the run, which has lost its worker too often "
+                f"({self._driver.exception()}). Resume it with pairloom.run or pairloom.submit."
+            )
+        if not alive and not self._cluster_answers():
+            raise ClusterLost(
+                f"{self.directory}: no driver is at work, and the cluster that the run was submitted to does not "
+                "answer (or its client was closed). Resume it with pairloom.run."
+            )
+        return None
+
+    def cancel(self, *, wait: bool = True) -> None:
+        """Stop the run."""
+        request_cancel(self.directory)
+        while wait and self._outcome() is None:
+            time.sleep(POLL_SECONDS)
+
+    cancel.__doc__ = RunHandle.cancel.__doc__
+
+
+def run(
+    config: str | Path | Mapping[str, Any] | Config,
+    *,
+    directory: str | Path | None = None,
+    client: Client | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    update: bool = False,
+) -> BackgroundRun:
+    """Plan and begin a run, or resume it, and drive it in the background of this process.
+
+    This is ``pairloom run`` in Python. The call returns when the run has begun. Until then it raises whatever is wrong
+    with the configuration, the data, the directory or the cluster, and nothing has been written.
+
+    Parameters
+    ----------
+    config : str, Path, mapping or Config
+        Name of a configuration that ships with pairloom, path of a TOML file, or its tables as a mapping.
+    directory : str or Path, default=None
+        Run directory, with the same path on all workers. By default ``runs/`` and the name of the configuration. If it
+        holds the same run, that is resumed.
+    client : distributed.Client, default=None
+        A client of any Dask cluster, which stays open. It must not be asynchronous. By default the cluster is the one
+        that the configuration names: unless it says otherwise, worker processes of this computer, which end with the
+        run.
+    overrides : mapping, default=None
+        Keys of the configuration to set, such as ``{"graph.hubs": 5}``.
+    update : bool, default=False
+        Accept changed settings or data, and recompute the stages that depend on them.
+
+    Returns
+    -------
+    BackgroundRun
+        With the methods ``status``, ``wait``, ``result`` and ``cancel``.
+
+    Examples
+    --------
+    >>> import pairloom, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     handle = pairloom.run("digits", directory=f"{folder}/run", overrides={"cluster.kind": "threads"})
+    ...     model = handle.result(timeout=600)
+    >>> model.n_features_in_
+    64
+    """
+    settings = configured(config, overrides or {})
+    where, stop = _directory(settings, directory), Stop()
+    connect, at_once = (
+        _connection(settings, client, stop),
+        client is not None or settings.cluster.is_remote,
+    )
+    with contextlib.ExitStack() as stack:
+        ready = stack.enter_context(checked_run(settings, where, connect, at_once=at_once, update=update))
+        begun = stack.enter_context(locked_run(ready, stop, Quiet()))
+        return BackgroundRun(begun, stack.pop_all())
+
+
+def submit(
+    config: str | Path | Mapping[str, Any] | Config,
+    *,
+    directory: str | Path | None = None,
+    client: Client | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    update: bool = False,
+) -> SubmittedRun:
+    """Plan a run, send its driver to a worker of a cluster, and return.
+
+    This is ``pairloom submit`` in Python. The run goes on when this process ends. ``pairloom attach DIRECTORY`` follows
+    it. The run directory and the data must have the same paths here and on the workers.
+
+    Parameters
+    ----------
+    config, directory, overrides, update
+        As in `run`.
+    client : distributed.Client, default=None
+        A client of any Dask cluster, which stays open. By default the scheduler that the configuration names.
+
+    Returns
+    -------
+    SubmittedRun
+        With the methods ``status``, ``wait``, ``result`` and ``cancel``.
+
+    Examples
+    --------
+    >>> import pairloom, tempfile
+    >>> from distributed import Client, LocalCluster
+    >>> local = {"n_workers": 1, "threads_per_worker": 2, "host": "127.0.0.1", "dashboard_address": None}
+    >>> with tempfile.TemporaryDirectory() as folder, LocalCluster(**local) as cluster, Client(cluster) as client:
+    ...     handle = pairloom.submit("digits", directory=f"{folder}/run", client=client)
+    ...     model = handle.result(timeout=600)
+    >>> model.n_features_in_
+    64
+    """
+    settings = configured(config, overrides or {})
+    where = _directory(settings, directory)
+    if client is None:
+        if settings.cluster.kind != "scheduler":
+            raise ConfigError(
+                "pairloom.submit needs a running cluster: pass client=, or set cluster.scheduler or "
+                "cluster.scheduler_file."
+            )
+        answers = functools.partial(scheduler_answers, settings.cluster)
+    else:
+        _check_client(client)
+        settings = _on_cluster_of(client, settings)
+        answers = functools.partial(_is_open, client)
+    with checked_run(
+        settings, where, _connection(settings, client, Stop()), at_once=True, update=update
+    ) as ready:
+        driver = submit_driver(ready)
+    return SubmittedRun(where, driver, answers)
+
+
+def _directory(settings: Config, directory: str | Path | None) -> Path:
+    """The run directory, absolute: the working directory of this process may change while a run goes on."""
+    if directory is None:
+        directory = Path("runs") / settings.run.name
+    check_local("directory", directory)
+    return Path(directory).absolute()
+
+
+def _connection(settings: Config, client: Client | None, stop: Stop) -> Connect:
+    """How to connect to the client of the user, or to the cluster of the configuration."""
+    if client is None:
+        check_address(settings.cluster)
+        return functools.partial(connected, settings.cluster, on_failure=stop.request)
+    _check_client(client)
+    return functools.partial(_borrowed, client, settings.cluster.worker_timeout)
+
+
+def _check_client(client: object) -> None:
+    if not isinstance(client, Client):
+        raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}.")
+    if client.asynchronous:
+        raise TypeError(
+            "client must not be asynchronous: a run is driven by a thread, which waits for its tasks. "
+            "Pass Client(address) without asynchronous=True; that works in a notebook too."
+        )
+    if not _is_open(client):
+        raise Unreachable(f"client must be connected to its scheduler, got one that is {client.status}.")
+
+
+def _is_open(client: Client) -> bool:
+    return bool(client.status == "running")
+
+
+@contextlib.contextmanager
+def _borrowed(client: Client, worker_timeout: float) -> Iterator[Client]:
+    """The client of the user, which stays open."""
+    check_workers(client, worker_timeout)
+    yield client
+
+
+def _on_cluster_of(client: Client, settings: Config) -> Config:
+    """The configuration with the address of a client, where `pairloom attach` finds out whether the cluster lives.
+
+    Some clusters have addresses that only their own client understands. Then the configuration stays as it is.
+    """
+    address = str(client.scheduler.address)
+    if not address.startswith(("tcp://", "tls://")):
+        return settings
+    return with_cluster(settings, {"kind": "scheduler", "scheduler": address})

@@ -1,0 +1,1 @@
+"""Watching runs: their status, their progress while they work, and their results as text."""

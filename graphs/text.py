@@ -1,0 +1,176 @@
+"""Text of names: in messages (quoted, listed, with the nearest known name), in tables, CSV files and figures.
+
+Names come from users' data. They may hold line breaks, formulas or markup, which what shows them must not obey.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+__all__ = [
+    "csv_cell",
+    "did_you_mean",
+    "duration",
+    "duration_range",
+    "durations",
+    "figure_text",
+    "format_bytes",
+    "listed",
+    "plain_line",
+    "quoted",
+]
+
+
+def quoted(label: object) -> str:
+    """Return a label as the user wrote it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quoted(np.str_("cat")), quoted(np.int64(3))
+    ("'cat'", '3')
+    """
+    # repr alone would show a NumPy scalar as np.str_('cat').
+    plain: Any = label.item() if hasattr(label, "item") and getattr(label, "ndim", 1) == 0 else label
+    return repr(plain)
+
+
+def listed(labels: Iterable[object], most: int = 5) -> str:
+    """Return labels separated by commas: the first `most`, and the number of the others.
+
+    Examples
+    --------
+    >>> listed(["cat", "dog"])
+    "'cat', 'dog'"
+    >>> listed(range(1000), most=3)
+    '0, 1, 2 and 997 more'
+    """
+    labels = list(labels)
+    shown = ", ".join(quoted(label) for label in islice(labels, most))
+    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+
+
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """Return a question with the known name nearest to `name`, or an empty string if none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("bipartit", ["star", "bipartite"])
+    " Did you mean 'bipartite'?"
+    >>> did_you_mean("zebra", ["star", "bipartite"])
+    ''
+    """
+    by_text = {str(label): label for label in known}
+    return "".join(
+        f" Did you mean {quoted(by_text[text])}?" for text in get_close_matches(str(name), by_text, n=1)
+    )
+
+
+# Characters with which a formula may begin in a spreadsheet; the wide ones in Japanese and Chinese editions.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def csv_cell(name: str) -> str:
+    """A name as a cell of a CSV file. A spreadsheet would take one that begins with =, +, - or @ for a formula.
+
+    Such a name gets an apostrophe in front, which spreadsheets take for "this is text". So does a name that looks as
+    if it had one already, so that removing one apostrophe always gives the name back. Numbers are not changed.
+
+    Examples
+    --------
+    >>> csv_cell("=cmd()"), csv_cell("cat"), csv_cell("-1"), csv_cell("'=cmd()")
+    ("'=cmd()", 'cat', '-1', "''=cmd()")
+    """
+    harmless = _NUMBER.fullmatch(name) or not name.lstrip("'").startswith(_FORMULA)
+    return name if harmless else f"'{name}"
+
+
+def plain_line(name: object, most: int = 80) -> str:
+    """A name as one line of printable characters, cut where it is longer than `most`.
+
+    A terminal may obey control characters.
+
+    Examples
+    --------
+    >>> plain_line("two\\nlines of text", most=12), plain_line(3)
+    ('two lines o…', '3')
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def figure_text(name: str, most: int = 40) -> str:
+    """A name as text in a figure of matplotlib: one line, and no mathematics between dollar signs.
+
+    Examples
+    --------
+    >>> figure_text("$x^2$\\nfar too long a name", most=16)
+    '\\\\$x^2\\\\$ far too l…'
+    """
+    return plain_line(name, most).replace("$", r"\$")
+
+
+# Units of durations: seconds, and the number of seconds from which on they are used.
+_UNITS = {"s": (1.0, 0.0), "min": (60.0, 120.0), "h": (3600.0, 7200.0), "d": (86_400.0, 345_600.0)}
+
+
+def duration(seconds: float) -> str:
+    """A duration in the unit that suits it, with at most two or three digits.
+
+    Examples
+    --------
+    >>> [duration(s) for s in (0.31, 9.96, 61, 605, 5000, 200_000, 500_000)]
+    ['0.3 s', '10 s', '61 s', '10 min', '83 min', '56 h', '6 d']
+    """
+    unit, size = _unit(seconds)
+    return f"{seconds / size:.{int(seconds < 9.95)}f} {unit}"
+
+
+def durations(seconds: Iterable[float]) -> list[str]:
+    """Durations in one unit, which suits the longer ones, to be compared with each other.
+
+    Examples
+    --------
+    >>> durations([0.314, 480.11]), durations([1.0, 3600.0])
+    (['0.3 s', '480.1 s'], ['<0.1 min', '60.0 min'])
+    """
+    seconds = list(seconds)
+    # Of a tenth of the longest, so that the shorter ones have digits too.
+    unit, size = _unit(max(seconds, default=0.0) / 10)
+    return [f"{s / size:.1f} {unit}" if not 0 < s < 0.05 * size else f"<0.1 {unit}" for s in seconds]
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    """The largest unit that suits a duration, and its seconds."""
+    return [(unit, size) for unit, (size, least) in _UNITS.items() if seconds >= least or unit == "s"][-1]
+
+
+def duration_range(seconds: tuple[float, float]) -> str:
+    """The least and the most of a duration.
+
+    Examples
+    --------
+    >>> duration_range((61, 300)), duration_range((3.01, 3.02))
+    ('61 s to 5 min', '3.0 s')
+    """
+    low, high = map(duration, seconds)
+    return low if low == high else f"{low} to {high}"
+
+
+def format_bytes(n: int) -> str:
+    """A number of bytes in the largest binary unit that it fills.
+
+    Examples
+    --------
+    >>> format_bytes(1), format_bytes(1536), format_bytes(5 * 2**30)
+    ('1 B', '1.50 kiB', '5.00 GiB')
+    """
+    for exponent, unit in ((5, "PiB"), (4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "kiB")):
+        if n >= 0.9 * 2 ** (10 * exponent):
+            return f"{n / 2 ** (10 * exponent):.2f} {unit}"
+    return f"{n} B"

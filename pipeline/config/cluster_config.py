@@ -1,0 +1,170 @@
+"""The section ``[cluster]``: where the tasks run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal, Self
+
+import dask
+from pydantic import ConfigDict, Field, JsonValue, model_validator
+
+from pairloom.graphs.text import format_bytes
+from pairloom.pipeline.config.sections import ADDRESS, SIZE, WALLTIME, Section, bytes_in
+from pairloom.pipeline.model.settings import LARGEST_COUNT
+
+__all__ = [
+    "JOB_QUEUES",
+    "PROCESS_BYTES",
+    "ClusterConfig",
+    "JobQueueConfig",
+    "WorkersTooSmall",
+    "check_worker_memory",
+    "least_worker_bytes",
+]
+
+
+class ClusterConfig(Section):
+    """Where the tasks run. No result depends on these keys."""
+
+    kind: Literal["processes", "threads", "scheduler", "slurm", "pbs", "lsf", "sge"] = Field(
+        "processes",
+        description="where workers are: processes or threads of this computer, a Dask scheduler, or a batch system",
+    )
+    workers: int | None = Field(None, ge=1, description="number of local workers; default: one per CPU")
+    scheduler: str | None = Field(
+        None, pattern=ADDRESS, description="address of a Dask scheduler, such as tcp://127.0.0.1:8786"
+    )
+    scheduler_file: str | None = Field(None, description="scheduler file that a Dask scheduler wrote")
+    tls_ca_file: str | None = Field(None, description="certificate of the authority (PEM)")
+    tls_cert: str | None = Field(None, description="certificate of this client (PEM)")
+    tls_key: str | None = Field(None, description="private key of this client (PEM)")
+    insecure: bool = Field(False, description="allow a scheduler off loopback without TLS")
+    worker_timeout: float = Field(
+        120.0, gt=0, le=LARGEST_COUNT, description="seconds to wait for the first worker of a scheduler"
+    )
+    retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run fails")
+    slurm: JobQueueConfig | None = Field(None, description="jobs of SLURM")
+    pbs: JobQueueConfig | None = Field(None, description="jobs of PBS")
+    lsf: JobQueueConfig | None = Field(None, description="jobs of LSF")
+    sge: JobQueueConfig | None = Field(None, description="jobs of SGE")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the workers are not processes or threads that the driver starts on its own computer."""
+        return self.kind not in ("processes", "threads")
+
+    @property
+    def job_queue(self) -> JobQueueConfig | None:
+        """The section of the batch system, if one runs the workers."""
+        section: JobQueueConfig | None = getattr(self, self.kind) if self.kind in JOB_QUEUES else None
+        return section
+
+    @property
+    def expected_workers(self) -> int:
+        """How many workers there should be: those of all jobs, or local ones, by default one per core.
+
+        The workers of a scheduler are not known before it is connected to; one per core of this computer is assumed.
+        """
+        if self.job_queue is not None:
+            return self.job_queue.jobs * self.job_queue.processes
+        return self.workers or os.cpu_count() or 1
+
+    @model_validator(mode="after")
+    def _one_way_to_the_cluster(self) -> Self:
+        if self.scheduler and self.scheduler_file:
+            raise ValueError("cluster.scheduler and cluster.scheduler_file must not both be set: remove one")
+        if (self.kind == "scheduler") != bool(self.scheduler or self.scheduler_file):
+            raise ValueError(
+                'cluster.kind must be "scheduler" if and only if cluster.scheduler or cluster.scheduler_file '
+                f"is set, got {self.kind!r}"
+            )
+        for queue in JOB_QUEUES:
+            if (self.kind == queue) != (getattr(self, queue) is not None):
+                raise ValueError(
+                    f'cluster.kind must be "{queue}" if and only if there is a section [cluster.{queue}], '
+                    f"got {self.kind!r}"
+                )
+        if len({bool(part) for part in (self.tls_ca_file, self.tls_cert, self.tls_key)}) > 1:
+            raise ValueError("cluster.tls_ca_file, tls_cert and tls_key must be set together")
+        return self
+
+    @model_validator(mode="after")
+    def _a_core_for_every_process(self) -> Self:
+        jobs = self.job_queue
+        if jobs is not None and jobs.processes > jobs.cores:
+            raise ValueError(
+                f"cluster.{self.kind}.processes must be at most cluster.{self.kind}.cores ({jobs.cores}), "
+                f"got {jobs.processes}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _memory_for_every_process(self) -> Self:
+        jobs, least = self.job_queue, least_worker_bytes()
+        if jobs is not None and bytes_in(jobs.memory) < jobs.processes * least:
+            raise ValueError(
+                f"cluster.{self.kind}.memory must be at least {format_bytes(jobs.processes * least)}, "
+                f"{format_bytes(least)} for each process, or Dask pauses them before their first task, "
+                f"got {jobs.memory}"
+            )
+        return self
+
+
+#: Batch systems that dask-jobqueue submits to. Each has a section of its own, ``[cluster.slurm]`` and so on.
+JOB_QUEUES = ("slurm", "pbs", "lsf", "sge")
+
+
+class JobQueueConfig(Section):
+    """Jobs of a batch system. Keys are arguments of its class in dask-jobqueue, except `jobs`, the number of jobs.
+
+    Keys that are not declared here are checked against the signature of the class.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    queue: str | None = Field(None, description="queue, or partition, of the batch system")
+    account: str | None = Field(None, description="account that the jobs are charged to")
+    cores: int = Field(1, ge=1, description="cores per job")
+    processes: int = Field(1, ge=1, description="workers per job")
+    memory: str = Field("4GiB", pattern=SIZE, description="memory per job")
+    walltime: str = Field("01:00:00", pattern=WALLTIME, description="workers leave shortly before it ends")
+    jobs: int = Field(1, ge=1, description="number of jobs; lost ones are asked for again")
+    interface: str | None = Field(None, description="network interface of scheduler and workers, such as ib0")
+    job_extra_directives: list[str] = Field([], description="further lines of the job's header")
+    job_script_prologue: list[str] = Field([], description="commands of the job before a worker starts")
+    worker_extra_args: list[str] = Field([], description="further arguments of dask worker")
+
+
+#: Memory of a worker process before its first task: Python, numpy, scikit-learn, dask, zarr and compiled kernels.
+PROCESS_BYTES = 450 * 2**20
+
+
+class WorkersTooSmall(RuntimeError):
+    """No worker has the memory to begin a task."""
+
+
+def least_worker_bytes() -> int:
+    """The least memory with which Dask does not pause an idle worker; 0 if Dask is configured not to pause workers."""
+    share = dask.config.get("distributed.worker.memory.pause", 0.8)
+    return int(PROCESS_BYTES / share) if share else 0
+
+
+def check_worker_memory(limits: Mapping[str, int]) -> list[str]:
+    """Raise if no worker can begin a task; else return the workers that cannot.
+
+    Parameters
+    ----------
+    limits
+        Memory in bytes by the address of the worker. Zero is no limit.
+    """
+    least = least_worker_bytes()
+    small = {worker: limit for worker, limit in limits.items() if 0 < limit < least}
+    if small and len(small) == len(limits):
+        worker, limit = max(small.items(), key=lambda item: item[1])
+        raise WorkersTooSmall(
+            f"Workers must have at least {format_bytes(least)} of memory each, or Dask pauses them before their first"
+            f" task, got at most {format_bytes(limit)} ({worker}). Start fewer of them, or give them more memory."
+        )
+    return list(small)

@@ -1,0 +1,179 @@
+"""The whole configuration of a run: its sections, and the checks that concern more than one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from pairloom.graphs import CODE_FAMILIES
+from pairloom.pipeline.config.cluster_config import ClusterConfig
+from pairloom.pipeline.config.sections import (
+    GROWING_FAMILIES,
+    DataConfig,
+    GraphConfig,
+    GrowthConfig,
+    ModelConfig,
+    RunConfig,
+    Section,
+)
+from pairloom.pipeline.coupling.model_coupling import couplings_of
+from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.kinds import svm_kind
+from pairloom.pipeline.model.rules import (
+    CONFIGURATION,
+    check_coupling,
+    check_edges_calibrated,
+    check_learnable,
+    check_no_shortlist,
+)
+from pairloom.pipeline.model.settings import Candidate, ModelSettings
+
+__all__ = ["Config", "ConfigError", "differing_keys", "flattened"]
+
+
+class ConfigError(ValueError):
+    """An invalid configuration. The message lists all problems, one line each."""
+
+
+class Config(Section):
+    """A complete configuration."""
+
+    data: DataConfig = Field(description="where the features come from")
+    graph: GraphConfig = Field(GraphConfig(), description="which pairs, or sets of classes, to train")
+    model: ModelConfig = Field(ModelConfig(), description="the parameters of PairwiseSVC")
+    growth: GrowthConfig | None = Field(None, description="how the graph grows; without it, it does not")
+    cluster: ClusterConfig = Field(ClusterConfig(), description="where the tasks run")
+    run: RunConfig = Field(RunConfig(), description="settings of the run itself")
+
+    @property
+    def has_code(self) -> bool:
+        """Whether machines are on sets of classes."""
+        return self.graph.family in CODE_FAMILIES
+
+    @property
+    def couplings(self) -> tuple[str, ...]:
+        """The coupling of the model, then those of `run.also_couple`."""
+        own = couplings_of(self.has_code).named(self.model.coupling, "model.coupling")
+        return (own, *(coupling for coupling in self.run.also_couple if coupling != own))
+
+    @model_validator(mode="after")
+    def _couplings_suit_the_machines(self) -> Self:
+        model, code = self.model, self.has_code
+        for coupling, key in ((model.coupling, "model.coupling"), *self._further_couplings()):
+            method = check_coupling(coupling, model.machine_weight, code, CONFIGURATION, key)
+            if model.coupled_calibration == "edges" and key != "growth.coupling":
+                given = f"{key} = {coupling!r}"
+                check_edges_calibrated(method, given, model.machine_weight, code, CONFIGURATION)
+        return self
+
+    def _further_couplings(self) -> list[tuple[str, str]]:
+        further: list[tuple[str, str]] = [(coupling, "run.also_couple") for coupling in self.run.also_couple]
+        if self.growth is not None and self.growth.coupling is not None:
+            further.append((self.growth.coupling, "growth.coupling"))
+        return further
+
+    @model_validator(mode="after")
+    def _sets_of_classes_have_no_pairs(self) -> Self:
+        if not self.has_code:
+            return self
+        check_no_shortlist(self.model.shortlist, CONFIGURATION)
+        if self.run.tensor == "stored":
+            raise ValueError(
+                f'run.tensor must be "auto" or "virtual" with graph.family = "{self.graph.family}", which has no '
+                'tensor of pairs, got "stored"'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _weights_can_be_learned(self) -> Self:
+        model = self.model
+        if model.learn != "coupled":
+            return self
+        check_learnable(
+            self.couplings[0],
+            model.machine_weight,
+            graph=f"graph.family = {self.graph.family!r}",
+            code=self.has_code,
+            machines="" if model.kernel == "linear" else CONFIGURATION.value("kernel", model.kernel),
+            door=CONFIGURATION,
+        )
+        if self.growth is not None:
+            raise ValueError(
+                'model.learn must be "machines" with [growth], since the weights of all pairs are learned together and '
+                'no pair can be added later, got "coupled"'
+            )
+        if len(self.couplings) > 1:
+            raise ValueError(
+                'run.also_couple must be empty with model.learn = "coupled", whose weights are learned for the one '
+                f"coupling of the model, got {self.run.also_couple}: make a run for each coupling"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _growth_has_a_start(self) -> Self:
+        if self.growth is None:
+            return self
+        if self.graph.family not in GROWING_FAMILIES:
+            known = ", ".join(GROWING_FAMILIES)
+            raise ValueError(f"graph.family must be one of {known} with [growth], got {self.graph.family!r}")
+        if self.model.coupled_calibration == "edges":
+            raise ValueError('model.coupled_calibration must be "scale" or "none" with [growth], got "edges"')
+        if self.model.kernel != "linear":
+            raise ValueError(f'model.kernel must be "linear" with [growth], got {self.model.kernel!r}')
+        return self
+
+    def settings_of_model(
+        self, folds: int, kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
+    ) -> ModelSettings:
+        """The settings of the model, as in `PairwiseSVC`; the arguments are what is found from the data."""
+        return ModelSettings.of_parameters(
+            self.model,
+            candidates=candidates,
+            coupling=self.couplings[0],
+            folds=folds,
+            seed=self.model.random_state,
+            shortlist="none" if self.has_code else self.model.shortlist,
+            kind=svm_kind(kernel),
+        )
+
+    def most_pairs(self, edges: int, n_classes: int) -> int:
+        """The maximum number of edges of a model that has so many now, after growth."""
+        return edges if self.growth is None else max(edges, self.growth.budget.most_pairs(n_classes))
+
+    def result_settings(self) -> dict[str, Any]:
+        """The keys that decide the result. Where it is computed, its name and its growth budget do not.
+
+        The path of the data is left out too: a fingerprint identifies the data.
+        """
+        settings = self.model_dump(
+            mode="json",
+            exclude={
+                "cluster": True,
+                "data": {"features", "test"},
+                "growth": {"pairs", "share", "seconds", "plateau"},
+                "run": {"name", "memory_limit"},
+            },
+        )
+        settings["model"]["coupling"] = self.couplings[0]  # not "auto", which is another name of one of them
+        return settings
+
+
+def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """One line per key whose values differ: ``"graph.hubs: was 5, is 7"``."""
+    before, after = dict(flattened(old)), dict(flattened(new))
+    return [
+        f"{key}: was {before.get(key)!r}, is {after.get(key)!r}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+
+
+def flattened(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of nested tables with dots between their parts, and their values."""
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,299 @@
+"""Coupling: from the logits of all pairs of classes to the probabilities of the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pairloom.pipeline.coupling.arguments import (
+    Diagnostics,
+    not_negative,
+    real_logits,
+    real_numbers,
+    solver_named,
+    warn_unconverged,
+)
+from pairloom.pipeline.coupling.pairs.solvers import (
+    normalise,
+    softmax,
+    solve_bradley_terry,
+    solve_normal,
+    solve_stratified,
+    solve_vote,
+    solve_wlw2,
+)
+from pairloom.pipeline.coupling.pairs.tensor_kernels import BLOCK, row_sums
+from pairloom.pipeline.pieces import in_threads, thread_count
+
+Logits: TypeAlias = NDArray[np.floating]
+Weights: TypeAlias = NDArray[np.float64]
+#: Called with L, start, stop, potentials, weights, tol, p, iterations, residual; writes the last three.
+Solver: TypeAlias = Callable[
+    [Logits, int, int, Logits, Weights | None, float, Logits, NDArray[np.int64], NDArray[np.float64]], None
+]
+
+METHODS: dict[str, Solver] = {
+    "normal": solve_normal,
+    "wlw2": solve_wlw2,
+    "stratified": solve_stratified,
+    "bradley_terry": solve_bradley_terry,
+    "vote": solve_vote,
+}
+#: The methods whose problem has a weight per pair.
+WEIGHTED = ("normal", "bradley_terry")
+#: Largest |L_ij + L_ji| / (1 + |L_ij|): the rounding of float32 logits that were computed separately.
+ANTISYMMETRY = 1e-4
+
+
+@overload
+def couple(
+    logits: ArrayLike,
+    method: str = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    start: ArrayLike | None = ...,
+    tol: float = ...,
+    n_jobs: int | None = ...,
+    return_diagnostics: Literal[False] = ...,
+) -> NDArray[np.floating]: ...
+@overload
+def couple(
+    logits: ArrayLike,
+    method: str = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    start: ArrayLike | None = ...,
+    tol: float = ...,
+    n_jobs: int | None = ...,
+    return_diagnostics: Literal[True],
+) -> tuple[NDArray[np.floating], Diagnostics]: ...
+
+
+def couple(
+    logits: ArrayLike,
+    method: str = "stratified",
+    weights: ArrayLike | None = None,
+    *,
+    start: ArrayLike | None = None,
+    tol: float = 1e-6,
+    n_jobs: int | None = None,
+    return_diagnostics: bool = False,
+) -> NDArray[np.floating] | tuple[NDArray[np.floating], Diagnostics]:
+    """Probabilities of the classes from the log-odds of all their pairs.
+
+    Shapes: see `pairloom.pipeline`.
+
+    Parameters
+    ----------
+    logits : array-like of shape (N, N, R)
+        ``logits[i, j, r]`` is log(p_i / p_j) for sample r: antisymmetric, finite, every pair present
+        (`complete_logits` fills missing ones). Dtypes other than float32 and float64 are converted to float64.
+    method : {"stratified", "wlw2", "normal", "bradley_terry", "vote"}, default="stratified"
+        The problem that is solved:
+
+        - "stratified": p is the stationary vector of the Markov chain whose column j is softmax_i(L_ij);
+        - "wlw2": the second method of Wu, Lin and Weng [LW]_, used by LIBSVM;
+        - "normal": least squares in the log-odds, without iteration;
+        - "bradley_terry": maximum likelihood of the Bradley-Terry model [HT]_, [HLW]_;
+        - "vote": the share of pairs that a class wins, which is not a probability.
+
+        The solvers in `pairloom.pipeline.coupling.pairs.solvers` state the problem and when to choose it.
+    weights : array-like of shape (N, N), default=None
+        Positive symmetric weight per pair, for "normal" and "bradley_terry" only. The diagonal is not read. By
+        default, all pairs have equal weights.
+    start : array-like of shape (R, N), default=None
+        Initial probabilities for the methods that iterate, such as those of a similar model. By default, the
+        iteration starts from "normal".
+    tol : float, default=1e-6
+        Largest estimated distance of the probabilities from the limit of the iteration.
+    n_jobs : int, default=None
+        Number of threads. None means 1, and -1 means one per core. The result does not depend on it.
+    return_diagnostics : bool, default=False
+        Whether to return the convergence of each sample too.
+
+    Returns
+    -------
+    p : (R, N) array
+        Probabilities, in the dtype of the logits. Every row sums to one.
+    diagnostics : Diagnostics
+        Iterations, residual and convergence per sample. Only if `return_diagnostics` is True.
+
+    Raises
+    ------
+    ValueError
+        If the logits are not finite and antisymmetric or have the wrong shape, or if another parameter is not allowed.
+    TypeError
+        If the logits are not real numbers.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If a sample did not reach `tol`.
+
+    See Also
+    --------
+    complete_logits : fills the logits of the pairs that were not trained.
+
+    References
+    ----------
+    .. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". The Annals of Statistics 26,
+       451-471. doi:10.1214/aos/1028144844
+    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
+       probability estimates". Journal of Machine Learning Research 7, 85-115.
+       https://www.jmlr.org/papers/v7/huang06a.html
+    .. [LW] T.-F. Wu, C.-J. Lin and R. C. Weng (2004). "Probability estimates for multi-class classification by
+       pairwise coupling". Journal of Machine Learning Research 5, 975-1005.
+       https://www.jmlr.org/papers/v5/wu04a.html
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> u = np.log([[0.7], [0.2], [0.1]])
+    >>> couple(u[:, None] - u[None, :], "normal").round(3)
+    array([[0.7, 0.2, 0.1]])
+    """
+    solve = method_named(method)
+    L = check_tensor(logits)
+    tol = not_negative("couple", "tol", tol)
+    n_threads = thread_count(n_jobs, "couple")
+    pair_weights = check_weights(weights, method, len(L))
+    n_classes, _, n_samples = L.shape
+    p = np.empty((n_samples, n_classes), L.dtype)
+    iterations = np.zeros(n_samples, np.int64)
+    residual = np.zeros(n_samples)
+    potentials = _checked_potentials(L, n_threads)
+    if n_classes == 2 and method != "vote":
+        p[:] = softmax(potentials)  # (r, 1 - r), whatever the method
+    else:
+        guess = potentials if start is None or method == "normal" else _log_odds(start, p)
+
+        def work(samples: tuple[int, int]) -> None:
+            solve(L, *samples, guess, pair_weights, tol, p, iterations, residual)
+
+        # More stretches than threads, because some samples take longer than others.
+        in_threads(work, _stretches(n_samples, 4 * n_threads), n_threads)
+    if method != "vote":
+        normalise(p)
+    diagnostics = Diagnostics(iterations, residual, residual <= tol)
+    warn_unconverged("couple", method, diagnostics, stacklevel=2)
+    return (p, diagnostics) if return_diagnostics else p
+
+
+def method_named(method: str) -> Solver:
+    """Solver of a coupling method."""
+    return solver_named("couple", method, METHODS)
+
+
+def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
+    """Logits as a contiguous (N, N, R) float array. Its entries are checked later, where they are read."""
+    condition = "with N at least 2 classes"
+    L = real_logits(owner, logits, ("N", "N", "R"), condition)
+    if L.shape[0] != L.shape[1] or len(L) < 2:
+        raise ValueError(f"{owner}: logits must be (N, N, R) {condition}, got shape {L.shape}.")
+    return np.ascontiguousarray(L)
+
+
+def pair_weights(counts: NDArray[np.floating]) -> Weights:
+    """(N, N) weight per pair, its number of training samples n_i + n_j [HT 2], with mean one.
+
+    Examples
+    --------
+    >>> pair_weights(np.array([10.0, 20.0, 30.0]))[0]
+    array([0.5 , 0.75, 1.  ])
+    """
+    of_class = np.asarray(counts, np.float64) / (2 * np.mean(counts))
+    return np.asarray(of_class[:, None] + of_class[None, :])
+
+
+def check_weights(weights: ArrayLike | None, method: str, n_classes: int) -> Weights | None:
+    """Weights as a float64 (N, N) array with a zero diagonal, or None."""
+    if weights is None:
+        return None
+    if method not in WEIGHTED:
+        raise ValueError(
+            f"couple: weights must be None unless method is {' or '.join(WEIGHTED)},"
+            f" got weights for method {method!r}."
+        )
+    w = real_numbers("couple", "weights", weights)
+    if w.shape != (n_classes, n_classes):
+        raise ValueError(f"couple: weights must have shape {(n_classes, n_classes)}, got {w.shape}.")
+    np.fill_diagonal(w, 0)
+    wrong = ~(np.isfinite(w) & (w > 0) & (w == w.T)) & ~np.eye(n_classes, dtype=bool)
+    if wrong.any():
+        i, j = np.argwhere(wrong)[0]
+        raise ValueError(
+            "couple: weights must be positive, finite and symmetric,"
+            f" got weights[{i}, {j}] = {w[i, j]} and weights[{j}, {i}] = {w[j, i]}."
+        )
+    return w
+
+
+def _stretches(n_samples: int, pieces: int) -> list[tuple[int, int]]:
+    """Cut the samples into about `pieces` ranges of whole blocks."""
+    length = -(-n_samples // (pieces * BLOCK)) * BLOCK or BLOCK
+    return [(low, min(low + length, n_samples)) for low in range(0, n_samples, length)]
+
+
+def _bands(n_classes: int) -> list[tuple[int, int]]:
+    """Cut the classes into bands with equal numbers of pairs.
+
+    The cut depends on the number of classes only, so that the sums do not depend on the number of threads.
+    """
+    pieces = 4 if n_classes >= 64 else 1
+    # The pairs of the first k classes with later ones are k n - k^2 / 2.
+    share = np.arange(pieces + 1) / pieces
+    ends = np.round(n_classes * (1 - np.sqrt(1 - share))).astype(int).tolist()
+    return list(pairwise(ends))
+
+
+def _checked_potentials(L: Logits, n_threads: int) -> Logits:
+    """Compute (1/N) sum_j L_ij, shape (R, N). Raises if L is not antisymmetric and finite."""
+    bands = _bands(len(L))
+    parts = np.zeros((len(bands), *L.shape[1:]), L.dtype)
+    tol = L.dtype.type(ANTISYMMETRY)
+    offences = in_threads(
+        lambda band: row_sums(L, *bands[band], tol, parts[band]), range(len(bands)), n_threads
+    )
+    if sum(offences) > 0:
+        raise ValueError(_first_offence(L))
+    sums = parts.sum(axis=0)
+    if not np.isfinite(sums).all():
+        i, r = np.argwhere(~np.isfinite(sums))[0]
+        raise ValueError(
+            f"couple: logits must have row sums within the range of {L.dtype}, got {sums[i, r]} for L[{i}, :, {r}]."
+        )
+    return np.ascontiguousarray(sums.T) / L.dtype.type(len(L))
+
+
+def _log_odds(start: ArrayLike, p: NDArray[np.floating]) -> Logits:
+    """Potentials of the initial probabilities, which are raised to 1e-6 so that no class is excluded."""
+    initial = real_numbers("couple", "start", start).astype(p.dtype)
+    if initial.shape != p.shape:
+        raise ValueError(
+            f"couple: start must be {p.shape} probabilities, got an array of shape {initial.shape}."
+        )
+    if not ((initial >= 0) & np.isfinite(initial)).all():
+        r, c = np.argwhere(~((initial >= 0) & np.isfinite(initial)))[0]
+        raise ValueError(f"couple: start must be probabilities, got start[{r}, {c}] = {initial[r, c]}.")
+    return np.log(np.maximum(initial, 1e-6))
+
+
+def _first_offence(L: Logits) -> str:
+    """Message that names the first entry, in the order (i, j, r), which is not finite or not antisymmetric."""
+    for i in range(len(L)):
+        for j in range(i, len(L)):
+            finite = np.isfinite(L[i, j]) & np.isfinite(L[j, i])
+            with np.errstate(invalid="ignore", over="ignore"):
+                symmetric = np.abs(L[i, j] + L[j, i]) <= ANTISYMMETRY * (1 + np.abs(L[i, j]) * (i != j))
+            if not (finite & symmetric).all():
+                r = np.argmin(finite & symmetric)
+                must = "antisymmetric (L[i, j] = -L[j, i], zero where i = j)" if finite[r] else "finite"
+                return (
+                    f"couple: logits must be {must}, got"
+                    f" L[{i}, {j}, {r}] = {L[i, j, r]} and L[{j}, {i}, {r}] = {L[j, i, r]}."
+                )
+    raise AssertionError("the kernel counted an offence that cannot be found")

@@ -1,0 +1,512 @@
+"""Tables: the rows and labels of CSV and Parquet files, read from first to last row in bounded memory.
+
+A CSV file has a first line of column names and is UTF-8; the separator is the comma, semicolon, tab or bar that the
+first line has most of. Parquet needs pyarrow, the extra `parquet`. The numbers of a table are kept in memory or, where
+they are many, in a temporary file without a name, from which rows can be read in any order.
+
+CSV files are parsed by Python's csv module, not by pyarrow. A file of 306 MB (640,000 rows of 50 numbers and a
+label) takes 15 s of CPU time and 570 MB here, 5 s and 690 MB by `pyarrow.csv.open_csv`: seconds beside the minutes of
+training on it. For that pyarrow would have to become a dependency (170 MB, where all others together have 690 MB), and
+no code would go: messages that name the line and the cell, words among numbers, and cells such as NA, which are a
+missing number but may be the name of a class, need the cells as text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import gzip
+import importlib.util
+import io
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.graphs.text import did_you_mean, listed
+from pairloom.pipeline.features.row_sources import ArrayRows, FileRows, Rows, write_all
+
+__all__ = [
+    "Block",
+    "Cells",
+    "Missing",
+    "Table",
+    "TableColumns",
+    "TableRows",
+    "class_labels",
+    "is_table",
+    "open_table",
+    "read_table",
+]
+
+Missing = Literal["refuse", "leave_out_rows"]
+
+_CSV, _PARQUET = (".csv", ".tsv", ".csv.gz", ".tsv.gz"), (".parquet", ".pq")
+_SEPARATORS = ",;\t|"
+# Cells of a CSV file that mean a missing value.
+_MISSING = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None", "?"))
+_TRUTHS = {"true": 1.0, "false": 0.0}
+#: Cells of a block: some tens of megabytes as Python's strings.
+_CELLS_PER_BLOCK = 2**20
+#: An array of text gives every cell the length of the longest. Longer cells are kept as Python's strings.
+_LONGEST = 64
+#: Numbers of a table that are kept in memory. More are written to a temporary file.
+_IN_MEMORY_BYTES = 256 * 2**20
+_INTEGER, _INTEGRAL = re.compile(r"[+-]?(0|[1-9]\d{0,17})"), re.compile(r"[+-]?\d{1,15}\.0*")
+
+
+class Cells(NamedTuple):
+    """Some cells of one column.
+
+    Attributes
+    ----------
+    values : (n,) array of numbers or booleans, or of text as objects
+    missing : (n,) mask of the cells without a value
+    """
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+
+    def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The cells as numbers, NaN where there is none, and a mask of those that have a value but no number."""
+        numbers, strange = np.full(len(self.values), np.nan), np.zeros(len(self.values), bool)
+        present = self.values[~self.missing]
+        if self.is_text:
+            numbers[~self.missing], strange[~self.missing] = _parsed(present.tolist())
+        else:
+            numbers[~self.missing] = present
+        return numbers, strange
+
+    def texts(self) -> NDArray[Any]:
+        """The cells as text, without blanks around it; empty where there is none.
+
+        NA and None mean a missing number, but they may be names of classes.
+        """
+        texts = [str(value).strip() for value in self.values.tolist()]
+        longest = max(map(len, texts), default=0)
+        array = np.array(texts, object if longest > _LONGEST else np.str_)
+        if not self.is_text:
+            array[self.missing] = ""
+        return array
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the cells are text, not numbers or booleans."""
+        return self.values.dtype.kind in "UO"
+
+
+def _parsed(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers, and a mask of the cells that are not numbers."""
+    with contextlib.suppress(ValueError):
+        return _floats(cells), np.zeros(len(cells), bool)
+    numbers = np.array([_number(cell) for cell in cells], np.float64)
+    return numbers, np.isnan(numbers)
+
+
+def _floats(cells: list[str]) -> NDArray[np.float64]:
+    """Cells as numbers; ValueError if one of them is not a number."""
+    if "_" in "".join(cells):  # Python reads 1_2 as a number, people read it as a name
+        raise ValueError("not a number")
+    return np.fromiter(map(float, cells), np.float64, len(cells))
+
+
+def _number(text: str) -> float:
+    """A number, or NaN for a text that is not a number."""
+    try:
+        return np.nan if "_" in text else float(text)
+    except ValueError:
+        return _TRUTHS.get(text.strip().lower(), np.nan)
+
+
+class Block(Mapping[str, Cells]):
+    """Some rows of a table: the cells of every column by its name, converted on access."""
+
+    def __init__(self, names: Sequence[str], cells_of: Callable[[int], Cells], n_rows: int) -> None:
+        self._places = {name: place for place, name in enumerate(names)}
+        self._cells_of, self.n_rows = cells_of, n_rows
+
+    def __getitem__(self, name: str) -> Cells:
+        return self._cells_of(self._places[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def matrix(self, names: Sequence[str]) -> NDArray[np.float64] | None:
+        """The numbers of some columns at once, if all of their cells are numbers and that is faster; else None."""
+        return None
+
+
+class _CsvBlock(Block):
+    def __init__(self, names: Sequence[str], rows: list[list[str]]) -> None:
+        super().__init__(names, lambda place: _csv_cells([row[place] for row in rows]), len(rows))
+        self._rows = rows
+
+    def matrix(self, names: Sequence[str]) -> NDArray[np.float64] | None:
+        """All columns in one pass, which is faster than one by one."""
+        places = [self._places[name] for name in names]
+        with contextlib.suppress(ValueError):
+            return _floats([row[place] for row in self._rows for place in places]).reshape(-1, len(places))
+        return None
+
+
+class Table:
+    """A table whose columns have names: opened, and read from first to last row as often as needed."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path, self.names = path, tuple(names)
+        if not self.names:
+            raise ValueError(f"{path}: must have columns, got none.")
+        if twice := sorted({name for name in self.names if self.names.count(name) > 1}):
+            raise ValueError(
+                f"{path}: every column must have a name of its own, got {listed(twice, 8)} more than once."
+            )
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows, some at a time."""
+        raise NotImplementedError
+
+    def line_of(self, row: int) -> str:
+        """Where a row is in the file, counted from 0."""
+        return f"row {row + 1}"
+
+
+def is_table(path: Path) -> bool:
+    """Whether the name of a file says that it is a table."""
+    return path.name.lower().endswith((*_CSV, *_PARQUET))
+
+
+def open_table(path: Path) -> Table:
+    """Open a table and read the names of its columns."""
+    return _ParquetTable(path) if path.name.lower().endswith(_PARQUET) else _CsvTable(path)
+
+
+class _CsvTable(Table):
+    def __init__(self, path: Path) -> None:
+        with _opened_text(path) as file, _readable(path):
+            head = file.readline()
+            self._separator = max(_SEPARATORS, key=head.count)
+            file.seek(0)
+            names = [name.strip() for name in next(self._reader(file), [])]
+        if not any(names):
+            raise ValueError(
+                f"{path}: must have a first line with the names of the columns, and rows, got nothing."
+            )
+        super().__init__(path, names)
+        # One number may be a name, such as 2020 for a column of counts. Several are data.
+        if len(names) > 1 and not np.isnan([_number(name) for name in names]).any():
+            raise ValueError(
+                f"{path}: the first line must name the columns, got numbers: {listed(names, 8)}. Add a line of names."
+            )
+
+    def _reader(self, file: Any) -> Iterator[list[str]]:
+        return csv.reader(file, delimiter=self._separator, skipinitialspace=True)
+
+    def line_of(self, row: int) -> str:
+        """Blank lines and lines within quotes are not counted."""
+        return f"line {row + 2}"
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows, some at a time."""
+        size, first = max(1, _CELLS_PER_BLOCK // len(self.names)), 0
+        with _opened_text(self.path) as file, _readable(self.path):
+            rows = (row for row in islice(self._reader(file), 1, None) if row)
+            while block := list(islice(rows, size)):
+                self._check_widths(block, first)
+                first += len(block)
+                yield _CsvBlock(self.names, block)
+
+    def _check_widths(self, block: list[list[str]], first: int) -> None:
+        for number, row in enumerate(block, first):
+            if len(row) != len(self.names):
+                raise ValueError(
+                    f"{self.path}: every row must have {len(self.names)} cells, as the first line has names, got"
+                    f" {len(row)} in {self.line_of(number)}."
+                )
+
+
+def _csv_cells(cells: list[str]) -> Cells:
+    return Cells(np.array(cells, object), np.array([cell in _MISSING for cell in cells], bool))
+
+
+@contextlib.contextmanager
+def _opened_text(path: Path) -> Iterator[io.TextIOBase]:
+    """A text file, unpacked if its name ends in .gz; without the byte order mark that spreadsheets write."""
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as unpacked:
+            yield unpacked
+    else:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise ValueError(
+            f"{path}: must be text in UTF-8, got the byte {byte:#04x}. Save it again as CSV in UTF-8."
+        ) from error
+    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: is damaged or no CSV file: {error}.") from error
+
+
+class _ParquetTable(Table):
+    def __init__(self, path: Path) -> None:
+        if importlib.util.find_spec("pyarrow") is None:
+            raise ValueError(
+                f"{path}: Parquet files need pyarrow. Install it, in a clone of pairloom, with:"
+                ' pip install -e ".[parquet]"'
+            )
+        self._file = self._opened(path)
+        super().__init__(path, self._file.schema_arrow.names)
+
+    @staticmethod
+    def _opened(path: Path) -> Any:
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            return pyarrow.parquet.ParquetFile(path)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise ValueError(f"{path}: is damaged or no Parquet file: {error}.") from error
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows, some at a time."""
+        import pyarrow
+
+        size = max(1, _CELLS_PER_BLOCK // len(self.names))
+        try:
+            for batch in self._file.iter_batches(batch_size=size):
+                yield Block(self.names, functools.partial(_arrow_cells, batch), len(batch))
+        except (pyarrow.ArrowException, OSError) as error:
+            raise ValueError(f"{self.path}: is damaged: {error}.") from error
+
+
+def _arrow_cells(batch: Any, place: int) -> Cells:
+    """A column of Arrow: numbers and booleans as such, everything else as text."""
+    import pyarrow
+
+    column = batch.column(place)
+    kind = column.type
+    if pyarrow.types.is_decimal(kind):
+        column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
+    missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if pyarrow.types.is_boolean(kind) or pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind):
+        values = column.fill_null(False if pyarrow.types.is_boolean(kind) else 0).to_numpy(
+            zero_copy_only=False
+        )
+        return Cells(values, missing)
+    texts = ["" if value is None else str(value) for value in column.to_pylist()]
+    return Cells(np.array(texts, object), missing)
+
+
+class TableColumns(NamedTuple):
+    """How the columns of a table are used.
+
+    Attributes
+    ----------
+    label : name of the column with the classes, if there is one
+    leave_out : names of the columns that are not features
+    missing : whether rows with missing values are refused or left out
+    """
+
+    label: str | None = None
+    leave_out: tuple[str, ...] = ()
+    missing: Missing = "refuse"
+
+
+class TableRows(NamedTuple):
+    """The content of a table: the features, their names, the labels if it has them, and how many rows were left out."""
+
+    X: Rows
+    y: NDArray[Any] | None
+    names: tuple[str, ...]
+    left_out: int
+
+
+def read_table(
+    path: Path, columns: TableColumns, features: Sequence[str] | None = None, *, settings: bool = True
+) -> TableRows:
+    """Read the features and labels of a table.
+
+    Parameters
+    ----------
+    path : Path
+    columns : TableColumns
+    features : sequence of str, optional
+        Names of the features, in their order; by default all columns but the label and those left out. The label is
+        then read only if the table has it.
+    settings : bool
+        Whether errors name the settings of a configuration that would help.
+    """
+    table = open_table(path)
+    label, names = columns.label, _features_of(table, columns, features)
+    if features is not None and label not in table.names:
+        label = None
+    return _Reader(table, names, label, columns.missing, settings).read()
+
+
+def _features_of(table: Table, columns: TableColumns, features: Sequence[str] | None) -> tuple[str, ...]:
+    if features is not None:
+        if absent := [name for name in features if name not in table.names]:
+            raise ValueError(
+                f"{table.path}: must have the columns of the training data, got none named {listed(absent)}."
+            )
+        return tuple(features)
+    asked = [("label", columns.label)] if columns.label is not None else []
+    for key, name in (*asked, *(("leave_out", name) for name in columns.leave_out)):
+        if name not in table.names:
+            raise ValueError(
+                f"{table.path}: data.{key} must name a column, got {name!r}.{did_you_mean(name, table.names)}"
+                f" The columns are {listed(table.names, 12)}."
+            )
+    unused = {*columns.leave_out, columns.label}
+    features_left = tuple(name for name in table.names if name not in unused)
+    if not features_left:
+        raise ValueError(f"{table.path}: must have columns of numbers besides the label, got none.")
+    return features_left
+
+
+class _Reader:
+    """Reads a table block by block and checks what it reads."""
+
+    def __init__(
+        self, table: Table, names: tuple[str, ...], label: str | None, missing: Missing, settings: bool
+    ) -> None:
+        self._table, self._names, self._label = table, names, label
+        self._missing, self._settings = missing, settings
+        self._row, self._left_out = 0, 0
+        self._first_missing: tuple[int, str] | None = None
+
+    def read(self) -> TableRows:
+        # In memory while the rows are few, then on disk; open for as long as the rows are in use.
+        kept = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, buffering=0)  # noqa: SIM115
+        n_rows, labels = 0, list[NDArray[Any]]()
+        for block in self._table.blocks():
+            X, whole = self._numbers(block)
+            if self._label is not None:
+                cells = block[self._label]
+                whole &= ~self._without_label(cells)
+                labels.append(_as_labels(cells)[whole])
+            self._left_out += int(np.count_nonzero(~whole))
+            write_all(kept, X[whole])
+            n_rows += int(np.count_nonzero(whole))
+            self._row += len(whole)
+        self._check(n_rows)
+        y = None if self._label is None else class_labels(np.concatenate(labels), self._place)
+        return TableRows(_rows_in(kept, (n_rows, len(self._names))), y, self._names, self._left_out)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._table.path}: column {self._label!r}"
+
+    def _numbers(self, block: Block) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The features of a block, and which of its rows have all of them."""
+        at_once = block.matrix(self._names)
+        if at_once is not None and not np.isnan(at_once).any():
+            return at_once, np.ones(len(at_once), bool)
+        X = np.empty((block.n_rows, len(self._names)))
+        for place, name in enumerate(self._names):
+            X[:, place], strange = block[name].numbers()
+            if strange.any():
+                first = int(np.flatnonzero(strange)[0])
+                got = str(block[name].values[first])[:60]
+                or_leave_out = f", or leave it out: data.leave_out = [{name!r}]" if self._settings else ""
+                raise ValueError(
+                    f"{self._table.path}: column {name!r} must be numbers, got {got!r} in"
+                    f" {self._table.line_of(self._row + first)}. Replace its words by numbers{or_leave_out}."
+                )
+            self._note_missing(np.isnan(X[:, place]), name)
+        return X, np.asarray(~np.isnan(X).any(axis=1))
+
+    def _without_label(self, cells: Cells) -> NDArray[np.bool_]:
+        # NA and None may be names of classes: only an empty cell has none.
+        missing = cells.texts() == "" if cells.is_text else cells.missing
+        assert self._label is not None
+        self._note_missing(missing, self._label)
+        return missing
+
+    def _note_missing(self, missing: NDArray[np.bool_], name: str) -> None:
+        if not missing.any():
+            return
+        row = self._row + int(np.flatnonzero(missing)[0])
+        if self._first_missing is None or row < self._first_missing[0]:
+            self._first_missing = row, name
+
+    def _check(self, n_rows: int) -> None:
+        if not self._row:
+            raise ValueError(f"{self._table.path}: must have rows, got none below the names of the columns.")
+        if self._first_missing is not None and self._missing == "refuse":
+            row, name = self._first_missing
+            advice = "Fill them in, or remove these rows."
+            if self._settings:
+                advice = (
+                    "Fill them in, leave the column out (data.leave_out), or leave the rows out:"
+                    ' data.missing = "leave_out_rows".'
+                )
+            raise ValueError(
+                f"{self._table.path}: every cell must have a value, got {self._left_out} of {self._row} rows with"
+                f" missing ones, first {self._table.line_of(row)}, column {name!r}. {advice}"
+            )
+        if not n_rows:
+            raise ValueError(
+                f"{self._table.path}: must have rows without missing values, got none among {self._row}."
+            )
+
+
+def _rows_in(kept: tempfile.SpooledTemporaryFile[bytes], shape: tuple[int, int]) -> Rows:
+    """The float64 rows in a file; as an array where they are in memory, which is faster for scattered rows."""
+    on_disk = kept.tell() > _IN_MEMORY_BYTES
+    rows = FileRows(kept, 0, shape, np.dtype(np.float64))
+    return rows if on_disk else ArrayRows(rows.read(slice(None)))
+
+
+def _as_labels(cells: Cells) -> NDArray[Any]:
+    return cells.texts() if cells.values.dtype.kind in "UOb" else cells.values
+
+
+def class_labels(labels: NDArray[Any], place: str) -> NDArray[Any]:
+    """Labels as classes: whole numbers as integers, which then sort as numbers do, anything else as text.
+
+    Examples
+    --------
+    >>> class_labels(np.array(["10", "9", "10"]), "x").tolist(), class_labels(np.array(["1.0", "2.0"]), "x").tolist()
+    ([10, 9, 10], [1, 2])
+    >>> class_labels(np.array(["01", "1"]), "x").tolist()
+    ['01', '1']
+    """
+    if labels.dtype.kind in "iu":
+        return labels
+    if labels.dtype.kind == "f":
+        fractional = labels[labels != np.floor(labels)]
+        if len(fractional):
+            raise _no_classes(place, str(fractional[0]))
+        return labels.astype(np.int64)
+    different = np.unique(labels).tolist()
+    if all(map(_INTEGER.fullmatch, different)):
+        return labels.astype(np.int64)
+    if all(map(_INTEGRAL.fullmatch, different)):
+        return labels.astype(np.float64).astype(np.int64)
+    numbers, strange = Cells(labels, np.zeros(len(labels), bool)).numbers()
+    fractional = np.flatnonzero(numbers != np.floor(numbers))
+    if len(fractional) and not strange.any():
+        raise _no_classes(place, str(labels[fractional[0]]))
+    return labels
+
+
+def _no_classes(place: str, example: str) -> ValueError:
+    return ValueError(
+        f"{place} must be classes, got numbers with fractions, such as {example}. Pairloom predicts classes: put such"
+        " numbers into a few groups first, or name another column."
+    )

@@ -1,0 +1,88 @@
+"""The network's own answer on the classes of a store: its probabilities, restricted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from pairloom.graphs.text import listed
+from pairloom.pipeline.images.image_folder import ClassFolder, WrongNames, lines_of
+from pairloom.pipeline.images.picture_store import name_in_store
+from pairloom.pipeline.pieces import pieces
+
+__all__ = ["FOLDERS", "class_probabilities", "named_outputs", "network_accuracy", "outputs_of_classes"]
+
+#: The value of ``--outputs`` for a network that was trained on these folders, in the order of their names.
+FOLDERS = "folders"
+_ROWS_AT_ONCE = 4096
+
+
+def named_outputs(outputs: str, classes: Sequence[ClassFolder]) -> list[str]:
+    """The names of a network's outputs, as ``--outputs`` gives them.
+
+    Parameters
+    ----------
+    outputs : str
+        "folders", or the path of a text file with one output per line: a WordNet id or a name, or both.
+    """
+    if outputs == FOLDERS:
+        return sorted(row.folder for row in classes)
+    if not Path(outputs).is_file():
+        raise WrongNames(
+            f'--outputs must be "{FOLDERS}" or a text file with one output per line, got {outputs!r}.'
+        )
+    return lines_of(outputs, "--outputs")
+
+
+def outputs_of_classes(names: Sequence[str], classes: Sequence[ClassFolder], n_outputs: int) -> list[int]:
+    """Which output of a network stands for which class, by the names of the class and of its folder.
+
+    A line such as "n01440764 tench" is found by either part of it.
+    """
+    if len(names) != n_outputs:
+        raise ValueError(
+            f"--outputs must name the {n_outputs} outputs of the network, got {len(names)} names."
+        )
+    places: dict[str, int] = {}
+    for place, line in enumerate(names):
+        for name in (line, *line.split(maxsplit=1)):
+            places.setdefault(name, place)
+    outputs = [places.get(row.folder, places.get(row.name)) for row in classes]
+    missing = [row.folder for row, place in zip(classes, outputs, strict=True) if place is None]
+    if missing:
+        raise ValueError(
+            f"--outputs must name every class, {len(missing)} are missing: {listed(missing, 10)}."
+        )
+    return [place for place in outputs if place is not None]
+
+
+def class_probabilities(store: Path, part: str, rows: slice) -> NDArray[np.float32] | None:
+    """The network's probabilities (n, N) of the classes of a store: those of their outputs, divided by their sum.
+
+    None if the store has none, or does not know which output stands for which class.
+    """
+    group = zarr.open_group(store, mode="r")
+    if "output_of_class" not in group or name_in_store("probabilities", part) not in group:
+        return None
+    of_class = np.asarray(group["output_of_class"][:])  # type: ignore[index]
+    p = np.asarray(group[name_in_store("probabilities", part)][rows])[:, of_class]  # type: ignore[index]
+    # float32 rounds the share of an unlikely class to zero, and perhaps that of all of them.
+    p = np.maximum(p, np.finfo(np.float32).tiny)
+    shares: NDArray[np.float32] = p / p.sum(axis=1, keepdims=True)
+    return shares
+
+
+def network_accuracy(store: Path, part: str) -> float | None:
+    """The share of rows of a part whose likeliest class, by the network itself, is right; None if it is not known."""
+    y = np.asarray(zarr.open_group(store, mode="r")[name_in_store("y", part)][:])  # type: ignore[index]
+    right = 0
+    for rows in pieces(len(y), _ROWS_AT_ONCE):
+        p = class_probabilities(store, part, rows)
+        if p is None:
+            return None
+        right += int((p.argmax(axis=1) == y[rows]).sum())
+    return right / len(y)

@@ -1,0 +1,294 @@
+"""Machines that are scikit-learn classifiers: the same folds, Platt's parameters and averaging as for linear ones.
+
+Those that give probabilities may be used as they are, as [HT] use linear discriminants and nearest neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, LinearSVC, NuSVC
+
+from pairloom.graphs import Decomposition
+from pairloom.graphs.text import plain_line
+from pairloom.pipeline.machines.contributions import PlainEvidence
+from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS
+from pairloom.pipeline.machines.linear_machines import Advance, train_in_threads
+from pairloom.pipeline.machines.pair_kernels import measure_distances
+from pairloom.pipeline.machines.platt import calibrate_machines
+from pairloom.pipeline.machines.settings import ClassRows, MachineSettings, split_class, stacked
+
+__all__ = [
+    "EstimatorLogits",
+    "EstimatorModel",
+    "PairEstimators",
+    "decision_values",
+    "feature_norm",
+    "has_feature_norm",
+    "own_log_odds",
+    "train_estimator_model",
+    "train_pair",
+]
+
+
+#: Probabilities of a classifier are held this far from 0 and 1 before their logit is taken. Shares of neighbours are
+#: often 0 or 1. All of them then have logits of the same size, so that `bradley_terry` is max-wins, as in [HT 4].
+_CERTAIN = 1e-6
+#: Classifiers whose decision function is the log odds of their probabilities: exact where these round to 0 or 1.
+_LOG_ODDS = (LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis, LogisticRegression)
+
+
+class PairEstimators(NamedTuple):
+    """The fitted classifiers of one edge, and their calibration.
+
+    `norms` (M,) are those in feature space, NaN where that is not known. `platt`, `crossfit`, `threshold` and `dprime`
+    are as in `linear_machines.Machines`. With `own_odds` the decision values are the log odds of the classifiers' own
+    probabilities.
+    """
+
+    estimators: list[Any]
+    norms: NDArray[np.float64]
+    platt: NDArray[np.float64]
+    crossfit: NDArray[np.float64]
+    threshold: float
+    dprime: float
+    own_odds: bool = False
+
+    def logits(self, shares: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
+        """(R,) logits of samples X with these shares of the classifiers."""
+        total = np.full(X.shape[0], -self.threshold)
+        for m in np.flatnonzero(shares).tolist():
+            A, B = self.platt[m]
+            total -= shares[m] * (A * self._values(m, X) + B)
+        return total
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """(R,) logits of training samples X with these shares, each with the parameters of its part."""
+        total = np.zeros(X.shape[0])
+        for m in np.flatnonzero(shares).tolist():
+            A, B = self.crossfit[m, parts].T
+            total -= shares[m] * (A * self._values(m, X) + B)
+        return total
+
+    def by_distance(self) -> PairEstimators:
+        """The same classifiers with their distances for logits."""
+        return self._in_units_of(self.norms)
+
+    def by_decision_value(self) -> PairEstimators:
+        """The same classifiers with their decision values for logits, and without a threshold: LIBSVM's votes."""
+        return self._in_units_of(np.ones_like(self.norms))._replace(threshold=0.0)
+
+    def _in_units_of(self, norms: NDArray[np.float64]) -> PairEstimators:
+        platt, crossfit = np.empty_like(self.platt), np.empty_like(self.crossfit)
+        measure_distances(norms, platt, crossfit)
+        return self._replace(platt=platt, crossfit=crossfit)
+
+    def _values(self, m: int, X: Any) -> NDArray[np.float64]:
+        values = own_log_odds if self.own_odds else decision_values
+        return values(self.estimators[m], X)
+
+
+class EstimatorLogits(NamedTuple):
+    """The logits of all edges with these shares of the classifiers, times a slope, plus a shift of each edge."""
+
+    machines: list[PairEstimators]
+    shares: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+    def __call__(self, X: Any) -> NDArray[np.float32]:
+        """(E, R) float32 logits of samples as they come."""
+        logits: NDArray[np.float64] = self._of_classifiers(X) * self.slope[:, None] + self.shift[:, None]
+        return logits.astype(np.float32)
+
+    def _of_classifiers(self, X: Any) -> NDArray[np.float32]:
+        return np.array([pair.logits(self.shares, X) for pair in self.machines], dtype=np.float32)
+
+    def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> EstimatorLogits:
+        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        return self._replace(slope=self.slope * slope, shift=self.shift * slope + shift)
+
+    def ranking(self, potentials: object) -> None:
+        """None: the ranking of the classes needs the logits of all edges."""
+
+    def evidence(self, X: Any, normalisation: object, names: object) -> PlainEvidence:
+        """The logits of one sample X (1, D), of which no more is known."""
+        return PlainEvidence(self._of_classifiers(X)[:, 0].astype(np.float64) * self.slope + self.shift)
+
+
+class EstimatorModel(NamedTuple):
+    """The classifiers of all edges."""
+
+    machines: list[PairEstimators]
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs are trained."""
+        return len(self.machines)
+
+    @property
+    def kernel(self) -> None:
+        """None that is known: it is the classifiers' own."""
+
+    def by_distance(self) -> EstimatorModel:
+        """The same classifiers with their distances for logits."""
+        return EstimatorModel([pair.by_distance() for pair in self.machines])
+
+    def by_decision_value(self) -> EstimatorModel:
+        """The same classifiers with their decision values for logits."""
+        return EstimatorModel([pair.by_decision_value() for pair in self.machines])
+
+    def collapsed(self, shares: NDArray[np.float64]) -> EstimatorLogits:
+        """The mean of each edge's classifiers, weighted by `shares` (M,), as one map."""
+        return EstimatorLogits(self.machines, shares, np.ones(self.n_edges), np.zeros(self.n_edges))
+
+    def prepared(self, X: Any, normalisation: object) -> Any:
+        """Samples as the classifiers are given them: as they come."""
+        return X
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """(E, R) float32 logits of training samples with these shares, each with the parameters of its part."""
+        return np.array([pair.held_out_logits(shares, X, parts) for pair in self.machines], dtype=np.float32)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """An error: classifiers cannot be saved as arrays."""
+        raise ValueError(
+            "PairwiseSVC.save: machines that are classifiers of scikit-learn cannot be saved without pickle, got"
+            f" estimator={clone(self.machines[0].estimators[0])!r}."
+        )
+
+    def described(self, C: float) -> tuple[str, str]:
+        """The name of the classifiers, and whose C they have, for a summary."""
+        return plain_line(type(self.machines[0].estimators[0]).__name__, 40), "the estimator's own"
+
+    def names_of_inputs(self, names: object, edges: object, labels: object) -> NDArray[np.object_]:
+        """None: it is not known what the logits are sums over."""
+        return np.empty(0, object)
+
+
+def decision_values(estimator: Any, X: Any) -> NDArray[np.float64]:
+    """One real number per sample, positive for the second of the estimator's two classes."""
+    if hasattr(estimator, "decision_function"):
+        return np.asarray(estimator.decision_function(X), np.float64).ravel()
+    return own_log_odds(estimator, X)
+
+
+def own_log_odds(estimator: Any, X: Any) -> NDArray[np.float64]:
+    """The log odds of the second of the estimator's two classes, by its own probabilities."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(last, _LOG_ODDS):
+        return np.asarray(estimator.decision_function(X), np.float64).ravel()
+    p = np.clip(np.asarray(estimator.predict_proba(X), np.float64)[:, 1], _CERTAIN, 1 - _CERTAIN)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def train_estimator_model(
+    estimator: Any,
+    X: Any,
+    members: Sequence[NDArray[np.int64]],
+    decomposition: Decomposition,
+    settings: MachineSettings,
+    *,
+    n_threads: int = 1,
+    advance: Advance | None = None,
+) -> EstimatorModel:
+    """Train a clone of the estimator for every machine of every pair, or of every column of a code.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier with decision_function or predict_proba
+        With predict_proba for ``settings.calibration == "none"``.
+    X : the training samples
+    members : list of int arrays, the rows of each class
+    decomposition, settings : as for `linear_model.train_machines`; C is a parameter of the estimator itself
+    """
+    classes = [split_class(rows, c, settings) for c, rows in enumerate(members)]
+
+    def train(tile: NDArray[np.integer]) -> list[PairEstimators]:
+        return [train_pair(estimator, X, classes[i], classes[j], settings) for i, j in tile]
+
+    def train_columns(columns: NDArray[np.int8]) -> list[PairEstimators]:
+        both = ((_side(classes, column == 1), _side(classes, column == -1)) for column in columns.T)
+        return [train_pair(estimator, X, *sides, settings) for sides in both]
+
+    parts = train_in_threads(decomposition, train, train_columns, n_threads, advance)
+    return EstimatorModel([pair for part in parts for pair in part])
+
+
+def _side(classes: Sequence[ClassRows], chosen: NDArray[np.bool_]) -> ClassRows:
+    """The rows of the chosen classes, one below the other."""
+    return stacked([classes[c] for c in np.flatnonzero(chosen).tolist()])
+
+
+def train_pair(
+    estimator: Any,
+    X: Any,
+    first: ClassRows,
+    second: ClassRows,
+    settings: MachineSettings,
+) -> PairEstimators:
+    """Fit and calibrate the machines of one edge: class 1 is the first of the pair, class 0 the second.
+
+    Either may be the classes of one side of a machine on sets.
+    """
+    scheme = settings.scheme
+    rows, _, weight, folds, parts = stacked([first, second])
+    y = np.r_[np.ones(len(first.rows), dtype=int), np.zeros(len(second.rows), dtype=int)]
+    samples, estimators = X[rows], []
+    f, norms = np.empty((scheme.n_machines, len(rows))), np.empty(scheme.n_machines)
+    measurable, own_odds = has_feature_norm(estimator), settings.calibration == "none"
+    values = own_log_odds if own_odds else decision_values
+    for m, seen in enumerate(scheme.fitted_on):
+        chosen = np.flatnonzero(seen[folds] | (folds == NEVER_HELD_OUT))
+        fitted = clone(estimator).fit(samples[chosen], y[chosen])
+        f[m] = values(fitted, samples)
+        norms[m] = feature_norm(fitted) if measurable else np.nan
+        estimators.append(fitted)
+    platt, signs = np.empty((scheme.n_machines, 2)), 2.0 * y - 1
+    crossfit = np.empty((scheme.n_machines, PARTS, 2))
+    units = {"platt": None, "distance": norms, "none": np.ones_like(norms)}[settings.calibration]
+    separation, threshold = calibrate_machines(
+        f, signs, weight, folds, parts, scheme, units, settings.thresholds, platt, crossfit
+    )
+    return PairEstimators(estimators, norms, platt, crossfit, threshold, separation, own_odds)
+
+
+_LINEAR = (LinearSVC, LogisticRegression, RidgeClassifier, SGDClassifier)
+#: Kernels that are inner products, so that w has a norm. The sigmoid is not one.
+_INNER_PRODUCTS = ("linear", "poly", "rbf")
+
+
+def has_feature_norm(estimator: Any) -> bool:
+    """Whether the distance to the hyperplane of a classifier, once fitted, can be told."""
+    if isinstance(estimator, (SVC, NuSVC)):
+        return estimator.kernel in _INNER_PRODUCTS
+    return isinstance(estimator, _LINEAR)
+
+
+def feature_norm(fitted: Any) -> float:
+    """|w| of a fitted two-class classifier."""
+    if not isinstance(fitted, (SVC, NuSVC)):
+        return float(np.linalg.norm(fitted.coef_))
+    between = pairwise_kernels(
+        fitted.support_vectors_,
+        metric=fitted.kernel,
+        filter_params=True,
+        gamma=fitted._gamma,
+        degree=fitted.degree,
+        coef0=fitted.coef0,
+    )
+    alpha = fitted.dual_coef_.toarray() if sparse.issparse(fitted.dual_coef_) else fitted.dual_coef_
+    return float(np.sqrt(max((alpha @ between @ alpha.T).item(), 0.0)))

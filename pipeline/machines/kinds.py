@@ -1,0 +1,363 @@
+"""The kinds of machines: linear SVMs, SVMs with another kernel, and classifiers of scikit-learn.
+
+A kind says what its machines need (how features are normalised, which C and whitening may be tried, whether distances
+are known) and trains them. Everything after training is asked of the trained machines, which have the same methods for
+every kind: `LinearModel`, `KernelModel` and `EstimatorModel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.graphs import Decomposition
+from pairloom.pipeline.features.moments import Moments
+from pairloom.pipeline.machines.contributions import Evidence
+from pairloom.pipeline.machines.estimator_machines import (
+    EstimatorModel,
+    has_feature_norm,
+    train_estimator_model,
+)
+from pairloom.pipeline.machines.kernel_function import Gamma, KernelFunction, gamma_of
+from pairloom.pipeline.machines.kernel_machines import KernelModel, train_kernel_model
+from pairloom.pipeline.machines.linear_machines import Advance, LinearModel, train_linear_model
+from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments
+from pairloom.pipeline.machines.settings import MachineSettings, scaled_C
+from pairloom.pipeline.machines.whitening import Shrinkage, Whitening
+
+__all__ = [
+    "EstimatorKind",
+    "KernelKind",
+    "LinearKind",
+    "Logits",
+    "MachineKind",
+    "TrainedMachines",
+    "TrainingRows",
+    "candidate_Cs",
+    "svm_kind",
+    "svm_kind_of",
+]
+
+#: What `whiten="auto"` chooses from: on three sets of embeddings the test loss is flat about 0.8 and least there.
+SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
+#: What `C="auto"` chooses from, in multiples of C = "scale". The best of fourteen sets are spread over all three.
+MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
+#: C = "scale" and C = "auto" of machines with a kernel.
+KERNEL_C = 10.0
+
+
+class Logits(Protocol):
+    """The logits of all edges as one map of samples that were made ready by `TrainedMachines.prepared`."""
+
+    def __call__(self, X: Any, /) -> NDArray[np.float32]:
+        """(E, R) float32 logits."""
+
+    def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> Self:
+        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+
+    def ranking(self, potentials: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Any:
+        """The ranking of the classes as an affine map, if it can be had without the logits of all edges; else None."""
+
+    def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> Evidence:
+        """What the logits of one sample X (1, D), as it came, are made of."""
+
+
+class TrainedMachines(Protocol):
+    """The trained machines of all edges."""
+
+    @property
+    def machines(self) -> Any:
+        """The machines themselves: arrays, or a list of classifiers by edge."""
+
+    @property
+    def kernel(self) -> KernelFunction | None:
+        """The kernel; None if the machines are linear, or classifiers with kernels of their own."""
+
+    @property
+    def n_edges(self) -> int:
+        """E, how many pairs, or pairs of sets, are trained."""
+
+    def by_distance(self) -> Self:
+        """The same machines with their distances for logits."""
+
+    def by_decision_value(self) -> Self:
+        """The same machines with their decision values for logits."""
+
+    def prepared(self, X: Any, normalisation: Normalisation) -> Any:
+        """Samples as the machines are given them."""
+
+    def collapsed(self, shares: NDArray[np.float64]) -> Logits:
+        """The mean of each edge's machines, weighted by `shares` (M,), as one map."""
+
+    def held_out_logits(
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer], /
+    ) -> NDArray[np.float32]:
+        """(E, R) logits of prepared training samples with these shares, each with the parameters of its part."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of a saved model by name, or an error if the machines cannot be saved."""
+
+    def described(self, C: float) -> tuple[str, str]:
+        """The kernel and C, for a summary."""
+
+    def names_of_inputs(
+        self, names: Any, edges: NDArray[np.int64] | None, labels: NDArray[Any]
+    ) -> NDArray[np.object_]:
+        """The names of what the logits are sums over: features, of which ``names`` are given, or support vectors."""
+
+
+class TrainingRows(Protocol):
+    """Training samples, the rows of each class, and their weights: `model.training_set.TrainingSet`."""
+
+    @property
+    def X(self) -> Any:
+        """All samples."""
+
+    @property
+    def members(self) -> Sequence[NDArray[np.int64]]:
+        """The rows of each class."""
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """(n,) or None, if all samples weigh the same."""
+
+
+class MachineKind(Protocol):
+    """How machines are trained, before there are any."""
+
+    @property
+    def kernel(self) -> KernelFunction | None:
+        """The kernel; None if the machines are linear, or classifiers with kernels of their own."""
+
+    @property
+    def measures_distances(self) -> bool:
+        """Whether the machines know their distance to a sample."""
+
+    @property
+    def retrains_pairs(self) -> bool:
+        """Whether pairs can be trained again, and others added, once the model is fitted; training is quick then."""
+
+    def normalisation(self, full: Normalisation) -> Normalisation:
+        """The part of centring, standardising and scaling that the machines need."""
+
+    def shrinkages(self, whiten: Shrinkage | Literal["auto"]) -> tuple[Shrinkage, ...]:
+        """The whitenings to try."""
+
+    def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
+        """The values of C to try, on features as the machines are given them."""
+
+    def train(
+        self,
+        rows: TrainingRows,
+        sides: Decomposition,
+        settings: MachineSettings,
+        whitening: Callable[[], Whitening],
+        n_threads: int = 1,
+        advance: Advance | None = None,
+    ) -> TrainedMachines:
+        """Train all pairs, or the columns of a code. ``whitening()`` is that of the rows, found when it is needed."""
+
+    def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> TrainedMachines:
+        """The machines of a saved model."""
+
+
+@dataclass(frozen=True)
+class LinearKind:
+    """Linear SVMs."""
+
+    kernel: None = None
+    measures_distances = True
+    retrains_pairs = True
+
+    def normalisation(self, full: Normalisation) -> Normalisation:
+        """All of it."""
+        return full
+
+    def shrinkages(self, whiten: Shrinkage | Literal["auto"]) -> tuple[Shrinkage, ...]:
+        """What was asked for, or for "auto" those of `SHRINKAGES`."""
+        if whiten == "auto":
+            return SHRINKAGES
+        return ("none" if whiten == "none" else float(whiten),)
+
+    def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
+        """Numbers are for features as they came. Words are multiples of 10 / mean squared norm of the features."""
+        assert moments is not None
+        by_scale = scaled_C(moments.total_variance)
+        multiples = {"auto": MULTIPLES_OF_SCALE, "scale": (1.0,)}
+        Cs: list[float] = []
+        for c in candidate_Cs(C):
+            if isinstance(c, str):
+                Cs += [by_scale * multiple for multiple in multiples[c]]
+            else:
+                Cs.append(moments.normalisation.inner_C(c))
+        return Cs
+
+    def train(
+        self,
+        rows: TrainingRows,
+        sides: Decomposition,
+        settings: MachineSettings,
+        whitening: Callable[[], Whitening],
+        n_threads: int = 1,
+        advance: Advance | None = None,
+    ) -> LinearModel:
+        """Train on whitened rows."""
+        weight, members = rows.weight, dict(enumerate(rows.members))
+        return train_linear_model(
+            {c: rows.X[of_class] for c, of_class in members.items()},
+            sides,
+            settings,
+            whitening(),
+            n_threads,
+            advance,
+            sample_weight=None
+            if weight is None
+            else {c: weight[of_class] for c, of_class in members.items()},
+        )
+
+    def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> LinearModel:
+        """The machines of a saved model."""
+        return LinearModel.from_arrays(arrays)
+
+
+class _WithoutWhitening:
+    """What kernels and classifiers have in common: features are not whitened, and pairs are trained once."""
+
+    retrains_pairs = False
+
+    def shrinkages(self, whiten: object) -> tuple[Shrinkage, ...]:
+        """None."""
+        return ("none",)
+
+
+@dataclass(frozen=True)
+class KernelKind(_WithoutWhitening):
+    """SVMs with a kernel that is not linear."""
+
+    kernel: KernelFunction
+
+    @property
+    def measures_distances(self) -> bool:
+        """Where the kernel is an inner product."""
+        return self.kernel.is_inner_product
+
+    def normalisation(self, full: Normalisation) -> Normalisation:
+        """Only what leaves the values of the kernel as they are, unless features are standardised."""
+        return self.kernel.normalisation(full.centre, full.deviation)
+
+    def Cs(self, C: Any, moments: object) -> list[float]:
+        """Words stand for 10."""
+        return [KERNEL_C if isinstance(c, str) else float(c) for c in candidate_Cs(C)]
+
+    def train(
+        self,
+        rows: TrainingRows,
+        sides: Decomposition,
+        settings: MachineSettings,
+        whitening: object,
+        n_threads: int = 1,
+        advance: Advance | None = None,
+    ) -> KernelModel:
+        """Train on Gram matrices of the rows, or on blocks of the kernel matrix that X is."""
+        return train_kernel_model(
+            self.kernel,
+            rows.X,
+            rows.members,
+            sides,
+            settings,
+            weight=rows.weight,
+            n_threads=n_threads,
+            advance=advance,
+        )
+
+    def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> KernelModel:
+        """The machines of a saved model."""
+        return KernelModel.from_arrays(self.kernel, arrays)
+
+
+@dataclass(frozen=True)
+class EstimatorKind(_WithoutWhitening):
+    """Clones of a classifier of scikit-learn, which are given features as they come."""
+
+    estimator: Any
+    kernel: None = None
+
+    @property
+    def measures_distances(self) -> bool:
+        """Where the norm of the fitted classifier is known."""
+        return has_feature_norm(self.estimator)
+
+    def normalisation(self, full: Normalisation) -> Normalisation:
+        """None of it."""
+        return Normalisation(np.zeros_like(full.centre), 0)
+
+    def Cs(self, C: object, moments: object) -> list[float]:
+        """One value, which is not used: C is a parameter of the classifier itself."""
+        return [KERNEL_C]
+
+    def train(
+        self,
+        rows: TrainingRows,
+        sides: Decomposition,
+        settings: MachineSettings,
+        whitening: object,
+        n_threads: int = 1,
+        advance: Advance | None = None,
+    ) -> EstimatorModel:
+        """Train a clone for every machine."""
+        return train_estimator_model(
+            self.estimator, rows.X, rows.members, sides, settings, n_threads=n_threads, advance=advance
+        )
+
+    def from_arrays(self, arrays: object) -> EstimatorModel:
+        """An error: see `EstimatorModel.arrays`."""
+        raise ValueError("classifiers of scikit-learn are not saved")
+
+
+def candidate_Cs(C: Any) -> Sequence[Any]:
+    """C as the list of values to be tried."""
+    several = isinstance(C, (list, tuple)) or (isinstance(C, np.ndarray) and C.ndim > 0)
+    return list(C) if several else [C]
+
+
+def svm_kind(kernel: KernelFunction | None) -> LinearKind | KernelKind:
+    """SVMs with this kernel; linear ones for None."""
+    return LinearKind() if kernel is None else KernelKind(kernel)
+
+
+class KernelParameters(Protocol):
+    """The parameters of a kernel, by the names that they have at both doors."""
+
+    @property
+    def kernel(self) -> Any:
+        """Its name."""
+
+    @property
+    def gamma(self) -> Gamma:
+        """A number, "scale" or "auto"."""
+
+    @property
+    def degree(self) -> int:
+        """Of a polynomial."""
+
+    @property
+    def coef0(self) -> float:
+        """Of a polynomial or sigmoid."""
+
+    @property
+    def standardise(self) -> bool:
+        """Whether features are standardised."""
+
+
+def svm_kind_of(parameters: KernelParameters, moments: Moments, owner: str) -> LinearKind | KernelKind:
+    """The SVMs that parameters ask for, with ``gamma`` as a number; ``owner`` is that parameter, for an error."""
+    if parameters.kernel == "linear":
+        return LinearKind()
+    gamma = gamma_of(parameters.gamma, moments, owner, standardise=bool(parameters.standardise))
+    return KernelKind(
+        KernelFunction(parameters.kernel, gamma, int(parameters.degree), float(parameters.coef0))
+    )

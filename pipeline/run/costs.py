@@ -1,0 +1,180 @@
+"""What the stages of a run cost, as functions of the sizes of the run: work, bytes, operations of the store, memory.
+
+Every stage has a `StageCost` of its own, by which the forecast of a run and the simulator of clusters scale measured
+times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from pairloom.pipeline.machines.whitening import scatter_parts
+from pairloom.pipeline.run.run_directory import rows_per_file
+
+__all__ = ["PRODUCT", "READS_AT_ONCE", "SWEEPS", "RunSizes", "StageCost"]
+
+#: The k classes of a sample are coupled in some thirty sweeps over k x k logits. A product of two floats in a matrix
+#: product takes about a 128th of the time of one logit of a sweep.
+SWEEPS, PRODUCT = 30, 1 / 128
+#: Chunks that zarr reads concurrently (its setting async.concurrency).
+READS_AT_ONCE = 10
+
+
+class RunSizes(NamedTuple):
+    """Sizes of a run, with the names of `RunShape` where it has them.
+
+    ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
+    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``classes_per_edge`` is 2 for pairs, and more for
+    machines on sets of classes; ``explained`` are the errors that the report explains, at most; ``learned`` says
+    whether weights are learned through the coupling.
+    """
+
+    classes: int
+    rows: float
+    features: int
+    itemsize: int
+    samples: int
+    draws: int
+    edges: int
+    edges_per_tile: int
+    samples_per_slab: int
+    draws_per_slab: int
+    machines_per_edge: int
+    folds: int
+    couplings: int
+    listed: int
+    trials: int
+    probe_pairs: int
+    whitenings: int
+    tensor_stored: bool
+    classes_per_edge: float = 2.0
+    explained: int = 0
+    learned: bool = False
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles."""
+        return -(-self.edges // self.edges_per_tile)
+
+    @property
+    def slabs(self) -> int:
+        """Number of slabs of test samples."""
+        return -(-self.samples // self.samples_per_slab)
+
+    @property
+    def draw_slabs(self) -> int:
+        """Number of slabs of drawn samples."""
+        return -(-self.draws // self.draws_per_slab)
+
+    @property
+    def training_numbers(self) -> float:
+        """Rows times features of the training set."""
+        return self.classes * self.rows * self.features
+
+    @property
+    def class_bytes(self) -> float:
+        """Bytes of the rows of a class, as workers keep them."""
+        return 4 * self.rows * self.features
+
+    @property
+    def machine_bytes(self) -> float:
+        """Bytes of the machines of an edge: weights, and about 200 bytes of parameters each."""
+        return self.machines_per_edge * (4 * self.features + 200)
+
+    @property
+    def held_out_bytes(self) -> float:
+        """Bytes that are stored of the held-out samples."""
+        kept = self.edges if self.listed == self.classes else self.listed**2 + self.classes
+        return 4.0 * self.draws * kept
+
+    @property
+    def collapsing_work(self) -> float:
+        """Work to read all machines and whiten their weights, in tiles.
+
+        A tile takes about 7 ms to open and read, as long as 7e7 products.
+        """
+        return self.tiles + self.edges * self.features**2 / 7e7
+
+    @property
+    def ranking_work(self) -> float:
+        """Work per sample: rank the classes, apply the pairs of its shortlist, and couple these by every method."""
+        applied = self.features * PRODUCT * (self.classes + min(self.edges, self.listed**2))
+        return applied + SWEEPS * self.couplings * self.listed**2
+
+    @property
+    def completing_work(self) -> float:
+        """Work per sample whose tensor is stored: all its logits are there."""
+        return self.edges + self.classes**2 + SWEEPS * self.couplings * self.listed**2
+
+
+Amount = Callable[[RunSizes], float]
+
+
+def _nothing(s: RunSizes) -> float:
+    return 0.0
+
+
+def _constant(s: RunSizes) -> float:
+    return 1.0
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage costs, as functions of the sizes of a run.
+
+    Attributes
+    ----------
+    per
+        One unit per what.
+    seconds
+        Rough seconds per unit, and per unit of ``work``: measured on a busy computer, to one or two digits. A run that
+        is too short to be measured first is forecast by them.
+    work
+        Computation of all units together, in any unit: measured times are scaled by ratios of it.
+    absent
+        Whether a run of these sizes has no unit of the stage.
+    reads, writes
+        Bytes of all units together.
+    shared
+        Bytes that all units read, and a worker keeps.
+    reads_classes
+        Whether units also read the rows of the classes of their edges, which a worker keeps.
+    operations
+        Operations of the store per unit: files read and written, those of the ledger included.
+    once, once_operations, once_work
+        Bytes, operations and work of a worker's first unit, beyond those of the others: what it keeps from then on.
+    memory
+        Bytes that one unit needs.
+    """
+
+    per: Literal["row block", "class part", "slab", "draw slab", "tile", "coupling", "trial", "one"] = "one"
+    seconds: tuple[float, float] = (0.1, 0.0)
+    work: Amount = _constant
+    absent: Callable[[RunSizes], bool] = lambda s: False
+    reads: Amount = _nothing
+    writes: Amount = _nothing
+    shared: Amount = _nothing
+    reads_classes: bool = False
+    operations: Amount = lambda s: 10.0
+    once: Amount = _nothing
+    once_operations: Amount = _nothing
+    once_work: Amount = _constant
+    memory: Amount = _nothing
+
+    def units(self, sizes: RunSizes) -> int:
+        """Units of the stage in an imagined run, which does not grow. A planned run knows its own."""
+        if self.absent(sizes):
+            return 0
+        return {
+            "row block": math.ceil(sizes.classes * sizes.rows / rows_per_file(sizes.features)),
+            "class part": len(scatter_parts(sizes.classes, sizes.features)),
+            "slab": sizes.slabs,
+            "draw slab": sizes.draw_slabs,
+            "tile": sizes.tiles,
+            "coupling": sizes.couplings,
+            "trial": sizes.trials,
+            "one": 1,
+        }[self.per]

@@ -1,0 +1,239 @@
+"""The lock of a run directory: one driver at a time.
+
+Every driver writes a record, ``drivers/0001.json``, ``drivers/0002.json`` and so on: its process, its start, and how
+it ended. The newest record is the lock. If its driver has ended or is dead, another driver takes the lock by creating
+the next record, which only one process can do. Records are never removed, so two drivers can never both hold the lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from pairloom.pipeline.storage.folder import Folder
+
+__all__ = [
+    "REFUSED",
+    "SUBMITTED",
+    "Driver",
+    "Locked",
+    "RunLock",
+    "check_free",
+    "last_at_work",
+    "newest_driver",
+    "request_cancel",
+]
+
+HEARTBEAT_SECONDS = 2.0
+# The process of a driver on another host is not visible: it counts as dead after this long without a heartbeat.
+STALE_SECONDS = 60.0
+
+# The outcome of `pairloom submit`, which only sends a driver to the cluster.
+SUBMITTED = "submitted"
+# The outcome of a driver that changed nothing, because its configuration was not that of the run.
+REFUSED = "refused"
+
+
+class Locked(RuntimeError):
+    """Another driver is working on the directory."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The record of one driver. ``process_start`` distinguishes its process from a later one with the same pid."""
+
+    host: str
+    pid: int
+    process_start: float
+    since: str
+    ended: str | None = None
+    outcome: str | None = None
+
+    @classmethod
+    def here(cls) -> Driver:
+        """This process."""
+        start = psutil.Process().create_time()
+        return cls(socket.gethostname(), os.getpid(), start, datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def __str__(self) -> str:
+        return f"host {self.host}, pid {self.pid}, since {self.since}"
+
+
+class RunLock:
+    """Hold the lock of a run directory while a driver works on it.
+
+    Parameters
+    ----------
+    directory
+        The run directory.
+    submitted
+        Whether this driver was sent by `pairloom submit`. It may have been cancelled before it started; a driver that
+        a person starts has not been.
+    on_stop
+        Called from another thread, with a reason, when this driver must stop: it was cancelled, or another driver
+        took over because this one seemed dead (after a laptop slept, for example).
+
+    Attributes
+    ----------
+    taken_over : Driver or None
+        The dead driver whose lock was taken over.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        on_stop: Callable[[str], None] = lambda reason: None,
+        *,
+        submitted: bool = False,
+    ) -> None:
+        self._folder, self._submitted = Folder(directory), submitted
+        self._on_stop = on_stop
+        self._released = threading.Event()
+        self._outcome = "failed"
+        self.taken_over: Driver | None = None
+
+    def __enter__(self) -> Self:
+        newest = newest_number(self._folder)
+        previous = _settled_record(self._folder, newest)
+        if previous is not None and previous.ended is None:
+            if _alive(previous, self._folder, newest):
+                raise Locked(_refusal(self._folder.root, previous))
+            self.taken_over = previous
+        self._number, self._driver = newest + 1, Driver.here()
+        if not self._submitted:
+            self._folder.delete(_cancel(self._number))
+        if not self._folder.create(_path(self._number), _encoded(self._driver)):
+            winner = _settled_record(self._folder, newest_number(self._folder))
+            raise Locked(_refusal(self._folder.root, winner))
+        self._beating = threading.Thread(target=self._beat, name="pairloom-heartbeat", daemon=True)
+        self._beating.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._released.set()
+        self._beating.join()
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        with contextlib.suppress(OSError):  # then the driver counts as dead, and another can take over
+            record = replace(self._driver, ended=ended, outcome=self._outcome)
+            self._folder.write(_path(self._number), _encoded(record))
+
+    def end_as(self, outcome: str) -> None:
+        """Set the outcome in the record of the driver."""
+        self._outcome = outcome
+
+    def _beat(self) -> None:
+        while True:
+            if newest_number(self._folder) > self._number:
+                self._on_stop("Another driver took over this run directory.")
+                return
+            if self._folder.exists(_cancel(self._number)):
+                self._on_stop("The run was cancelled.")
+            # This also repairs a damaged record, before another driver can take over.
+            with contextlib.suppress(OSError):  # a full disk stops the run when it writes results, not here
+                self._folder.write(_path(self._number), _encoded(self._driver))
+            if self._released.wait(HEARTBEAT_SECONDS):
+                return
+
+
+def check_free(directory: Path) -> None:
+    """Raise `Locked` if a driver is at work on a directory. Writes nothing; only `RunLock` keeps others away."""
+    driver, alive = newest_driver(directory)
+    if alive:
+        raise Locked(_refusal(directory, driver))
+
+
+def newest_number(folder: Folder) -> int:
+    """Number of the newest record in a run directory, 0 if there is none."""
+    return max((int(name) for name in folder.names("drivers") if name.isdecimal()), default=0)
+
+
+def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
+    """The last driver of the directory, and whether it is alive."""
+    folder = Folder(directory)
+    newest = newest_number(folder)
+    driver = _record(folder, newest)
+    return driver, driver is not None and driver.ended is None and _alive(driver, folder, newest)
+
+
+def last_at_work(directory: Path) -> Driver | None:
+    """The last driver that was not refused: its outcome is the state that the run is in."""
+    folder = Folder(directory)
+    records = (_record(folder, number) for number in range(newest_number(folder), 0, -1))
+    return next((driver for driver in records if driver is None or driver.outcome != REFUSED), None)
+
+
+def request_cancel(directory: Path) -> Driver | None:
+    """Ask the running or submitted driver of a directory to stop; return its record, or None if there is none."""
+    folder = Folder(directory)
+    driver, alive = newest_driver(directory)
+    submitted = driver is not None and driver.outcome == SUBMITTED
+    if not (alive or submitted):
+        return None
+    # The request names one driver, so the file may stay after that driver has ended.
+    number = newest_number(folder) + submitted
+    folder.create(_cancel(number), b"")
+    return driver
+
+
+def _settled_record(folder: Folder, number: int) -> Driver | None:
+    """Read a record. If it is damaged, wait until a living driver has rewritten it."""
+    driver = _record(folder, number)
+    if driver is None and number:
+        time.sleep(1.5 * HEARTBEAT_SECONDS)
+        driver = _record(folder, number)
+    return driver
+
+
+def _record(folder: Folder, number: int) -> Driver | None:
+    try:
+        driver = Driver(**json.loads(folder.read(_path(number))))
+        texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
+        "".join(texts).encode()  # strings all of them, and such as can be printed
+        sound = isinstance(driver.pid, int) and driver.pid > 0 and driver.process_start >= 0
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    return driver if sound else None
+
+
+def _alive(driver: Driver, folder: Folder, number: int) -> bool:
+    if driver.host != socket.gethostname():
+        return folder.age(_path(number)) < STALE_SECONDS
+    try:
+        started = float(psutil.Process(driver.pid).create_time())
+        return abs(started - driver.process_start) < 1.0
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _refusal(directory: Path, driver: Driver | None) -> str:
+    return (
+        f"{directory}: another driver is working on this run ({driver or 'it has just started'}). "
+        f"Run `pairloom attach {directory}` to follow it."
+    )
+
+
+def _path(number: int) -> str:
+    return f"drivers/{number:04d}.json"
+
+
+def _cancel(number: int) -> str:
+    """The file that asks a driver to stop."""
+    return f"drivers/{number:04d}.cancel"
+
+
+def _encoded(driver: Driver) -> bytes:
+    return json.dumps(asdict(driver), indent=1).encode()

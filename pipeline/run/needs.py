@@ -1,0 +1,149 @@
+"""What a run needs: memory of a task in each stage, of a worker, disk, and the number of files.
+
+Upper bounds, from the sizes of the arrays that a task holds at once. They are checked before anything is written. The
+bound of a stage is in its file; here are the parts that several stages share.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pairloom.graphs import decomposition_of
+from pairloom.pipeline.config.cluster_config import PROCESS_BYTES
+from pairloom.pipeline.machines.kernel_function import KEPT_BYTES, gram_type
+from pairloom.pipeline.machines.kernel_machines import VECTORS_AT_ONCE
+from pairloom.pipeline.model.predictor import PREDICTION_BATCH
+from pairloom.pipeline.run.feature_store import CACHE_BYTES
+from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import chunk_count, run_groups
+
+__all__ = [
+    "FLOAT",
+    "completion_bytes",
+    "disk_bytes",
+    "edge_machine_bytes",
+    "file_count",
+    "gram_bytes",
+    "machine_read_bytes",
+    "numbers_per_machine",
+    "probe_pairs",
+    "support_bytes",
+    "task_bytes",
+    "tile_bytes",
+    "worker_bytes",
+]
+
+#: Bytes of a float32.
+FLOAT = 4
+#: run.json, model.json, forecast.json, log.txt, the record of the driver, and the six files of the report.
+_OTHER_FILES = 11
+
+
+def worker_bytes(run: Run) -> int:
+    """Peak memory of a worker with one thread: the process, its cache of features, and the largest task.
+
+    A tenth is added for what the allocator does not give back.
+    """
+    return int(1.1 * (PROCESS_BYTES + CACHE_BYTES + max(task_bytes(run).values())))
+
+
+def task_bytes(run: Run) -> dict[str, int]:
+    """Peak memory of one task, by stage. Stages without work, and those of the driver, are left out."""
+    return {
+        stage.name: stage.task_bytes(run)
+        for stage in run.stages
+        if stage.where != "driver" and run.units(stage.name)
+    }
+
+
+def probe_pairs(run: Run) -> int:
+    """How many pairs, or pairs of sets, the machines of the probe are trained on."""
+    if run.probe is None:
+        return 0
+    return decomposition_of(run.probe.graph).n_machines
+
+
+def gram_bytes(run: Run, rows: int) -> int:
+    """The Gram matrix of an edge with so many rows, a block of it in the making, and the blocks of classes."""
+    if not run.shape.kernel_rows:
+        return 0
+    stored = int(np.dtype(gram_type(run.config.model.tol)).itemsize)
+    classes = sum(n**2 for n in run.shape.rows)
+    return (stored + 4) * rows**2 + min(KEPT_BYTES, stored * classes)
+
+
+def numbers_per_machine(run: Run) -> int:
+    """Floats of a machine besides its parameters: weights, or dual coefficients, of which each takes two."""
+    return 2 * run.shape.kernel_rows or run.shape.features
+
+
+def support_bytes(run: Run, edges: int) -> int:
+    """The support vectors of so many edges, at most all rows, and their coefficients in a sparse matrix with a copy.
+
+    Zero if machines are linear.
+    """
+    shape = run.shape
+    if not shape.kernel_rows:
+        return 0
+    vectors = 8 * shape.features * min(sum(shape.rows), edges * shape.kernel_rows)
+    coefficients = edges * shape.kernel_rows * (8 * shape.machines_per_edge + 3 * 16)
+    values = 4 * 8 * VECTORS_AT_ONCE * max(PREDICTION_BATCH, shape.samples_per_slab, shape.draws_per_slab)
+    return vectors + coefficients + values
+
+
+def tile_bytes(run: Run) -> int:
+    """The machines of a tile."""
+    shape = run.shape
+    return shape.edges_per_tile * edge_machine_bytes(run)
+
+
+def machine_read_bytes(run: Run) -> int:
+    """The machines of the tiles that are read at once, as they are stored and unpacked, and one of them at work."""
+    return (2 * TILES_AT_ONCE + 2) * tile_bytes(run)
+
+
+def edge_machine_bytes(run: Run) -> int:
+    shape = run.shape
+    return shape.machines_per_edge * (FLOAT * numbers_per_machine(run) + 8 * len(shape.machine_parameters))
+
+
+def completion_bytes(run: Run) -> int:
+    """The edges and neighbours, and the matrix that ranks the classes, with a copy in the making; or a code."""
+    if run.shape.code is not None:
+        return 64 * run.shape.code.size
+    N, E = len(run.shape.classes), run.most_pairs
+    return N**2 * (1 + 3 * 8) + E * 16 * 8
+
+
+def disk_bytes(run: Run) -> dict[str, int]:
+    """Upper bounds of the disk usage, before compression."""
+    shape = run.shape
+    E, N, R, S = run.most_pairs, len(shape.classes), shape.samples, shape.draws
+    held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
+    tensor = R * N**2 if shape.tensor_stored else 0
+    return {
+        "features.zarr": _bytes_of_features(run),
+        "machines.zarr": E * (edge_machine_bytes(run) + shape.learned * FLOAT * (shape.features + 1)),
+        "logits.zarr": FLOAT * (held_out + tensor),
+        "probabilities.zarr": FLOAT * R * N * len(shape.couplings),
+    }
+
+
+def _bytes_of_features(run: Run) -> int:
+    shape = run.shape
+    D, stored = shape.features, np.dtype(shape.dtype).itemsize
+    rows = stored * D * (sum(shape.rows) + shape.draws)
+    samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
+    whitenings = FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
+    statistics = 8 * D * (D * len(run.class_parts) + len(shape.classes)) if shape.whitenings else 0
+    return rows + 4 * sum(shape.rows) + samples + whitenings + statistics
+
+
+def file_count(run: Run) -> int:
+    """Files of the finished run: chunks, the ledger, metadata, waves, candidates and losses, and the report."""
+    edges = np.zeros((run.most_pairs, 2), np.int64)
+    groups = sum(map(len, run_groups(run.shape).values()))
+    ledger = sum(map(run.units, run.keys)) + -(-run.most_pairs // run.shape.edges_per_tile) - len(run.tiles)
+    single = sum(map(run.units, ("candidates", "growth", "calibration", "learning")))
+    return chunk_count(run.shape._replace(edges=edges)) + groups + ledger + single + _OTHER_FILES

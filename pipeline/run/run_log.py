@@ -1,0 +1,207 @@
+"""The log of a run: when its units were begun, what tasks warned of, and how long it was forecast to take."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import json
+import math
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pairloom.pipeline.run.ledger import Entry
+from pairloom.pipeline.run.lock import REFUSED, SUBMITTED
+from pairloom.pipeline.storage.folder import Folder
+
+__all__ = [
+    "Ranges",
+    "begin_times",
+    "driver_spans",
+    "driver_starts",
+    "elapsed_seconds",
+    "first_time",
+    "log_line",
+    "read_forecast",
+    "this_process",
+    "worker_starts",
+    "write_forecast",
+    "written_warnings",
+]
+
+
+_LOG = "log.txt"
+
+
+def log_line(directory: Path, line: str) -> None:
+    """Add a line to the log of the run, with the time and the process."""
+    stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+    Folder(directory).append(_LOG, f"{stamp} {this_process()} {line}\n".encode())
+
+
+def this_process() -> str:
+    """Host and process, as they stand in the log and in the ledger."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def begin_times(directory: Path) -> dict[tuple[str, int], float]:
+    """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
+    found = {}
+    for words in (line.split() for line in _log_lines(directory)):
+        if len(words) == 5 and words[2] == "begin":
+            # A line may be torn where the file system does not append atomically; times can do without it.
+            with contextlib.suppress(ValueError):
+                found[words[3], int(words[4])] = _seconds(words[0])
+    return found
+
+
+def elapsed_seconds(directory: Path, entries: Iterable[Entry]) -> dict[str, float]:
+    """Seconds from the first begin to the last end of each stage.
+
+    A stage that several drivers worked on is left out: the time between them would count.
+    """
+    begun, starts = begin_times(directory), driver_starts(directory)
+    times, drivers = dict[str, list[tuple[float, float]]](), dict[str, set[int]]()
+    for entry in entries:
+        if (start := begun.get((entry.stage, entry.unit))) is not None:
+            times.setdefault(entry.stage, []).append((start, start + entry.seconds))
+            drivers.setdefault(entry.stage, set()).add(bisect.bisect_right(starts, start))
+    return {
+        stage: max(end for _, end in spans) - min(start for start, _ in spans)
+        for stage, spans in times.items()
+        if len(drivers[stage]) == 1
+    }
+
+
+def driver_starts(directory: Path) -> list[float]:
+    """When each driver of a run began, ascending, in seconds since 1970."""
+    starts = []
+    for record in _driver_records(directory):
+        # A record may be damaged; times can do without it.
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            starts.append(_seconds(record["since"]))
+    return sorted(starts)
+
+
+def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
+    """From when to when each driver was at work, ascending, up to the end of all work.
+
+    Drivers record whole seconds. One that was killed has no end: the log has lines of it until then. Lines before the
+    first record are of a driver that has none.
+    """
+    lines = sorted(_line_times(directory))
+    records = sorted(_times_of_drivers(directory), key=lambda record: record[0])
+    if lines and lines[0] < min((since for since, _ in records), default=math.inf):
+        records = [(lines[0], None), *records]
+    following = [*(since for since, _ in records[1:]), math.inf]
+    spans = []
+    for (since, ended), later in zip(records, following, strict=True):
+        last_line = lines[bisect.bisect_left(lines, later) - 1] if lines and later < math.inf else end
+        spans.append((since, min(end, later, last_line if ended is None else ended + 1)))
+    return [(since, until) for since, until in spans if until > since]
+
+
+def _times_of_drivers(directory: Path) -> Iterator[tuple[float, float | None]]:
+    """When each driver that worked began, and when it ended, if it says so."""
+    for record in _driver_records(directory):
+        # A record may be damaged; times can do without it.
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            if record["outcome"] not in (REFUSED, SUBMITTED):
+                ended = None if record["ended"] is None else _seconds(record["ended"])
+                yield _seconds(record["since"]), ended
+
+
+def _driver_records(directory: Path) -> Iterator[Any]:
+    """The records of all drivers that can be read, in the order of their numbers."""
+    folder = Folder(directory)
+    for name in folder.names("drivers"):
+        with contextlib.suppress(OSError, ValueError):
+            yield json.loads(folder.read(f"drivers/{name}.json"))
+
+
+def worker_starts(directory: Path) -> list[tuple[float, float]]:
+    """From when to when drivers waited for workers: until one of these began its first unit."""
+    waits, since = [], None
+    for words in (line.split() for line in _log_lines(directory)):
+        if len(words) < 3 or not _is_time(words[0]):
+            continue
+        if words[2] == "connecting":
+            since = _seconds(words[0])
+        elif words[2] == "begin" and since is not None:
+            waits.append((since, _seconds(words[0])))
+            since = None
+    return waits
+
+
+def written_warnings(directory: Path) -> Counter[str]:
+    """The warnings of tasks in the log of a run, and how often they were given.
+
+    A message may have several lines; all but the first have no time in front.
+    """
+    found: Counter[str] = Counter()
+    message: list[str] = []
+    for line in [*_log_lines(directory), _END]:
+        words = line.split(" ", 3)
+        if not _is_time(words[0]):
+            message += [line] if message else []
+            continue
+        if message:
+            found["\n".join(message)] += 1
+        message = [words[3]] if len(words) == 4 and words[2] == "warning" else []
+    return found
+
+
+def first_time(directory: Path) -> str:
+    """When the first line of the log of a run was written, ISO 8601; empty if it does not tell."""
+    return next((line.split(" ")[0] for line in _log_lines(directory) if _is_time(line.split(" ")[0])), "")
+
+
+#: Ends the last message of a log.
+_END = "1970-01-01T00:00:00+00:00"
+
+
+def _line_times(directory: Path) -> Iterator[float]:
+    words = (line.split(" ")[0] for line in _log_lines(directory))
+    return (_seconds(word) for word in words if _is_time(word))
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
+
+
+def _is_time(word: str) -> bool:
+    try:
+        return datetime.fromisoformat(word).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _log_lines(directory: Path) -> list[str]:
+    try:
+        return Folder(directory).read(_LOG).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+#: Least and most seconds by stage.
+Ranges = dict[str, tuple[float, float]]
+
+_FORECAST = "forecast.json"
+
+
+def write_forecast(directory: Path, ranges: Ranges) -> None:
+    """Write the forecast of a run."""
+    Folder(directory).write(_FORECAST, (json.dumps(ranges, indent=1) + "\n").encode())
+
+
+def read_forecast(directory: Path) -> Ranges | None:
+    """The forecast of a run, or None if it has none, or none that can be read: a report can do without."""
+    try:
+        content = json.loads(Folder(directory).read(_FORECAST))
+        return {stage: (float(low), float(high)) for stage, (low, high) in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None

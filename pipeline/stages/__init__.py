@@ -1,0 +1,42 @@
+"""The stages of a run, one file each: where it runs, the keys of its units, their work, memory and cost, its files.
+
+In the order in which a driver does them. Whoever adds a stage writes its file and adds it here.
+"""
+
+from pairloom.pipeline.run.run import Stage
+from pairloom.pipeline.stages.calibration import Calibration
+from pairloom.pipeline.stages.candidates import Candidates
+from pairloom.pipeline.stages.draws import Draws
+from pairloom.pipeline.stages.features import Features
+from pairloom.pipeline.stages.growth import Growth
+from pairloom.pipeline.stages.held_out import HeldOut
+from pairloom.pipeline.stages.learning import Learning
+from pairloom.pipeline.stages.logits import Logits
+from pairloom.pipeline.stages.machines import Machines
+from pairloom.pipeline.stages.model import Model
+from pairloom.pipeline.stages.probabilities import Probabilities
+from pairloom.pipeline.stages.report import Report
+from pairloom.pipeline.stages.samples import Samples
+from pairloom.pipeline.stages.statistics import Statistics
+from pairloom.pipeline.stages.whitening import Whitening
+
+__all__ = ["STAGES", "STAGE_NAMES"]
+
+STAGES: tuple[Stage, ...] = (
+    Features(),
+    Samples(),
+    Draws(),
+    Statistics(),
+    Whitening(),
+    Candidates(),
+    Machines(),
+    HeldOut(),
+    Growth(),
+    Calibration(),
+    Learning(),
+    Model(),
+    Logits(),
+    Probabilities(),
+    Report(),
+)
+STAGE_NAMES = tuple(stage.name for stage in STAGES)

@@ -1,0 +1,84 @@
+"""Candidates: C, whitening and calibration, trained and scored on the probe. No units if there is no choice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pairloom.graphs import decomposition_of
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.model.choice import judge_trial, n_trials, trial
+from pairloom.pipeline.model.training_set import Probe, TrainingSet, probe_rows
+from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.feature_store import read_normalisation, read_raw_rows
+from pairloom.pipeline.run.needs import FLOAT, gram_bytes, numbers_per_machine, probe_pairs
+from pairloom.pipeline.run.results import class_weights_of, read_trials, write_result
+from pairloom.pipeline.run.run import Keys, Run, Stage
+from pairloom.pipeline.stages.machines import training_facts
+from pairloom.pipeline.storage.digests import digest_of
+
+__all__ = ["Candidates"]
+
+
+class Candidates(Stage):
+    """Train the machines of every trial on the probe, and score them with each of its calibrations."""
+
+    name = "candidates"
+    where = "in turn"  # later trials use what was best in earlier ones
+    folders = ("candidates",)
+    # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
+    cost = StageCost(
+        "trial",
+        seconds=(0.4, 4.5e-8),
+        work=lambda s: max(1, s.probe_pairs) * s.classes_per_edge * min(s.rows, 256) * s.features,
+        reads=lambda s: s.trials * min(s.classes, 70) * s.class_bytes,
+    )
+
+    def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
+        """Later trials depend on the results of earlier ones, which depend on the same facts: so these are enough."""
+        if run.probe is None:
+            return ()
+        model, graph = run.config.model, run.probe.graph
+        sides = decomposition_of(graph).described()
+        probe = [run.probe.classes.tolist(), sides, run.probe.most_rows]
+        coupled = [run.shape.couplings[0], model.shortlist, model.calibration_samples, model.machine_weight]
+        common = [earlier["features"][0], training_facts(run), coupled, probe]
+        common.append([list(candidate) for candidate in run.candidates])
+        return tuple(digest_of([*common, number]) for number in range(n_trials(run.candidates)))
+
+    def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
+        """Train a trial on the probe, and write the out-of-fold coupled log loss of its candidates."""
+        assert run.probe is not None
+        judged = judge_trial(
+            _probe_set(run, run.probe),
+            run.probe.graph,
+            run.settings,
+            trial(run.candidates, unit, read_trials(run, unit)),
+            memory_limit=run.memory_limit,
+        )
+        content = [
+            {**one.candidate._asdict(), "log_loss": one.log_loss, "losses": one.losses.tolist()}
+            for one in judged
+        ]
+        return write_result(run.directory, self.name, unit, content)
+
+    def task_bytes(self, run: Run) -> int:
+        """The rows of the probe, as read, normalised and whitened; its machines, and the logits of its samples."""
+        if run.probe is None:
+            return 0
+        shape, classes, pairs = run.shape, run.probe.classes, probe_pairs(run)
+        rows = sum(min(run.probe.most_rows, shape.rows[int(c)]) for c in classes)
+        numbers = numbers_per_machine(run) + len(shape.machine_parameters)
+        machines = pairs * shape.machines_per_edge * numbers
+        coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
+        needed = FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+        of_machine = (2 if shape.code is None else len(classes)) * run.probe.most_rows
+        return needed + gram_bytes(run, min(of_machine, shape.kernel_rows))
+
+
+def _probe_set(run: Run, probe: Probe) -> TrainingSet:
+    """The training samples of the probe, as `TrainingSet.part` would choose them from all."""
+    rows, of_class = probe_rows(
+        probe.classes, lambda c: run.starts[c] + np.arange(run.rows[c]), run.settings.seed, probe.most_rows
+    )
+    X = read_normalisation(run)(read_raw_rows(run.directory, rows))
+    return TrainingSet(X, of_class, len(probe.classes), class_weights_of(run, probe.classes[of_class]))

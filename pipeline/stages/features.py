@@ -1,0 +1,86 @@
+"""Features: the training rows, sorted by class, with their mean. The driver stores them; tasks read only the store."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.features.row_sources import PIECE_BYTES
+from pairloom.pipeline.machines.normalisation import normalised_moments
+from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.run import FORMAT, Keys, Run, Stage
+from pairloom.pipeline.run.run_directory import RunShape, open_group, rows_per_file, write_whole
+from pairloom.pipeline.storage.digests import digest_of
+
+__all__ = ["Features", "block_bytes", "driver_bytes"]
+
+
+class Features(Stage):
+    """Store the training rows, block by block."""
+
+    name = "features"
+    where = "driver"
+    needs_data = True
+    folders = ("features.zarr",)
+    cost = StageCost(
+        "row block",
+        seconds=(0.005, 2.5e-8),
+        work=lambda s: s.training_numbers,
+        writes=lambda s: s.itemsize * s.training_numbers,
+    )
+
+    def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
+        """They depend on the data, and on whether their standard deviations are stored beside the rows."""
+        standardised = ["standardised"] if run.shape.standardised else []
+        key = digest_of([FORMAT, run.versions["pairloom"], run.fingerprints["train"], *standardised])
+        return (key,) * len(run.row_blocks)
+
+    def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
+        """Store a block of rows and their classes; with the first block, the mean and the standard deviation."""
+        assert data is not None
+        block, group = run.row_blocks[unit], open_group(run.directory, "features.zarr", write=True)
+        files = write_whole(group["train"], (block.start, 0), data.by_class(run.directory).read(block))
+        files += write_whole(group["train_class"], (block.start,), _classes_of(run, block))
+        if block.start == 0:
+            files += _store_moments(run, data)
+        return files
+
+    def task_bytes(self, run: Run) -> int:
+        """See `driver_bytes`."""
+        return driver_bytes(run.shape)
+
+
+def _store_moments(run: Run, data: OpenFeatures) -> list[str]:
+    group = open_group(run.directory, "features.zarr", write=True)
+    normalisation = normalised_moments(
+        data.moments, "data.features: X_train", standardise=run.shape.standardised
+    ).normalisation
+    files = write_whole(group["centre"], (0,), normalisation.centre)
+    if normalisation.deviation is not None:
+        files += write_whole(group["deviation"], (0,), normalisation.deviation)
+    return files
+
+
+def _classes_of(run: Run, block: slice) -> NDArray[np.int32]:
+    """The classes of a block of sorted rows."""
+    ends = np.cumsum(run.rows)
+    return np.searchsorted(ends, np.arange(block.start, block.stop), side="right").astype(np.int32)
+
+
+def block_bytes(shape: RunShape) -> int:
+    """Bytes of a block of training rows."""
+    D = shape.features
+    return int(np.dtype(shape.dtype).itemsize) * D * min(rows_per_file(D), sum(shape.rows))
+
+
+def driver_bytes(shape: RunShape) -> int:
+    """Memory of the driver while it stores rows or samples, beside the interpreter and its libraries.
+
+    A block as read, converted and compressed; labels and their order; the sums of the classes. A chunk of a zarr source
+    that is larger than `row_sources.PIECE_BYTES` comes on top.
+    """
+    D = shape.features
+    piece = PIECE_BYTES + int(np.dtype(shape.sample_dtype).itemsize) * D
+    class_sums = 8 * D * len(shape.classes)
+    return 4 * max(block_bytes(shape), piece) + 32 * sum(shape.rows) + 16 * shape.samples + 2 * class_sums

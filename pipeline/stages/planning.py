@@ -1,0 +1,303 @@
+"""Planning a run, from its configuration and its data: pairs, candidates and probe, tiles and slabs, and its needs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom import graphs
+from pairloom.graphs.families import check_code_size
+from pairloom.graphs.text import format_bytes
+from pairloom.pipeline import stages
+from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.calibration.drawn_samples import draws_by_class
+from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
+from pairloom.pipeline.features.class_distances import distances_between, distances_from
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.machines.folds import fold_scheme, usable_folds
+from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gram_rows
+from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
+from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
+from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
+from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
+from pairloom.pipeline.model.learning import check_weights
+from pairloom.pipeline.model.saved_model import plain
+from pairloom.pipeline.model.settings import (
+    Candidate,
+    ModelSettings,
+    candidates_of,
+    class_weights,
+)
+from pairloom.pipeline.model.training_set import Probe, TrainingSet, plan_probe, probe_rows
+from pairloom.pipeline.run.needs import task_bytes
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import RunShape
+from pairloom.pipeline.run.tiles import (
+    default_draws_per_slab,
+    default_edges_per_tile,
+    default_samples_per_prediction,
+    default_samples_per_slab,
+    numbers_per_row,
+    order_by_blocks,
+)
+from pairloom.pipeline.stages.run_file import installed_versions
+
+__all__ = ["check_size", "plan_run"]
+
+#: Classes of a graph that is built from all their distances: matrices of half a gigabyte, a few seconds.
+MOST_COMPARED_CLASSES = 8192
+#: Pairs of a plan: networkx takes about a gigabyte for so many.
+MOST_PLANNED_PAIRS = 2_000_000
+# By default, a larger tensor is not stored: nobody expects it to fill the disk.
+_STORED_TENSOR_LIMIT = 2 * 2**30
+
+
+def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Run:
+    """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
+    model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
+    folds = usable_folds(model.folds, rows, "model")
+    weights = None
+    if model.class_weight is not None:
+        weights = tuple(
+            class_weights(
+                model.class_weight, data.classes, data.y_train, "model.class_weight", "the data"
+            ).tolist()
+        )
+    if model.priors is not None:
+        check_priors(model.priors, len(rows), "model.priors")
+    # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
+    how = "platt" if model.coupled_calibration == "none" else model.calibration
+    kernel = svm_kind_of(model, data.moments, "model.gamma").kernel
+    found = plan_model(
+        data,
+        config.graph.requested(),
+        model.C,
+        model.whiten,
+        how,
+        functools.partial(config.settings_of_model, folds, kernel),
+        weights,
+        kernel,
+        standardise=model.standardise,
+    )
+    shape = _shape(config, data, rows, folds, found)
+    check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
+    if shape.learned:
+        check_weights(shape.n_edges, shape.features, 'model.learn = "coupled"')
+    run = Run(
+        directory=directory,
+        stages=stages.STAGES,
+        config=config,
+        fingerprints=data.fingerprints,
+        shape=shape,
+        candidates=found.candidates,
+        graph=plain(dict(graphs.decomposition_of(found.graph).label)),
+        probe=found.probe,
+        exponent=found.exponent,
+        class_weights=weights,
+        waves=(shape.n_edges,),
+        versions=installed_versions(),
+        kernel=kernel,
+    )
+    _check_budget(run)
+    _check_memory(run)
+    return run
+
+
+def _shape(
+    config: Config, data: OpenFeatures, rows: NDArray[np.int64], folds: int, found: ModelPlan
+) -> RunShape:
+    model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
+    code = found.graph.matrix if isinstance(found.graph, graphs.ModelCode) else None
+    edges = np.empty((0, 2), np.int64) if code is not None else graphs.edge_array(found.graph)
+    machines = graphs.decomposition_of(found.graph)
+    E, per_edge = machines.n_machines, machines.rows_per_machine(rows)
+    growing = config.growth is not None
+    curved = model.kernel != "linear"
+    tile = config.run.edges_per_tile or default_edges_per_tile(
+        E, per_edge, numbers_per_row(D, per_edge, curved), folds, growing
+    )
+    # The chunk size stays fixed while the graph grows.
+    tile = min(tile, E)
+    shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
+    stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
+    slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
+    return RunShape(
+        classes=data.classes,
+        rows=tuple(rows.tolist()),
+        features=D,
+        dtype=data.X_train.dtype.name,
+        samples=len(data.X_test),
+        sample_dtype=data.X_test.dtype.name,
+        labelled=data.y_test is not None,
+        edges=order_by_blocks(edges, tile),
+        machines_per_edge=fold_scheme(folds, model.fit_on).n_machines,
+        shrinkages=shrinkages,
+        draws=_draws(config, rows, folds, all(map(is_whitened, shrinkages))),
+        listed=_listed(config, N),
+        edges_per_tile=tile,
+        samples_per_slab=config.run.samples_per_slab or slab,
+        draws_per_slab=default_draws_per_slab(config.most_pairs(E, N)),
+        couplings=config.couplings,
+        edges_calibrated=model.coupled_calibration == "edges",
+        tensor_stored=stored,
+        synthetic=data.synthetic,
+        code=code,
+        kernel_rows=max(int(rows[own].sum()) for own in machines.members()) if curved else 0,
+        standardised=model.standardise,
+        feature_names=data.feature_names,
+        learned=model.learn == "coupled",
+    )
+
+
+def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) -> int:
+    """Number of training samples drawn to calibrate the coupled model and score waves."""
+    if config.model.coupled_calibration == "none" and config.growth is None:
+        return 0
+    return int(draws_by_class(rows, config.model.calibration_samples, folds, whitened).sum())
+
+
+def _stores_tensor(config: Config, tensor_bytes: int) -> bool:
+    if config.run.tensor == "auto":
+        return tensor_bytes <= _STORED_TENSOR_LIMIT
+    return config.run.tensor == "stored"
+
+
+def _listed(config: Config, n_classes: int) -> int:
+    """How many classes of a drawn sample are kept; 0 if logits of all edges are, as something is learned from them."""
+    by_edges = config.model.coupled_calibration == "edges"
+    by_dprime = config.growth is not None and config.growth.cost == "dprime"
+    return (
+        0
+        if by_edges or by_dprime or config.has_code
+        else shortlist_size(config.model.shortlist, n_classes) or 0
+    )
+
+
+def _check_budget(run: Run) -> None:
+    """Raise if the initial graph is already larger than the budget."""
+    if run.config.growth is None:
+        return
+    start, N, budget = run.waves[0], len(run.shape.classes), run.config.growth.budget
+    share = math.ceil(10_000 * start / (N * (N - 1) / 2)) / 10_000
+    if budget.pairs is not None and budget.pairs < start:
+        raise ValueError(
+            f"growth.pairs must be at least {start}, the pairs of the initial graph, got {budget.pairs}."
+        )
+    if budget.share is not None and budget.most_pairs(N) < start:
+        raise ValueError(
+            f"growth.share must be at least {share:.4f}, the share of the initial graph, got {budget.share}."
+        )
+
+
+def _check_memory(run: Run) -> None:
+    """Raise if a task needs more memory than a worker has."""
+    by_stage, limit = task_bytes(run), run.memory_limit
+    stage, needed = max(by_stage.items(), key=lambda item: item[1])
+    if needed > limit:
+        raise ValueError(
+            f"run.memory_limit must be at least {format_bytes(needed)}, the memory of one task of {stage}, "
+            f"got {run.config.run.memory_limit}. Raise it"
+            f"{run.stage(stage).advice}."
+        )
+
+
+class ModelPlan(NamedTuple):
+    """The model graph or code, the candidates for its settings, and the exponent of the normalised features.
+
+    If there are several candidates, also the part on which they are compared.
+    """
+
+    graph: nx.Graph | graphs.ModelCode
+    candidates: tuple[Candidate, ...]
+    probe: Probe | None
+    exponent: int
+
+
+def plan_model(
+    data: OpenFeatures,
+    graph: Mapping[str, Any],
+    C: Any,
+    whiten: Shrinkage | Literal["auto"],
+    calibration: str,
+    settings_of: Callable[[tuple[Candidate, ...]], ModelSettings],
+    class_weights: Sequence[float] | None,
+    kernel: KernelFunction | None = None,
+    *,
+    standardise: bool = False,
+) -> ModelPlan:
+    """Build the graph and list the candidates, as `PairwiseSVC.fit` does.
+
+    ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class,
+    ``kernel`` that of its machines, unless they are linear; ``standardise`` says whether columns are standardised.
+    """
+    check_size(graph, len(data.classes))
+    moments = normalised_moments(data.moments, "data.features: X_train", standardise=standardise)
+    distances = functools.cache(lambda: distances_between(moments.class_means))
+    kind = svm_kind(kernel)
+    candidates = candidates_of(kind, C, whiten, calibration, moments)
+    exponent = kind.normalisation(moments.normalisation).exponent
+    settings = settings_of(candidates)
+    if kind.retrains_pairs and asks_for_neighbours(graph, len(data.classes)):
+        part_of = functools.partial(_part_of, data, moments.normalisation, class_weights, settings.seed)
+        with one_blas_thread():
+            graph = with_chosen_neighbours(graph, part_of, distances, settings)
+    asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
+    if isinstance(asked, graphs.ModelCode):
+        check_code_suits(settings.coupling, asked, "model.coupling")
+    probe = None
+    if len(candidates) > 1:
+        probe = plan_probe(asked, functools.partial(distances_from, moments.class_means), settings.seed)
+    return ModelPlan(asked, candidates, probe, exponent)
+
+
+def _part_of(
+    data: OpenFeatures,
+    normalisation: Normalisation,
+    class_weights: Sequence[float] | None,
+    seed: int,
+    classes: NDArray[np.int64],
+) -> TrainingSet:
+    """The training samples of a probe, as `TrainingSet.part` would choose them from all. Only they are read."""
+    rows, of_class = probe_rows(classes, data.of_class, seed)
+    weight = None if class_weights is None else np.array(class_weights)[classes[of_class]]
+    X = normalisation(_scattered_rows(data, rows))
+    return TrainingSet(X, of_class, len(classes), weight)
+
+
+def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Training rows in any order, read in ascending order."""
+    ascending = np.argsort(rows)
+    X = np.empty((len(rows), data.X_train.shape[1]), data.X_train.dtype)
+    X[ascending] = data.X_train.read(rows[ascending])
+    return X
+
+
+def check_size(graph: Mapping[str, Any], n: int) -> None:
+    """Raise if the graph that was asked for cannot be built in seconds and in bounded memory, before it is tried."""
+    family = graph["family"]
+    if family in graphs.CODE_FAMILIES:
+        check_code_size(family, n, "graph.family =")
+        return
+    if (graphs.needs_distances(family) or family == "grown") and n > MOST_COMPARED_CLASSES:
+        raise ValueError(
+            f"graph.family = {family!r} compares every class with every other: {n:,} classes would take"
+            f" {8 * n**2 / 2**30:,.0f} GiB per matrix; it can have at most {MOST_COMPARED_CLASSES:,} classes."
+            " Choose star, path, tree or bipartite."
+        )
+    hubs = graph.get("hubs", 1)
+    d = hubs if isinstance(hubs, int) else len(hubs)
+    pairs = {"complete": n * (n - 1) // 2, "bipartite": d * (n - d)}.get(family, n)
+    if pairs > MOST_PLANNED_PAIRS:
+        raise ValueError(
+            f"graph.family = {family!r} has {pairs:,} pairs for {n:,} classes; a run can have at most"
+            f" {MOST_PLANNED_PAIRS:,}. Choose a sparser graph, such as bipartite with fewer hubs."
+        )

@@ -1,0 +1,47 @@
+"""Samples: the test samples, and their labels if they are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.run import FORMAT, Keys, Run, Stage
+from pairloom.pipeline.run.run_directory import open_group, write_whole
+from pairloom.pipeline.stages.features import driver_bytes
+from pairloom.pipeline.storage.digests import digest_of
+
+__all__ = ["Samples"]
+
+
+class Samples(Stage):
+    """Store the test samples, slab by slab."""
+
+    name = "samples"
+    where = "driver"
+    needs_data = True
+    folders = ("features.zarr",)
+    cost = StageCost(
+        "slab",
+        seconds=(0.003, 1e-8),
+        work=lambda s: s.samples * s.features,
+        writes=lambda s: 4.0 * s.samples * s.features,
+    )
+
+    def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
+        """They depend on the test samples and the size of a slab."""
+        key = digest_of([FORMAT, run.fingerprints["test"], run.shape.samples_per_slab])
+        return (key,) * len(run.slabs)
+
+    def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
+        """Store a slab of samples."""
+        assert data is not None
+        slab, group = run.slabs[unit], open_group(run.directory, "features.zarr", write=True)
+        files = write_whole(group["test"], (slab.start, 0), data.X_test.read(slab))
+        if data.y_test is not None:
+            files += write_whole(group["label"], (slab.start,), data.y_test[slab].astype(np.int32))
+        return files
+
+    def task_bytes(self, run: Run) -> int:
+        """As when the driver stores rows."""
+        return driver_bytes(run.shape)

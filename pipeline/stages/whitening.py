@@ -1,0 +1,64 @@
+"""Whitening: all candidate whitenings, from the statistics of the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.machines.whitening import ClassScatter, centred_at, is_whitened, within_classes
+from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.feature_store import drawn_samples, read_normalisation
+from pairloom.pipeline.run.run import Keys, Run, Stage
+from pairloom.pipeline.run.run_directory import open_group, write_whole
+from pairloom.pipeline.storage.digests import digest_of
+from pairloom.pipeline.storage.zarr_layout import read_whole
+
+__all__ = ["Whitening"]
+
+
+class Whitening(Stage):
+    """Store the mean and the whitening matrix of every shrinkage."""
+
+    name = "whitening"
+    folders = ("features.zarr",)
+    cost = StageCost(
+        seconds=(0.03, 6e-10), work=lambda s: s.features**3, writes=lambda s: 4.0 * s.features**2
+    )
+
+    def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
+        """They depend on the statistics and the shrinkages; rows are normalised as the kernel needs them."""
+        normalised = [] if run.kernel is None else [run.kernel.name]
+        return (digest_of([earlier["statistics"][0], list(run.shape.shrinkages), *normalised]),)
+
+    def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
+        """Store all candidate whitenings."""
+        group, shape = open_group(run.directory, "features.zarr", write=True), run.shape
+        within = within_classes(_stored_scatter(run)) if shape.whitenings else None
+        files = []
+        for number, shrinkage in enumerate(shape.shrinkages):
+            if within is None or not is_whitened(shrinkage):
+                whitening = centred_at(read_normalisation(run).mean_of(np.dtype(shape.dtype)))
+            else:
+                whitening = within.whitening(float(shrinkage))
+                place = shape.whitenings.index(shrinkage)
+                files += write_whole(group["factor"], (place, 0, 0), whitening.factor[None])
+            files += write_whole(group["mean"], (number, 0), whitening.mean[None])
+        return files
+
+    def task_bytes(self, run: Run) -> int:
+        """Scatter, its decomposition with LAPACK's workspace, the factor and its products; class means."""
+        D = run.shape.features
+        if not run.shape.whitenings:
+            return 8 * D
+        return 10 * 8 * D**2 + 3 * 8 * D * len(run.shape.classes)
+
+
+def _stored_scatter(run: Run) -> Iterator[ClassScatter]:
+    """The statistics of the parts, one after the other."""
+    group = open_group(run.directory, "features.zarr")
+    counts = run.rows - np.bincount(drawn_samples(run, whitened=True).classes, minlength=len(run.rows))
+    for number, classes in enumerate(run.class_parts):
+        scatter = read_whole(group["scatter"], number)
+        yield ClassScatter(counts[classes], read_whole(group["kept_mean"], classes), scatter)
