@@ -5,10 +5,13 @@ An expected error ends a command with a message and an exit code. A signal stops
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import logging
 import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +62,9 @@ def print_error(message: str) -> None:
 
 # Exit codes, for scripts.
 FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
+
+# Seconds after which a signal that was lost is sent again.
+_RESEND_SECONDS = 0.05
 
 # The first that an error is an instance of counts.
 _EXIT_CODES: dict[type[BaseException], int] = {
@@ -164,7 +170,8 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
     if by_default:
         signal.signal(signal.SIGINT, interrupt)
     try:
-        yield
+        with _resent_if_lost():
+            yield
     except KeyboardInterrupt as error:
         print_error(f"{outcome}\n{hint}")
         sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
@@ -172,6 +179,39 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
         if by_default:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def _resent_if_lost() -> Iterator[None]:
+    """Send a signal again if it arrived inside a destructor, where Python drops every exception.
+
+    Dask's futures have destructors, and a driver drops futures all the time.
+    """
+    before = sys.unraisablehook
+
+    def resend(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            before(lost)
+            return
+        number = signal.SIGTERM if isinstance(lost.exc_value, Terminated) else signal.SIGINT
+        # Later, since the handler would raise inside of this function, and be lost again. By a bare thread, since
+        # starting a `threading.Thread` waits for it.
+        _thread.start_new_thread(_signal_main_thread, (number,))
+
+    sys.unraisablehook = resend
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _signal_main_thread(number: int) -> None:
+    time.sleep(_RESEND_SECONDS)
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:  # which also wakes it if it waits
+        signal.pthread_kill(main, number)
+    else:  # Windows
+        signal.raise_signal(number)
 
 
 def _silence_tornado() -> None:

@@ -6,12 +6,14 @@ import os
 import re
 import signal
 import threading
+import time
 
 import psutil
 import pytest
 from dask_processes import finish, pairloom_process, wait_until
 from small_runs import write_config, write_features
 
+from pairloom.cluster.commands.exits import ended_by_signals
 from pairloom.pipeline.run.lock import last_at_work
 from pairloom.pipeline.stages import STAGE_NAMES
 
@@ -95,6 +97,23 @@ def test_ctrl_c_leaves_its_own_sentence_and_nothing_else(moment, config, tmp_pat
     assert run.last_words == [line.format(tmp_path / "run") for line in RESUME]
     wait_until(lambda: not run.left_behind, "the workers to end", 5)
     assert last_at_work(tmp_path / "run").outcome.startswith("KeyboardInterrupt")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_inside_a_destructor_is_not_lost(number, code, capfd):
+    class Signalled:
+        def __del__(self):
+            signal.raise_signal(number)
+            time.sleep(0)  # the handler raises here, and Python drops what a destructor raises
+
+    def work():
+        Signalled()
+        time.sleep(10)
+
+    with pytest.raises(SystemExit) as ended, ended_by_signals("Go on."):
+        work()
+    assert ended.value.code == code
+    assert capfd.readouterr().err == "Stopped.\nGo on.\n"
 
 
 @pytest.mark.faults
