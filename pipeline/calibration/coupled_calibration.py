@@ -11,7 +11,8 @@ References
 from __future__ import annotations
 
 import warnings
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,17 @@ from scipy.optimize import minimize
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.couplers import Coupler
+from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.machines.slopes import SlopePrior, Slopes, slope_prior, slopes_of
 
 __all__ = [
     "COUPLED_LEVELS",
     "CoupledCalibration",
     "CoupledLevel",
     "EdgeCalibration",
+    "JudgedCalibration",
+    "PairSlopes",
+    "best_calibration",
     "calibrate_coupled",
     "calibrate_edges",
     "calibrate_scale",
@@ -37,10 +43,48 @@ CoupledLevel = Literal["scale", "edges", "none"]
 COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
 
 
-class CoupledCalibration(NamedTuple):
-    """The logit l of edge e becomes ``slope[e] * l + shift[e]``; ``scale`` is the slope of an edge that is new.
+class PairSlopes(NamedTuple):
+    """The slope of every pair before the scale of the coupled model, and the distribution they are drawn from."""
 
-    ``log_loss`` is that of the held-out samples at the scale, where it has just been chosen.
+    slopes: Slopes
+    prior: SlopePrior
+
+    @classmethod
+    def of_profiles(cls, profile: NDArray[np.float32]) -> PairSlopes:
+        """The slopes of all pairs of a model, from their profiles."""
+        prior = slope_prior(profile)
+        return cls(slopes_of(profile, prior), prior)
+
+    def followed_by(self, profile: NDArray[np.float32]) -> PairSlopes:
+        """These slopes, and those of more pairs from the same distribution, given their profiles."""
+        return self._replace(slopes=self.slopes.followed_by(slopes_of(profile, self.prior)))
+
+    def replaced(self, edges: NDArray[np.integer], profile: NDArray[np.float32]) -> PairSlopes:
+        """The same with other slopes for some pairs, given their profiles."""
+        slopes = Slopes(*(values.copy() for values in self.slopes))
+        for values, fresh in zip(slopes, slopes_of(profile, self.prior), strict=True):
+            values[edges] = fresh
+        return self._replace(slopes=slopes)
+
+    def of_edges(self, edges: NDArray[np.integer] | NDArray[np.bool_]) -> PairSlopes:
+        """The slopes of some pairs, in this order."""
+        return self._replace(slopes=self.slopes.at(edges))
+
+
+class CoupledCalibration(NamedTuple):
+    """The logit l of edge e becomes ``slope[e] * l + shift[e]``.
+
+    Attributes
+    ----------
+    level : {"scale", "edges", "none"}
+    scale : float
+        The scale of the coupled model.
+    slope, shift : (E,) float64
+        At level "scale" a slope is the scale, times that of the pair where pairs have slopes of their own.
+    log_loss : float, optional
+        That of the held-out samples at the scale, where it has just been chosen.
+    pairs : PairSlopes, optional
+        The slopes of the pairs before the scale, for ``calibration="slopes"``.
     """
 
     level: CoupledLevel
@@ -48,33 +92,84 @@ class CoupledCalibration(NamedTuple):
     slope: NDArray[np.float64]
     shift: NDArray[np.float64]
     log_loss: float | None = None
+    pairs: PairSlopes | None = None
 
     @classmethod
-    def uniform(cls, level: CoupledLevel, scale: float, n_edges: int) -> CoupledCalibration:
-        """The same scale for every edge."""
-        return cls(level, scale, np.full(n_edges, scale), np.zeros(n_edges))
+    def uniform(
+        cls, level: CoupledLevel, scale: float, n_edges: int, pairs: PairSlopes | None = None
+    ) -> CoupledCalibration:
+        """The same scale for every edge, times its slope if it has one of its own."""
+        slope = np.full(n_edges, scale) if pairs is None else scale * pairs.slopes.slope
+        return cls(level, scale, slope, np.zeros(n_edges), pairs=pairs)
 
     @classmethod
     def scaled(
-        cls, level: CoupledLevel, scale: float, coupler: Coupler, calibration: str, coupling: str
+        cls,
+        level: CoupledLevel,
+        scale: float,
+        coupler: Coupler,
+        calibration: str,
+        coupling: str,
+        pairs: PairSlopes | None = None,
     ) -> CoupledCalibration:
         """The same scale for every machine, and on sets of classes the shift that belongs to it."""
-        uniform = cls.uniform(level, scale, coupler.n_machines)
+        uniform = cls.uniform(level, scale, coupler.n_machines, pairs)
         return uniform._replace(shift=coupler.shift(scale, calibration, coupling))
 
-    def extended(self, n_edges: int) -> CoupledCalibration:
-        """The calibration of a model to which edges were added at the end."""
-        slope = np.concatenate([self.slope, np.full(n_edges, self.scale)])
-        shift = np.concatenate([self.shift, np.zeros(n_edges)])
-        return self._replace(slope=slope, shift=shift, log_loss=None)
+    def extended(self, profile: NDArray[np.float32]) -> CoupledCalibration:
+        """The calibration of a model to which edges with these profiles were added at the end."""
+        n_edges = len(self.slope) + len(profile)
+        pairs = None if self.pairs is None else self.pairs.followed_by(profile)
+        more = self.uniform(self.level, self.scale, n_edges, pairs)
+        kept = len(self.slope)
+        slope = np.concatenate([self.slope, more.slope[kept:]])
+        return more._replace(slope=slope, shift=np.concatenate([self.shift, more.shift[kept:]]))
+
+    def retrained(self, edges: NDArray[np.integer], profile: NDArray[np.float32]) -> CoupledCalibration:
+        """The calibration of a model of which some edges were trained again and have these profiles."""
+        if self.pairs is None:
+            return self
+        pairs, slope = self.pairs.replaced(edges, profile), self.slope.copy()
+        slope[edges] = self.scale * pairs.slopes.slope[edges]
+        return self._replace(slope=slope, pairs=pairs, log_loss=None)
 
     def of_edges(self, edges: NDArray[np.integer] | NDArray[np.bool_]) -> CoupledCalibration:
         """The calibration of some edges, in this order."""
-        return self._replace(slope=self.slope[edges], shift=self.shift[edges], log_loss=None)
+        pairs = None if self.pairs is None else self.pairs.of_edges(edges)
+        return self._replace(slope=self.slope[edges], shift=self.shift[edges], log_loss=None, pairs=pairs)
 
     def rescaled(self, scale: float) -> CoupledCalibration:
         """Another scale for all edges, unless the model is to have none."""
-        return self if self.level == "none" else self.uniform(self.level, scale, len(self.slope))
+        return self if self.level == "none" else self.uniform(self.level, scale, len(self.slope), self.pairs)
+
+    def held_out(self, logits: NDArray[np.float32], parts: NDArray[np.integer]) -> NDArray[np.float32]:
+        """(E, R) calibrated logits of training samples, with slopes that were found without the part of the sample."""
+        if self.pairs is None:
+            slope, shift = (of[:, None].astype(np.float32) for of in (self.slope, self.shift))
+            return np.asarray(logits * slope + shift)
+        sloped = self.pairs.slopes.of_parts(logits, parts) * np.float32(self.scale)
+        return np.asarray(sloped + self.shift[:, None].astype(np.float32))
+
+
+class JudgedCalibration(NamedTuple):
+    """A calibration of the trained machines, and the scale that is best with it."""
+
+    calibration: Calibration
+    choice: ScaleChoice
+    pairs: PairSlopes | None = None
+
+    def row(self) -> dict[str, Any]:
+        """The row of a table of calibrations."""
+        return {"calibration": self.calibration, "log_loss": self.choice.log_loss}
+
+
+def best_calibration(judged: Sequence[JudgedCalibration]) -> JudgedCalibration:
+    """The calibration with the least log loss on held-out samples, or the first of those that are like it.
+
+    Like it are those whose loss is larger by less than a standard error of the difference, sample by sample.
+    """
+    least = min(judged, key=lambda one: one.choice.log_loss)
+    return next(one for one in judged if not one.choice.clearly_above(least.choice))
 
 
 def calibrate_coupled(
@@ -84,14 +179,18 @@ def calibrate_coupled(
     level: Literal["scale", "edges"],
     *,
     calibration: str = "platt",
+    pairs: PairSlopes | None = None,
+    choice: ScaleChoice | None = None,
     n_jobs: int | None = None,
 ) -> CoupledCalibration:
     """Choose the scale of the coupled model, and at level "edges", from edge logits, each edge's slope and shift.
 
-    ``calibration`` is that of the machines.
+    ``calibration`` is that of the machines, ``pairs`` are the slopes that the samples were scored with, and ``choice``
+    the scale, where it has been chosen before.
     """
-    choice = calibrate_scale(held_out, coupling, n_jobs)
-    scaled = CoupledCalibration.scaled(level, choice.scale, coupler, calibration, coupling)
+    choice = calibrate_scale(held_out, coupling, n_jobs) if choice is None else choice
+    _warn_of_bound(choice, len(held_out.classes))
+    scaled = CoupledCalibration.scaled(level, choice.scale, coupler, calibration, coupling, pairs)
     scaled = scaled._replace(log_loss=choice.log_loss)
     if level == "scale":
         return scaled
@@ -104,11 +203,9 @@ def calibrate_coupled(
 
 
 def calibrate_scale(held_out: HeldOutSamples, coupling: str, n_jobs: int | None = None) -> ScaleChoice:
-    """Choose the scale of the coupled model, with a warning where the search ends at a bound."""
+    """Choose the scale of the coupled model."""
     samples, y, weight, unit, _ = held_out
-    choice = choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
-    _warn_of_bound(choice, len(y))
-    return choice
+    return choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
 
 
 def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:

@@ -81,7 +81,10 @@ def typical_sizes(edge_logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def unit_of(sizes: NDArray[np.floating], calibration: Calibration) -> float:
-    """The unit of the logits of samples, from their typical sizes: one where they are log odds already."""
+    """The unit of the logits of samples, from their typical sizes: one where they are log odds already.
+
+    Distances are not; with slopes they are.
+    """
     if calibration != "distance" or not sizes.size:
         return 1.0
     typical = float(np.median(sizes))

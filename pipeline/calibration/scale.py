@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from pairloom.pipeline.calibration.held_out import log_losses
 from pairloom.pipeline.completion.couplers import ScoredSamples
 
-__all__ = ["ScaleChoice", "choose_scale", "nearby_scale"]
+__all__ = ["ScaleChoice", "choose_scale", "clearly_more", "nearby_scale"]
 
 #: Bounds of q: beyond, logits carry no information or are certain.
 LOWEST, HIGHEST = -4.0, 5.0
@@ -41,6 +41,18 @@ class ScaleChoice(NamedTuple):
     log_loss: float
     losses: NDArray[np.float64]
     bound: Literal["", "lower", "upper"] = ""
+
+    def clearly_above(self, other: ScaleChoice) -> bool:
+        """Whether the log loss is larger than another by more than chance would have it: a standard error."""
+        return clearly_more(self.log_loss, self.losses, other.log_loss, other.losses)
+
+
+def clearly_more(
+    log_loss: float, losses: NDArray[np.float64], least: float, least_losses: NDArray[np.float64]
+) -> bool:
+    """Whether a mean log loss is larger than the least by more than a standard error of the difference."""
+    spread = (losses - least_losses).std() / np.sqrt(len(losses))
+    return bool(log_loss - least > spread)
 
 
 def choose_scale(

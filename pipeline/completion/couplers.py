@@ -311,7 +311,7 @@ def neutral_shift(
     if method == "linear":
         return np.zeros(matrix.shape[1])
     u = np.log((matrix == 1).sum(axis=0) / (matrix == -1).sum(axis=0))
-    return np.asarray(u if calibration == "distance" else (1 - scale) * u)
+    return np.asarray(u if calibration in ("distance", "slopes") else (1 - scale) * u)
 
 
 class AllPairs(NamedTuple):

@@ -14,7 +14,7 @@ from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, is_inner_product
 from pairloom.pipeline.model.learning import Learn
-from pairloom.pipeline.model.rules import CONFIGURATION, check_distances
+from pairloom.pipeline.model.rules import CONFIGURATION, MEASURED, check_distances
 from pairloom.pipeline.model.settings import LARGEST_COUNT, is_share
 from pairloom.pipeline.storage.local_path import looks_like_url
 
@@ -176,7 +176,7 @@ class ModelConfig(Section):
     folds: Annotated[int, Field(ge=2)] | Literal["auto"] = Field("auto", description="folds per class")
     fit_on: FitOn = Field("rest", description="fold scheme")
     # The machines of a run are SVMs, which have no probabilities of their own: calibration = "none" is not for them.
-    calibration: Literal["auto", "distance", "platt"] = Field(
+    calibration: Literal["auto", "distance", "slopes", "platt"] = Field(
         "auto", description="how decision values become logits"
     )
     coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")
@@ -224,12 +224,12 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _measures_distances(self) -> Self:
-        if self.calibration == "distance":
+        if self.calibration in MEASURED:
             measured = is_inner_product(self.kernel, self.coef0)
             machines = (
                 f"{CONFIGURATION.value('kernel', self.kernel)}, {CONFIGURATION.value('coef0', self.coef0)}"
             )
-            check_distances(self.coupled_calibration, measured, machines, CONFIGURATION)
+            check_distances(self, measured, machines, CONFIGURATION)
         return self
 
 

@@ -33,6 +33,7 @@ from pairloom.pipeline.model.fitted_model import ClassTable, checksum
 from pairloom.pipeline.model.fitting import Fit, fit_model
 from pairloom.pipeline.model.settings import (
     ModelSettings,
+    calibrations_of,
     candidates_of,
     class_weights,
     error_prefix,
@@ -114,13 +115,12 @@ def _settings(
     parameters: PairwiseSVC, training: TrainingSet, moments: NormalisedMoments | None, kind: MachineKind
 ) -> ModelSettings:
     code = graphs.asks_for_code(parameters.graph)
-    # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
-    sloped = parameters.coupled_calibration != "none" or parameters.calibration == "none"
-    calibration = parameters.calibration if sloped else "platt"
+    calibrations = calibrations_of(parameters, kind.measures_distances)
     return ModelSettings.of_parameters(
         parameters,
         kind=kind,
-        candidates=candidates_of(kind, parameters.C, parameters.whiten, calibration, moments),
+        candidates=candidates_of(kind, parameters.C, parameters.whiten, calibrations, moments),
+        calibrations=calibrations,
         coupling=couplings_of(code).named(parameters.coupling, "PairwiseSVC: coupling"),
         folds=_folds(parameters, training),
         seed=seed_of(parameters.random_state),

@@ -105,11 +105,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         The fold scheme. "rest" fits machine k on all folds but k and calibrates it on k, and averages the machines.
         "fold" does the reverse [1]_, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,
         calibrated by cross-validation.
-    calibration : {"auto", "distance", "platt", "none"}, default="auto"
-        How a machine's decision value becomes a logit: "distance" takes the signed distance to the hyperplane, times
-        one slope for all pairs, which is the scale of the coupled model; "platt" is Platt's sigmoid on held-out samples
-        [5]_. Distances can be compared between pairs and are better where a pair has tens of samples, Platt's sigmoid
-        may be where it has hundreds. "auto" takes the one with the least out-of-fold coupled log loss. "none" uses the
+    calibration : {"auto", "distance", "slopes", "platt", "none"}, default="auto"
+        How a machine's decision value becomes a logit. "distance" takes the signed distance to the hyperplane, times
+        one slope for all pairs, which is the scale of the coupled model. "slopes" gives every pair a slope of its own,
+        from a distribution that is estimated from all pairs: classes that cannot be told apart then get even odds.
+        "platt" is Platt's sigmoid on held-out samples [5]_. Distances are best where pairs are alike and have tens of
+        samples, Platt's sigmoid may be where they have hundreds. "auto" trains the machines once and takes the
+        calibration with the least out-of-fold coupled log loss; `calibrations_` has the table. "none" uses the
         probabilities of an `estimator` as they are [2]_; with coupled_calibration="none" and without thresholds nothing
         is held out then, and each pair has one machine, fitted on all of its samples.
     coupled_calibration : {"scale", "edges", "none"}, default="scale"
@@ -184,7 +186,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         What learning through the coupling has done: steps, and log losses before and after. None if
         ``learn="machines"``.
     candidates_ : list of dict
-        The candidates that were compared (C, whiten, calibration, log_loss), where there was a choice.
+        The candidates that were compared (C, whiten, calibration, log_loss) on a part of the samples, where there was a
+        choice.
+    calibrations_ : list of dict
+        The calibrations that were compared (calibration, log_loss) on the machines of the model, where there was a
+        choice.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -312,6 +318,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
         self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
         self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
+        self.calibrations_ = [one.row() for one in fitted.calibrations]
         _check_feature_names(self, X, reset=True)
         return self
 
@@ -469,7 +476,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def calibration_(self) -> str:
-        """How the decision values of the machines become logits: "distance", "platt" or "none"."""
+        """How the decision values of the machines become logits: "distance", "slopes", "platt" or "none"."""
         return self.model_.settings.calibration
 
     @property
@@ -641,7 +648,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", np.array([])).tolist()
-        saved = SavedModel(self.model_, self.get_params(deep=False), self.candidates_, names)
+        compared = (self.candidates_, self.calibrations_)
+        saved = SavedModel(self.model_, self.get_params(deep=False), *compared, names)
         save_model(saved, path, overwrite=overwrite)
 
     @classmethod
@@ -683,7 +691,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     @classmethod
     def _of(cls, saved: SavedModel) -> Self:
         estimator = cls(**saved.parameters)
-        estimator.model_, estimator.candidates_ = saved.model, saved.candidates
+        estimator.model_ = saved.model
+        estimator.candidates_, estimator.calibrations_ = saved.candidates, saved.calibrations
         estimator.n_features_in_ = saved.model.n_features
         if saved.feature_names:
             estimator.feature_names_in_ = np.array(saved.feature_names, dtype=object)

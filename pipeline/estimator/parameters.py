@@ -20,6 +20,7 @@ from pairloom.pipeline.model.fitting import Resources
 from pairloom.pipeline.model.learning import LEARN
 from pairloom.pipeline.model.rules import (
     ESTIMATOR,
+    MEASURED,
     check_coupling,
     check_distances,
     check_edges_calibrated,
@@ -169,10 +170,10 @@ def check_shortlist(model: PairwiseSVC) -> None:
 
 def _check_distances(model: PairwiseSVC) -> None:
     """Raise if distances are asked for that cannot be measured, or that nothing would scale."""
-    if model.calibration == "distance":
+    if model.calibration in MEASURED:
         constant = f", {ESTIMATOR.value('coef0', model.coef0)}" if model.estimator is None else ""
         machines = f"{_machines(model)}{constant}"
-        check_distances(model.coupled_calibration, measures_distances(model), machines, ESTIMATOR)
+        check_distances(model, measures_distances(model), machines, ESTIMATOR)
 
 
 def _check_own_probabilities(model: PairwiseSVC) -> None:

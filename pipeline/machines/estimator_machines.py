@@ -61,6 +61,7 @@ class PairEstimators(NamedTuple):
     crossfit: NDArray[np.float64]
     threshold: float
     dprime: float
+    profile: NDArray[np.float32]
     own_odds: bool = False
 
     def logits(self, shares: NDArray[np.float64], X: Any) -> NDArray[np.float64]:
@@ -144,6 +145,15 @@ class EstimatorModel(NamedTuple):
     def by_distance(self) -> EstimatorModel:
         """The same classifiers with their distances for logits."""
         return EstimatorModel([pair.by_distance() for pair in self.machines])
+
+    def unprofiled(self) -> EstimatorModel:
+        """The same classifiers without their profiles, which only calibration needs."""
+        return EstimatorModel([pair._replace(profile=pair.profile[:, :0]) for pair in self.machines])
+
+    @property
+    def profile(self) -> NDArray[np.float32]:
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs."""
+        return np.array([pair.profile for pair in self.machines])
 
     def by_decision_value(self) -> EstimatorModel:
         """The same classifiers with their decision values for logits."""
@@ -259,11 +269,15 @@ def train_pair(
         estimators.append(fitted)
     platt, signs = np.empty((scheme.n_machines, 2)), 2.0 * y - 1
     crossfit = np.empty((scheme.n_machines, PARTS, 2))
-    units = {"platt": None, "distance": norms, "none": np.ones_like(norms)}[settings.calibration]
+    # Log odds of their own are logits as they are.
+    units, profile = np.ones_like(norms) if own_odds else norms, np.empty((PARTS, settings.profile_size))
+    by_distance, thresholds = own_odds or settings.by_distance, settings.thresholds
     separation, threshold = calibrate_machines(
-        f, signs, weight, folds, parts, scheme, units, settings.thresholds, platt, crossfit
+        f, signs, weight, folds, parts, scheme, units, by_distance, thresholds, platt, crossfit, profile
     )
-    return PairEstimators(estimators, norms, platt, crossfit, threshold, separation, own_odds)
+    return PairEstimators(
+        estimators, norms, platt, crossfit, threshold, separation, profile.astype(np.float32), own_odds
+    )
 
 
 _LINEAR = (LinearSVC, LogisticRegression, RidgeClassifier, SGDClassifier)

@@ -18,7 +18,7 @@ from pairloom.graphs import Decomposition
 from pairloom.pipeline.machines.contributions import KernelEvidence
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import GramBlocks, KernelFunction
-from pairloom.pipeline.machines.linear_machines import Advance, train_in_threads
+from pairloom.pipeline.machines.linear_machines import Advance, no_profiles, train_in_threads
 from pairloom.pipeline.machines.normalisation import Normalisation, dense
 from pairloom.pipeline.machines.pair_kernels import measure_distances
 from pairloom.pipeline.machines.platt import calibrate_machines
@@ -72,7 +72,7 @@ class KernelMachines(NamedTuple):
     intercept : (E, M) float64
     norm : (E, M) float64
         |w| in the feature space of the kernel.
-    platt, crossfit, threshold, dprime, gap, iterations
+    platt, crossfit, threshold, dprime, gap, iterations, profile
         As in `linear_machines.Machines`.
     """
 
@@ -87,11 +87,16 @@ class KernelMachines(NamedTuple):
     dprime: NDArray[np.float64]
     gap: NDArray[np.float64]
     iterations: NDArray[np.int64]
+    profile: NDArray[np.float32]
 
     @property
     def n_edges(self) -> int:
         """E, how many edges are trained."""
         return len(self.intercept)
+
+    def unprofiled(self) -> KernelMachines:
+        """The same machines without their profiles, which only calibration needs."""
+        return self._replace(profile=self.profile[:, :, :0])
 
     def by_distance(self) -> KernelMachines:
         """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
@@ -116,6 +121,7 @@ class KernelMachines(NamedTuple):
 
 
 _SPARSE = ("start", "row", "beta")
+_SAVED = tuple(name for name in KernelMachines._fields if name != "profile")
 
 
 class KernelProblem(NamedTuple):
@@ -131,6 +137,7 @@ class KernelProblem(NamedTuple):
     dprime: float
     gap: NDArray[np.float64]
     iterations: NDArray[np.int64]
+    profile: NDArray[np.float32]
 
 
 def train_kernel_edges(
@@ -196,6 +203,7 @@ def train_kernel_problem(
     norm = np.sqrt(np.maximum((beta * products).sum(axis=1), 0.0))
     f = products + intercept[:, None]
     platt, crossfit = np.empty((len(f), 2)), np.empty((len(f), PARTS, 2))
+    profile = np.empty((PARTS, settings.profile_size))
     separation, threshold = calibrate_machines(
         f,
         y,
@@ -203,12 +211,15 @@ def train_kernel_problem(
         folds,
         parts,
         scheme,
-        norm if settings.calibration == "distance" else None,
+        norm,
+        settings.by_distance,
         settings.thresholds,
         platt,
         crossfit,
+        profile,
     )
-    return KernelProblem(row, beta, intercept, norm, platt, crossfit, threshold, separation, gap, iterations)
+    calibrated = (platt, crossfit, threshold, separation)
+    return KernelProblem(row, beta, intercept, norm, *calibrated, gap, iterations, profile.astype(np.float32))
 
 
 def _solved(
@@ -341,6 +352,15 @@ class KernelModel(NamedTuple):
         """The same machines with their distances for logits."""
         return self._replace(machines=self.machines.by_distance())
 
+    @property
+    def profile(self) -> NDArray[np.float32]:
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, from training until their slopes are found."""
+        return self.machines.profile
+
+    def unprofiled(self) -> KernelModel:
+        """The same machines without their profiles."""
+        return self._replace(machines=self.machines.unprofiled())
+
     def by_decision_value(self) -> KernelModel:
         """The same machines with their decision values for logits."""
         return self._replace(machines=self.machines.by_decision_value())
@@ -380,13 +400,14 @@ class KernelModel(NamedTuple):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of a saved model, by name."""
-        machines = {f"machines/{name}": values for name, values in self.machines._asdict().items()}
+        machines = {f"machines/{name}": getattr(self.machines, name) for name in _SAVED}
         return {**machines, "support_vectors": self.vectors}
 
     @classmethod
     def from_arrays(cls, kernel: KernelFunction, arrays: Mapping[str, NDArray[Any]]) -> KernelModel:
         """The machines whose `arrays` these are."""
-        machines = KernelMachines(*(arrays[f"machines/{name}"] for name in KernelMachines._fields))
+        saved = (arrays[f"machines/{name}"] for name in _SAVED)
+        machines = KernelMachines(*saved, no_profiles(arrays["machines/dprime"]))
         return cls(kernel, machines, arrays["support_vectors"])
 
     def described(self, C: float) -> tuple[str, str]:

@@ -87,6 +87,13 @@ class TrainedMachines(Protocol):
     def by_decision_value(self) -> Self:
         """The same machines with their decision values for logits."""
 
+    @property
+    def profile(self) -> NDArray[np.float32]:
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, from training until their slopes are found."""
+
+    def unprofiled(self) -> Self:
+        """The same machines without their profiles."""
+
     def prepared(self, X: Any, normalisation: Normalisation) -> Any:
         """Samples as the machines are given them."""
 

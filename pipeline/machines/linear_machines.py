@@ -35,6 +35,7 @@ __all__ = [
     "LinearModel",
     "Machines",
     "collapse",
+    "no_profiles",
     "train_columns",
     "train_edges",
     "train_in_threads",
@@ -64,6 +65,9 @@ class Machines(NamedTuple):
     gap : (E, M) float64
         Relative duality gap at which each machine stopped.
     iterations : (E, M) int64
+    profile : (E, PARTS, PROFILE_SIZE) float32
+        The log loss of the pair as a function of its slope, from training until the slopes are found: see `slopes`.
+        Otherwise (E, PARTS, 0).
     """
 
     coef: NDArray[np.float32]
@@ -74,6 +78,11 @@ class Machines(NamedTuple):
     dprime: NDArray[np.float64]
     gap: NDArray[np.float64]
     iterations: NDArray[np.int64]
+    profile: NDArray[np.float32]
+
+    def unprofiled(self) -> Machines:
+        """The same machines without their profiles, which only calibration needs."""
+        return self._replace(profile=self.profile[:, :, :0])
 
     def by_distance(self) -> Machines:
         """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
@@ -112,6 +121,15 @@ class Machines(NamedTuple):
         return copy
 
 
+#: The arrays of machines that are saved.
+SAVED = tuple(name for name in Machines._fields if name != "profile")
+
+
+def no_profiles(of_edges: NDArray[Any]) -> NDArray[np.float32]:
+    """(E, PARTS, 0) the profiles of machines that keep none."""
+    return np.empty((len(of_edges), PARTS, 0), np.float32)
+
+
 def train_edges(
     class_rows: Mapping[int, NDArray[np.float32]],
     edges: NDArray[np.integer],
@@ -140,7 +158,7 @@ def train_edges(
         An edge's machines depend on its two classes and the settings alone, to the bit: not on the other edges.
     """
     scheme, edges = settings.scheme, np.asarray(edges)
-    machines = _empty_machines(len(edges), scheme.n_machines, _n_features(class_rows))
+    machines = _empty_machines(len(edges), settings, _n_features(class_rows))
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
     for e, (i, j) in enumerate(edges.tolist()):
         _train(machines, e, parts[i], parts[j], settings, scheme)
@@ -177,7 +195,7 @@ def train_columns(
         either side, the lower one at +1, are those of the edge, to the bit.
     """
     scheme = settings.scheme
-    machines = _empty_machines(code.shape[1], scheme.n_machines, _n_features(class_rows))
+    machines = _empty_machines(code.shape[1], settings, _n_features(class_rows))
     used = np.flatnonzero((code != 0).any(axis=1)).tolist()
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
     for q, column in enumerate(code.T):
@@ -216,6 +234,7 @@ def _train(
     f, norms = decision_values(rows, coef, solution.intercept)
     machines.coef[e], machines.intercept[e] = coef, solution.intercept
     machines.gap[e], machines.iterations[e] = solution.gap, solution.iterations
+    profile = np.empty((PARTS, settings.profile_size))
     machines.dprime[e], machines.threshold[e] = calibrate_machines(
         f,
         y,
@@ -223,18 +242,22 @@ def _train(
         folds,
         parts,
         scheme,
-        norms if settings.calibration == "distance" else None,
+        norms,
+        settings.by_distance,
         settings.thresholds,
         machines.platt[e],
         machines.crossfit[e],
+        profile,
     )
+    machines.profile[e] = profile
 
 
 def _n_features(class_rows: Mapping[int, NDArray[np.float32]]) -> int:
     return int(next(iter(class_rows.values())).shape[1])
 
 
-def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
+def _empty_machines(n_edges: int, settings: MachineSettings, n_features: int) -> Machines:
+    n_machines = settings.scheme.n_machines
     return Machines(
         coef=np.empty((n_edges, n_machines, n_features), np.float32),
         intercept=np.empty((n_edges, n_machines)),
@@ -244,6 +267,7 @@ def _empty_machines(n_edges: int, n_machines: int, n_features: int) -> Machines:
         dprime=np.empty(n_edges),
         gap=np.empty((n_edges, n_machines)),
         iterations=np.empty((n_edges, n_machines), np.int64),
+        profile=np.empty((n_edges, PARTS, settings.profile_size), np.float32),
     )
 
 
@@ -269,6 +293,15 @@ class LinearModel(NamedTuple):
     def by_distance(self) -> LinearModel:
         """The same machines with their distances for logits."""
         return self._replace(machines=self.machines.by_distance())
+
+    @property
+    def profile(self) -> NDArray[np.float32]:
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, from training until their slopes are found."""
+        return self.machines.profile
+
+    def unprofiled(self) -> LinearModel:
+        """The same machines without their profiles."""
+        return self._replace(machines=self.machines.unprofiled())
 
     def by_decision_value(self) -> LinearModel:
         """The same machines with their decision values for logits."""
@@ -303,7 +336,7 @@ class LinearModel(NamedTuple):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of a saved model, by name."""
         return {
-            **{f"machines/{name}": values for name, values in self.machines._asdict().items()},
+            **{f"machines/{name}": getattr(self.machines, name) for name in SAVED},
             **{f"whitening/{name}": values for name, values in self.whitening._asdict().items()},
         }
 
@@ -311,7 +344,7 @@ class LinearModel(NamedTuple):
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> LinearModel:
         """The machines whose `arrays` these are."""
         return cls(
-            Machines(*(arrays[f"machines/{name}"] for name in Machines._fields)),
+            Machines(*(arrays[f"machines/{name}"] for name in SAVED), no_profiles(arrays["machines/dprime"])),
             Whitening(*(arrays[f"whitening/{name}"] for name in Whitening._fields)),
         )
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from pairloom.pipeline.accelerate import kernel
 from pairloom.pipeline.machines.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
+from pairloom.pipeline.machines.slopes import POINTS_PER_OCTAVE
 from pairloom.pipeline.machines.svm_kernels import dot
 
 
@@ -106,6 +107,41 @@ def out_of_fold_logits(f, crossfit, folds, parts, out_of_fold):
             part = max(parts[i], 0) % n_parts
             logits[i] -= share * (crossfit[m, part, 0] * f[m, i] + crossfit[m, part, 1])
     return logits
+
+
+@kernel
+def loss_profile(f, norms, y, weight, folds, parts, out_of_fold, profile):
+    """The log loss of the pair's own held-out samples if the logit is s times the distance: see `slopes`.
+
+    Writes profile (PARTS, 1 + points): the number of its first point, then the losses of each part at the points
+    s = 2 ** (number / POINTS_PER_OCTAVE). Samples that are never held out have none.
+    """
+    per_octave, n_points = POINTS_PER_OCTAVE, profile.shape[1] - 1
+    n_machines, n = f.shape
+    d, total, mass = np.zeros(n), 0.0, 0.0
+    for i in range(n):
+        if folds[i] >= 0:
+            for m in range(n_machines):
+                if norms[m] > 0:
+                    d[i] += out_of_fold[folds[i], m] * f[m, i] / norms[m]
+            total += weight[i] * abs(d[i])
+            mass += weight[i]
+    middle = np.log2(mass / total) * per_octave if total > 0 else 0.0
+    start = np.floor(middle) - n_points // 2
+    profile[:] = 0
+    profile[:, 0] = start
+    for i in range(n):
+        if folds[i] >= 0:
+            wrong = y[i] * d[i] < 0
+            for first in range(per_octave):
+                s = 2.0 ** ((start + first) / per_octave)
+                e = np.exp(-s * abs(d[i]))
+                for point in range(first, n_points, per_octave):
+                    loss = np.log1p(e)
+                    if wrong:
+                        loss += s * abs(d[i])
+                    profile[parts[i], 1 + point] += weight[i] * loss
+                    s, e = 2 * s, e * e
 
 
 @kernel

@@ -11,6 +11,7 @@ from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.pair_kernels import (
     calibrate,
     dprime,
+    loss_profile,
     measure_distances,
     out_of_fold_logits,
     thresholds_of,
@@ -76,10 +77,12 @@ def calibrate_machines(
     folds: NDArray[np.int64],
     parts: NDArray[np.int64],
     scheme: FoldScheme,
-    norms: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    by_distance: bool,
     thresholds: bool,
     platt: NDArray[np.float64],
     crossfit: NDArray[np.float64],
+    profile: NDArray[np.float64],
 ) -> tuple[float, float]:
     """Calibrate the M machines of one problem from their decision values on its n samples.
 
@@ -90,21 +93,27 @@ def calibrate_machines(
         Labels: all +1 come first, then all -1.
     weight, folds, parts : (n,)
     scheme : FoldScheme
-    norms : (M,) or None
-        With norms, the logit of a machine is f divided by its norm; without, it is found by Platt scaling.
+    norms : (M,)
+        |w| of each machine, where it is known.
+    by_distance : bool
+        Whether the logit of a machine is f divided by its norm. If not, it is found by Platt scaling.
     thresholds : bool
         Shift the logit to where it makes fewest errors on held-out samples [HT 3].
     platt, crossfit : (M, 2) and (M, PARTS, 2)
         Written. The threshold of the problem is in `crossfit`.
+    profile : (PARTS, PROFILE_SIZE) or (PARTS, 0)
+        Written, if it has room for the profile of the problem: see `slopes`.
 
     Returns
     -------
     d' of the held-out logits, and the threshold.
     """
-    if norms is None:
-        calibrate(f, y, weight, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
-    else:
+    if by_distance:
         measure_distances(norms, platt, crossfit)
+    else:
+        calibrate(f, y, weight, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
+    if profile.shape[1]:
+        loss_profile(f, norms, y, weight, folds, parts, scheme.out_of_fold, profile)
     logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
     separation = float(dprime(logits, int((y > 0).sum())))
     if not thresholds:

@@ -21,6 +21,7 @@ from pairloom.pipeline.machines.folds import (
     fold_scheme,
     undivided,
 )
+from pairloom.pipeline.machines.slopes import PROFILE_SIZE
 from pairloom.pipeline.machines.svm import MAX_ITERATIONS
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-Calibration = Literal["platt", "distance", "none"]
+Calibration = Literal["platt", "distance", "slopes", "none"]
 CALIBRATIONS: tuple[str, ...] = get_args(Calibration)
 
 
@@ -50,10 +51,10 @@ class MachineSettings:
     folds : int
     fit_on : {"rest", "fold", "all"}
         See `folds.fold_scheme`.
-    calibration : {"platt", "distance", "none"}
+    calibration : {"platt", "distance", "slopes", "none"}
         How a machine's decision value becomes a logit: by Platt's sigmoid on held-out samples; as the signed distance
-        to its hyperplane, f / |w|, which takes no samples and no shift; or not at all, where the machine gives log odds
-        of its own.
+        to its hyperplane, f / |w|, which takes no samples and no shift; as that distance times the slope of the pair,
+        which is found when all pairs are trained (`slopes`); or not at all, where the machine gives log odds of its own.
     thresholds : bool
         Shift each pair's logit to where it makes fewest errors on held-out samples [HT 3].
     tol : float
@@ -64,6 +65,8 @@ class MachineSettings:
     holds_out : bool
         Whether the machines of a pair leave samples out. Where nothing is learned from held-out samples, one machine
         per pair, fitted on all of its samples, is enough.
+    profiled : bool
+        Whether the profile of every pair is kept, from which its slope is found: see `slopes`.
     """
 
     C: float = 1.0
@@ -75,6 +78,7 @@ class MachineSettings:
     max_iterations: int = MAX_ITERATIONS
     seed: int = 0
     holds_out: bool = True
+    profiled: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (("fit_on", FIT_ON), ("calibration", CALIBRATIONS)):
@@ -88,6 +92,16 @@ class MachineSettings:
             raise ValueError(f"MachineSettings: C must be positive, got {self.C!r}.")
         if self.folds < 2:
             raise ValueError(f"MachineSettings: folds must be at least 2, got {self.folds!r}.")
+
+    @property
+    def by_distance(self) -> bool:
+        """Whether machines are trained to have their distances for logits; slopes multiply these later."""
+        return self.calibration in ("distance", "slopes")
+
+    @property
+    def profile_size(self) -> int:
+        """Numbers of the profile of a pair and part; none where no profiles are kept."""
+        return PROFILE_SIZE if self.profiled else 0
 
     @property
     def scheme(self) -> FoldScheme:

@@ -1,11 +1,14 @@
-"""The choice among candidates of C, whitening and calibration, by the out-of-fold coupled log loss of each.
+"""The choice among candidates of C and whitening, and among calibrations, by the out-of-fold coupled log loss of each.
 
 Candidates are compared on a part of the training set, the probe: some tens of classes that are near each other, joined
 as they are in the model, with some hundreds of samples each. That is enough to tell them apart. (A sparser graph is
 not: the best C of a sparse model is a tenth of that of a dense one.)
 
-A trial trains the machines of one C and one whitening, which serve both calibrations. The first trials try every
-whitening and both calibrations with the middle C, the others try the other values of C with what was best.
+A trial trains the machines of one C and one whitening. The first trials try every whitening with the middle C, the
+others try the other values of C with what was best.
+
+Calibrations are compared on the machines of the model itself, which serve all of them, and by all held-out samples: how
+many rows a pair has decides between them, and those of the probe have fewer.
 
 The number of neighbours of every class in the graph `hub_neighbours`, where a user does not say, is chosen in the same
 way. On the probe, machines are trained for 20 neighbours of every class, and judged beside the part of them that 10
@@ -23,10 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
 from pairloom.graphs.hubs import USUAL_NEIGHBOURS
+from pairloom.pipeline.calibration.coupled_calibration import JudgedCalibration, PairSlopes
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, OutOfFoldMachines, out_of_fold_edge_logits
-from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
+from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale, clearly_more
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
+from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.whitening import Shrinkage
@@ -35,14 +40,15 @@ from pairloom.pipeline.model.settings import Candidate, ModelSettings
 from pairloom.pipeline.model.training_set import PROBE_SAMPLES, Probe, TrainingSet, plan_probe
 
 __all__ = [
+    "CalibratedSamples",
     "DrawnLogits",
     "JudgedCandidate",
-    "Trial",
     "asks_for_neighbours",
     "best_candidate",
     "best_scale",
     "drawn_logits",
     "drawn_of_probe",
+    "judge_calibrations",
     "judge_trial",
     "n_trials",
     "trial",
@@ -52,14 +58,6 @@ __all__ = [
 
 #: Fewer held-out samples choose nothing.
 _FEW_SAMPLES = 100
-
-
-class Trial(NamedTuple):
-    """Machines to be trained once, and the calibrations that they are judged with."""
-
-    C: float
-    whiten: Shrinkage
-    calibrations: tuple[Calibration, ...]
 
 
 class JudgedCandidate(NamedTuple):
@@ -86,30 +84,28 @@ def n_trials(candidates: Sequence[Candidate]) -> int:
     return 0 if len(candidates) == 1 else len(whitenings) + len(Cs) - 1
 
 
-def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedCandidate]) -> Trial:
-    """The trial with this number, given the candidates that were judged in the trials before it."""
-    others, whitenings, calibrations = _values(candidates)
+def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedCandidate]) -> Candidate:
+    """The candidate of the trial with this number, given those that were judged in the trials before it."""
+    others, whitenings, calibration = _values(candidates)
     middle = others.pop(len(others) // 2)
     if number < len(whitenings):
-        return Trial(middle, whitenings[number], calibrations)
-    _, whiten, calibration = best_candidate([one for one in judged if middle == one.candidate.C])
-    return Trial(others[number - len(whitenings)], whiten, (calibration,))
+        return Candidate(middle, whitenings[number], calibration)
+    best = best_candidate([one for one in judged if middle == one.candidate.C])
+    return best._replace(C=others[number - len(whitenings)])
 
 
-def _values(
-    candidates: Sequence[Candidate],
-) -> tuple[list[float], list[Shrinkage], tuple[Calibration, ...]]:
-    """The values of C, ascending, of the whitening and of the calibration."""
+def _values(candidates: Sequence[Candidate]) -> tuple[list[float], list[Shrinkage], Calibration]:
+    """The values of C, ascending, those of the whitening, and the calibration of all."""
     Cs, whitenings, calibrations = (dict.fromkeys(values) for values in zip(*candidates, strict=True))
-    return sorted(Cs), list(whitenings), tuple(calibrations)
+    return sorted(Cs), list(whitenings), next(iter(calibrations))
 
 
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
     """The candidate with the least log loss, or one like it that is preferred.
 
     Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Preferred
-    is not to whiten, then the middle C, then distances. Of few samples the least loss is a matter of luck, and then the
-    simplest candidate is taken: not whitened, with the least C, by distances.
+    is not to whiten, then the middle C. Of few samples the least loss is a matter of luck, and then the simplest
+    candidate is taken: not whitened, with the least C.
     """
     least = min(judged, key=lambda one: one.log_loss)
     Cs = sorted({one.candidate.C for one in judged})
@@ -117,42 +113,67 @@ def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
         like_it, usual = [one.candidate for one in judged], 0
     else:
         like_it, usual = [one.candidate for one in judged if not _clearly_more(one, least)], len(Cs) // 2
-    return min(like_it, key=lambda one: (one.whiten != "none", abs(Cs.index(one.C) - usual), one.calibration))
+    return min(like_it, key=lambda one: (one.whiten != "none", abs(Cs.index(one.C) - usual)))
 
 
 def _clearly_more(one: JudgedCandidate, least: JudgedCandidate) -> bool:
-    """Whether a log loss is larger than the least by more than chance would have it: a standard error."""
-    spread = (one.losses - least.losses).std() / np.sqrt(len(one.losses))
-    return bool(one.log_loss - least.log_loss > spread)
+    return clearly_more(one.log_loss, one.losses, least.log_loss, least.losses)
 
 
 def judge_trial(
     probe: TrainingSet,
     graph: nx.Graph | graphs.ModelCode,
     settings: ModelSettings,
-    trial: Trial,
+    candidate: Candidate,
     *,
     n_jobs: int | None = None,
     memory_limit: int = DEFAULT_MEMORY,
     progress: FitProgress = NO_PROGRESS,
-) -> list[JudgedCandidate]:
-    """Train a trial on the probe, and judge its candidates by their coupled log loss on held-out samples."""
+) -> JudgedCandidate:
+    """Train a candidate on the probe, and judge it by its coupled log loss on held-out samples."""
     sides, coupler = graphs.decomposition_of(graph), coupler_of(graph, settings.counts_of(probe.totals()))
-    judged = []
-    trained = None
-    # Platt's first: his machines become those of the distances, and not the other way round.
-    for calibration in sorted(trial.calibrations, reverse=True):
-        candidate = Candidate(trial.C, trial.whiten, calibration)
-        # A threshold belongs to a calibration, so with thresholds each has machines of its own.
-        if trained is not None and not settings.thresholds:
-            trained = trained.by_distance()
-        else:
-            trained = probe.train(settings.for_trials(), sides, candidate, n_jobs, progress)
-        drawn = drawn_of_probe(probe, trained, settings)
-        held_out = drawn.held_out(coupler, settings, calibration, memory_limit)
-        choice = best_scale(held_out, settings, n_jobs)
-        judged.append(JudgedCandidate(candidate, choice.log_loss, choice.losses))
-    return judged
+    trained = probe.train(settings.for_trials(), sides, candidate, n_jobs, progress)
+    drawn = drawn_of_probe(probe, trained, settings)
+    if candidate.calibration == "slopes":
+        drawn = drawn.sloped(PairSlopes.of_profiles(trained.profile))
+    choice = best_scale(
+        drawn.held_out(coupler, settings, candidate.calibration, memory_limit), settings, n_jobs
+    )
+    return JudgedCandidate(candidate, choice.log_loss, choice.losses)
+
+
+class CalibratedSamples(NamedTuple):
+    """Held-out samples as a calibration of the machines scores them, and how well."""
+
+    judged: JudgedCalibration
+    held_out: HeldOutSamples
+
+
+def judge_calibrations(
+    trained: TrainedMachines,
+    drawn_by: Callable[[TrainedMachines], DrawnLogits],
+    coupler: Coupler,
+    settings: ModelSettings,
+    *,
+    n_jobs: int | None = None,
+    memory_limit: int = DEFAULT_MEMORY,
+) -> list[CalibratedSamples]:
+    """Judge the calibrations of the machines of a model, in the order of ``settings.calibrations``.
+
+    ``drawn_by(machines)`` are the held-out samples by machines that are calibrated.
+    """
+    calibrated, several = [], len(settings.calibrations) > 1
+    drawn: dict[str, DrawnLogits] = {}
+    for calibration in settings.calibrations:
+        by = "distance" if calibration == "slopes" else calibration
+        if by not in drawn:
+            drawn[by] = drawn_by(trained.by_distance() if several and by == "distance" else trained)
+        pairs = PairSlopes.of_profiles(trained.profile) if calibration == "slopes" else None
+        samples = drawn[by] if pairs is None else drawn[by].sloped(pairs)
+        held_out = samples.held_out(coupler, settings, calibration, memory_limit)
+        judged = JudgedCalibration(calibration, best_scale(held_out, settings, n_jobs), pairs)
+        calibrated.append(CalibratedSamples(judged, held_out))
+    return calibrated
 
 
 def best_scale(held_out: HeldOutSamples, settings: ModelSettings, n_jobs: int | None = None) -> ScaleChoice:
@@ -168,10 +189,11 @@ def best_scale(held_out: HeldOutSamples, settings: ModelSettings, n_jobs: int | 
 
 
 class DrawnLogits(NamedTuple):
-    """Out-of-fold edge logits (E, R) of drawn training samples, their classes, and their weights if any."""
+    """Out-of-fold edge logits (E, R) of drawn training samples, their classes and parts, and their weights if any."""
 
     edge_logits: NDArray[np.float32]
     classes: NDArray[np.integer]
+    parts: NDArray[np.integer]
     weight: NDArray[np.float64] | None
 
     def held_out(
@@ -192,6 +214,10 @@ class DrawnLogits(NamedTuple):
             memory_limit=memory_limit,
         )
 
+    def sloped(self, pairs: PairSlopes) -> DrawnLogits:
+        """The same samples, whose logits are distances, with slopes that were found without their parts."""
+        return self._replace(edge_logits=pairs.slopes.of_parts(self.edge_logits, self.parts))
+
     def of_edges(self, edges: NDArray[np.bool_]) -> DrawnLogits:
         """The same samples by some of the edges."""
         return self._replace(edge_logits=self.edge_logits[edges])
@@ -210,7 +236,7 @@ def drawn_logits(
     rows, classes, folds, parts = training.drawn(settings, most, whitened)
     scheme = settings.machines().scheme
     logits = out_of_fold_edge_logits(trained, scheme, training.X[rows], folds, parts)
-    return DrawnLogits(logits, classes, None if training.weight is None else training.weight[rows])
+    return DrawnLogits(logits, classes, parts, None if training.weight is None else training.weight[rows])
 
 
 #: The decrease of the mean log loss that is worth twice the neighbours.
@@ -272,12 +298,14 @@ def _judged(
     progress: FitProgress,
 ) -> tuple[ScaleChoice, ScaleChoice]:
     """Train the probe, and judge it and the part of its edges that the graph of few neighbours has."""
-    C, whiten, calibrations = trial(settings.candidates, 0, [])
-    calibration = min(calibrations)  # distances, if they are a candidate
+    calibration = settings.calibrations[0]  # distances, if they are among them
+    candidate = trial(settings.candidates, 0, [])._replace(calibration=calibration)
     edges = graphs.edge_array(probe.graph)
     pairs = graphs.Pairs(edges, len(probe.classes))
-    trained = part.train(settings.for_trials(), pairs, Candidate(C, whiten, calibration), n_jobs, progress)
+    trained = part.train(settings.for_trials(), pairs, candidate, n_jobs, progress)
     drawn = drawn_of_probe(part, trained, settings)
+    if calibration == "slopes":
+        drawn = drawn.sloped(PairSlopes.of_profiles(trained.profile))
     kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
     fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
     counts = settings.counts_of(part.totals())

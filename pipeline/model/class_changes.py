@@ -81,8 +81,8 @@ def add_class(
         model,
         table,
         np.concatenate([moved[model.edges], edges]),
-        linear.machines.followed_by(added),
-        model.coupled.extended(len(edges)),
+        linear.machines.followed_by(added.unprofiled()),
+        model.coupled.extended(added.profile),
     )
 
 
@@ -159,14 +159,18 @@ def retrain_pairs(
     if C is not None:
         changes["C"] = model.normalisation.inner_C(C, f"{owner}: C")
     fresh = _train(model, rows, model.edges[chosen], model.classes, n_jobs, **changes)
-    return replace(model, trained=LinearModel(linear.machines.replaced(chosen, fresh), linear.whitening))
+    return replace(
+        model,
+        trained=LinearModel(linear.machines.replaced(chosen, fresh.unprofiled()), linear.whitening),
+        coupled=model.coupled.retrained(chosen, fresh.profile),
+    )
 
 
 def add_edges(model: FittedModel, edges: NDArray[np.int64], added: Machines) -> FittedModel:
     """A model with more edges, whose machines are trained already."""
-    machines = linear_model_of(model, "grow").machines.followed_by(added)
+    machines = linear_model_of(model, "grow").machines.followed_by(added.unprofiled())
     together = np.concatenate([model.edges, edges])
-    return _with_machines(model, model.classes, together, machines, model.coupled.extended(len(edges)))
+    return _with_machines(model, model.classes, together, machines, model.coupled.extended(added.profile))
 
 
 def linear_model_of(model: FittedModel, owner: str) -> LinearModel:

@@ -7,17 +7,25 @@ from typing import Any, NamedTuple, TypedDict
 import networkx as nx
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
+from pairloom.pipeline.calibration.coupled_calibration import (
+    CoupledCalibration,
+    JudgedCalibration,
+    best_calibration,
+    calibrate_coupled,
+)
 from pairloom.pipeline.calibration.coupled_learning import sample_limit
 from pairloom.pipeline.calibration.drawn_samples import draw_evenly
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.linear_machines import LinearModel
-from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 from pairloom.pipeline.model.choice import (
+    DrawnLogits,
     JudgedCandidate,
     best_candidate,
     drawn_logits,
+    judge_calibrations,
     judge_trial,
     n_trials,
     trial,
@@ -25,7 +33,7 @@ from pairloom.pipeline.model.choice import (
 from pairloom.pipeline.model.fit_progress import FitProgress, begin_training
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, ClassTable, FittedModel
 from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, learn_weights
-from pairloom.pipeline.model.settings import Candidate, ModelSettings
+from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet, plan_probe
 
 __all__ = ["Fit", "Resources", "fit_model"]
@@ -39,10 +47,11 @@ class Resources(TypedDict):
 
 
 class Fit(NamedTuple):
-    """A fitted model, and all candidates if there was a choice."""
+    """A fitted model, and all candidates and calibrations if there was a choice."""
 
     model: FittedModel
     judged: list[JudgedCandidate]
+    calibrations: list[JudgedCalibration]
 
 
 def fit_model(
@@ -70,25 +79,27 @@ def fit_model(
         check_weights(graph.number_of_edges(), training.X.shape[1], "PairwiseSVC: learn='coupled'")
     judged = _judged(training, graph, settings, resources, progress)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
-    begin_training(progress, "machines", graphs.decomposition_of(graph))
-    trained = training.train(settings, graphs.decomposition_of(graph), chosen, resources["n_jobs"], progress)
+    sides, machines = graphs.decomposition_of(graph), settings.machines_for_calibrations(chosen.C)
+    begin_training(progress, "machines", sides)
+    trained = training.train_as(machines, settings, sides, chosen.whiten, resources["n_jobs"], progress)
     coupler = coupler_of(graph, settings.counts_of(classes.totals))
     progress.begin("calibration", 1, "coupling")
-    coupled = _coupled(training, coupler, settings, trained, chosen, resources)
+    calibrated = _calibrated(training, coupler, settings, trained, chosen.whiten, resources)
+    trained, coupled = calibrated.trained, calibrated.coupled
     if settings.learn == "coupled":
         progress.begin("learning", 1, "model")
     model = FittedModel(
         classes=classes,
         graph=graph,
         trained=trained,
-        settings=settings.machines(chosen.C, chosen.calibration),
+        settings=settings.machines(chosen.C, calibrated.calibration),
         whiten=chosen.whiten,
         coupled=coupled,
         learned=_learned(training, coupler, settings, trained, coupled, resources),
         **{name: getattr(settings, name) for name in KEPT_SETTINGS},
         **facts,
     )
-    return Fit(model, judged)
+    return Fit(model, judged, calibrated.judged)
 
 
 def _judged(
@@ -104,40 +115,56 @@ def _judged(
         return judged
     probe = plan_probe(graph, training.distances_from, settings.seed)
     part = training.part(probe.classes, settings.seed, probe.most_rows)
-    # Calibrations share their machines, unless they have thresholds.
-    sharing = len({one.calibration for one in settings.candidates}) if settings.thresholds else 1
-    times = sharing * n_trials(settings.candidates)
+    times = n_trials(settings.candidates)
     begin_training(progress, "candidates", graphs.decomposition_of(probe.graph), times)
-    for number in range(n_trials(settings.candidates)):
-        next_trial = trial(settings.candidates, number, judged)
-        judged += judge_trial(part, probe.graph, settings, next_trial, **resources, progress=progress)
+    for number in range(times):
+        candidate = trial(settings.candidates, number, judged)
+        judged.append(judge_trial(part, probe.graph, settings, candidate, **resources, progress=progress))
     return judged
 
 
-def _coupled(
+class _Calibrated(NamedTuple):
+    """The machines with the calibration that was chosen, the calibration of the coupled model, and all that were judged."""
+
+    trained: TrainedMachines
+    calibration: Calibration
+    coupled: CoupledCalibration
+    judged: list[JudgedCalibration]
+
+
+def _calibrated(
     training: TrainingSet,
     coupler: Coupler,
     settings: ModelSettings,
     trained: TrainedMachines,
-    chosen: Candidate,
+    whiten: Shrinkage,
     resources: Resources,
-) -> CoupledCalibration:
-    """Calibrate the coupled model on samples held out from its machines."""
-    level = settings.coupled_calibration
+) -> _Calibrated:
+    """Choose a calibration on samples held out from the machines, and calibrate the coupled model on them."""
+    level, usual = settings.coupled_calibration, settings.calibrations[0]
     if level == "none":
-        return CoupledCalibration.scaled(level, 1.0, coupler, chosen.calibration, settings.coupling)
-    drawn = drawn_logits(
-        training, trained, settings, settings.calibration_samples, is_whitened(chosen.whiten)
-    )
-    held_out = drawn.held_out(coupler, settings, chosen.calibration, resources["memory_limit"])
-    return calibrate_coupled(
-        held_out,
+        coupled = CoupledCalibration.scaled(level, 1.0, coupler, usual, settings.coupling)
+        return _Calibrated(trained, usual, coupled, [])
+
+    def drawn_by(machines: TrainedMachines) -> DrawnLogits:
+        return drawn_logits(training, machines, settings, settings.calibration_samples, is_whitened(whiten))
+
+    several = judge_calibrations(trained, drawn_by, coupler, settings, **resources)
+    judged = [one.judged for one in several]
+    best = best_calibration(judged)
+    coupled = calibrate_coupled(
+        several[judged.index(best)].held_out,
         coupler,
         settings.coupling,
         level,
-        calibration=chosen.calibration,
+        calibration=best.calibration,
+        pairs=best.pairs,
+        choice=best.choice,
         n_jobs=resources["n_jobs"],
     )
+    if len(judged) > 1 and best.calibration != "platt":
+        trained = trained.by_distance()
+    return _Calibrated(trained.unprofiled(), best.calibration, coupled, judged if len(judged) > 1 else [])
 
 
 def _learned(

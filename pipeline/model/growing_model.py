@@ -13,7 +13,7 @@ from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.text import listed
 from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.calibration.coupled_calibration import calibrate_coupled
+from pairloom.pipeline.calibration.coupled_calibration import PairSlopes, calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
 from pairloom.pipeline.completion.shortlist import shortlist_size
@@ -121,7 +121,7 @@ class _GrowingModel:
             y, model.calibration_samples, settings.folds, settings.seed, whitened, model.classes.keys
         )
         self._X = X[self._drawn.rows]
-        self._logits = self._held_out_logits(linear_model_of(model, "grow"))
+        self._logits = self._held_out_logits(linear_model_of(model, "grow"), model.coupled.pairs)
 
     @property
     def n_classes(self) -> int:
@@ -169,7 +169,10 @@ class _GrowingModel:
             added = train_machines(
                 self._rows, graphs.Pairs(edges, self.n_classes), self.model.settings, n_threads, keys=keys
             )
-        held_out = self._held_out_logits(LinearModel(added, self._whitening))
+        coupled = self.model.coupled.extended(added.profile)
+        new = np.arange(self.n_pairs, self.n_pairs + len(edges))
+        pairs = None if coupled.pairs is None else coupled.pairs.of_edges(new)
+        held_out = self._held_out_logits(LinearModel(added, self._whitening), pairs)
         together = np.concatenate([self.model.edges, edges])
         self.model = add_edges(self.model, edges, added)
         order = graphs.edge_order(together)
@@ -190,8 +193,10 @@ class _GrowingModel:
             memory_limit=self._resources["memory_limit"],
         )
 
-    def _held_out_logits(self, linear: LinearModel) -> NDArray[np.float32]:
-        """(E, R) out-of-fold logits of the drawn samples by some edges."""
-        return out_of_fold_edge_logits(
-            linear, self.model.settings.scheme, self._X, self._drawn.folds, self._drawn.parts
+    def _held_out_logits(self, linear: LinearModel, pairs: PairSlopes | None) -> NDArray[np.float32]:
+        """(E, R) out-of-fold logits of the drawn samples by some edges, with the slopes of these if they have any."""
+        drawn = self._drawn
+        logits = out_of_fold_edge_logits(
+            linear, self.model.settings.scheme, self._X, drawn.folds, drawn.parts
         )
+        return logits if pairs is None else pairs.slopes.of_parts(logits, drawn.parts)

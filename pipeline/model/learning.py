@@ -122,9 +122,9 @@ class _View:
 
     def held_out(self, samples: DrawnRows, shares: NDArray[np.float64]) -> LearningSamples:
         """Samples by machines with these shares, and with parameters, that they had no part in."""
-        raw = self._trained.held_out_logits(shares, samples.X, samples.drawn.parts).T
-        slope, shift = (of.astype(np.float32) for of in (self._coupled.slope, self._coupled.shift))
-        return self._with(samples, np.ascontiguousarray(raw * slope + shift))
+        parts = samples.drawn.parts
+        raw = self._trained.held_out_logits(shares, samples.X, parts)
+        return self._with(samples, np.ascontiguousarray(self._coupled.held_out(raw, parts).T))
 
     def changed(self, change: NDArray[np.float64]) -> AffineLogits:
         """The logits of all machines with changes (E, D + 1) to their weights and biases."""

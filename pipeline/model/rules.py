@@ -14,6 +14,7 @@ from pairloom.pipeline.coupling.model_coupling import couplings_of
 __all__ = [
     "CONFIGURATION",
     "ESTIMATOR",
+    "MEASURED",
     "Door",
     "check_coupling",
     "check_distances",
@@ -123,16 +124,27 @@ def check_learnable(
         raise door.error(f"{learned} needs linear machines, since their weights are learned, got {machines}")
 
 
-def check_distances(coupled_calibration: str, measured: bool, machines: str, door: Door) -> None:
+#: Calibrations that need the distance of a machine to a sample.
+MEASURED = ("distance", "slopes")
+
+
+def check_distances(parameters: Any, measured: bool, machines: str, door: Door) -> None:
     """Raise if distances for logits have no slope, or cannot be measured.
 
-    ``measured`` says whether ``machines``, the parameters that say what they are, know their distance to a sample.
+    ``parameters`` have ``calibration``, ``coupled_calibration`` and ``thresholds``; ``measured`` says whether
+    ``machines``, the parameters that say what they are, know their distance to a sample.
     """
-    distance = door.word("calibration", "distance")
-    if coupled_calibration == "none":
+    distance, level = door.word("calibration", parameters.calibration), parameters.coupled_calibration
+    if level == "none" and parameters.calibration == "distance":
         raise door.error(
             f"{distance} needs {door.word('coupled_calibration', 'scale', 'edges')}, since its slope is the scale of"
             f" the coupled model, got {door.words('none')}"
+        )
+    if parameters.calibration == "slopes" and (level != "scale" or parameters.thresholds):
+        raise door.error(
+            f"{distance} needs {door.word('coupled_calibration', 'scale')} and no thresholds, since every pair has its"
+            f" slope already, got {door.value('coupled_calibration', level)},"
+            f" {door.value('thresholds', parameters.thresholds)}"
         )
     if not measured:
         raise door.error(

@@ -22,13 +22,14 @@ from zarr.codecs import ZstdCodec
 
 from pairloom import graphs
 from pairloom.graphs import ModelCode
-from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
+from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
@@ -42,19 +43,21 @@ __all__ = [
     "path_of",
     "plain",
     "save_model",
+    "slope_arrays",
 ]
 
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 4
+FORMAT, FORMAT_VERSION = "pairloom-model", 5
 _JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 
 class SavedModel(NamedTuple):
-    """A fitted model with the parameters of its estimator, its table of candidates and the names of its features."""
+    """A fitted model with the parameters of its estimator, what was compared for it, and the names of its features."""
 
     model: FittedModel
     parameters: dict[str, Any]
     candidates: list[dict[str, Any]]
+    calibrations: list[dict[str, Any]]
     feature_names: list[str]
 
 
@@ -72,6 +75,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
         "model": description_of(saved.model),
         **_parameters_as_json(saved.parameters),
         "candidates": plain(saved.candidates, "candidates_"),
+        "calibrations": plain(saved.calibrations, "calibrations_"),
         "feature_names": saved.feature_names,
     }
     # Written beside its place and then renamed: a folder of that name is always a whole model.
@@ -100,7 +104,8 @@ def load_model(path: str | Path) -> SavedModel:
         arrays = _read_arrays(path)
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
-        return SavedModel(model, parameters, content["candidates"], content["feature_names"])
+        compared = (content["candidates"], content["calibrations"])
+        return SavedModel(model, parameters, *compared, content["feature_names"])
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: {error!r}.") from error
 
@@ -258,6 +263,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         **{name: getattr(model, name) for name in PLAIN_FIELDS},
         "coupled_calibration": model.coupled.level,
         "scale": model.coupled.scale,
+        "slopes_begin": None if model.coupled.pairs is None else model.coupled.pairs.prior.first,
         "exponent": model.normalisation.exponent,
         "kernel": None if kernel is None else asdict(kernel),
         "learned": None if model.learned is None else model.learned.record._asdict(),
@@ -277,6 +283,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         "checksums": model.classes.checksums,
         "centre": model.normalisation.centre,
         **({} if deviation is None else {"deviation": deviation}),
+        **slope_arrays(model.coupled.pairs),
         **_learned_arrays(model.learned),
     }
 
@@ -291,7 +298,11 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         trained=svm_kind(None if kernel is None else KernelFunction(**kernel)).from_arrays(arrays),
         settings=MachineSettings(**description["settings"]),
         coupled=CoupledCalibration(
-            description["coupled_calibration"], description["scale"], arrays["slope"], arrays["shift"]
+            description["coupled_calibration"],
+            description["scale"],
+            arrays["slope"],
+            arrays["shift"],
+            pairs=_pair_slopes(description["slopes_begin"], arrays),
         ),
         normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
         learned=_learned(description.get("learned"), arrays),
@@ -309,6 +320,25 @@ def _graph(
     graph = graphs.model_graph(n, arrays["edges"].tolist(), "stored")
     graph.graph = dict(label)
     return graph
+
+
+def slope_arrays(pairs: PairSlopes | None) -> dict[str, NDArray[Any]]:
+    """The arrays of slopes of pairs, by name; none if pairs have none of their own."""
+    if pairs is None:
+        return {}
+    return {
+        "slopes/slope": pairs.slopes.slope,
+        "slopes/without_part": pairs.slopes.without_part,
+        "slopes/prior": pairs.prior.weights,
+    }
+
+
+def _pair_slopes(first: int | None, arrays: Mapping[str, NDArray[Any]]) -> PairSlopes | None:
+    """The slopes whose `slope_arrays` these are, if there are any."""
+    if first is None:
+        return None
+    slopes = Slopes(arrays["slopes/slope"], arrays["slopes/without_part"])
+    return PairSlopes(slopes, SlopePrior(first, arrays["slopes/prior"]))
 
 
 def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""The settings of a model, and the candidates for C, whitening and calibration.
+"""The settings of a model, the candidates for C and whitening, and the calibrations to choose from.
 
 They stand for the parameters of a PairwiseSVC, and for the section [model] of a configuration. `ModelSettings` takes
 them from either by their names, so a new parameter needs a field here and no list of fields elsewhere.
@@ -47,34 +47,44 @@ TRIAL_TOL = 0.01
 
 
 class Candidate(NamedTuple):
-    """Settings that may be chosen: the C of machines on normalised features, their whitening, the calibration."""
+    """Settings that may be chosen: the C of machines on normalised features and their whitening.
+
+    ``calibration`` is the one that they are compared with.
+    """
 
     C: float
     whiten: Shrinkage
     calibration: Calibration
 
 
-def calibrations_of(calibration: str, measurable: bool = True) -> tuple[Calibration, ...]:
-    """The calibrations that the parameter stands for; "auto" without distances where these are not known."""
-    if calibration != "auto":
-        return (calibration,)  # type: ignore[return-value]  # checked by whoever takes the parameter
-    return ("distance", "platt") if measurable else ("platt",)
+def calibrations_of(parameters: Any, measurable: bool) -> tuple[Calibration, ...]:
+    """The calibrations that parameters leave to choose from, the usual one first.
+
+    ``parameters`` have them as attributes; ``measurable`` says whether machines know their distance to a sample.
+    """
+    asked, level = parameters.calibration, parameters.coupled_calibration
+    if asked != "auto":
+        return (asked,)
+    # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one. A threshold
+    # belongs to one calibration, so machines with thresholds cannot serve several.
+    if not measurable or level == "none" or parameters.thresholds:
+        return ("platt",)
+    return ("distance", "platt") if level == "edges" else ("distance", "slopes", "platt")
 
 
 def candidates_of(
     kind: MachineKind,
     C: Any,
     whiten: Shrinkage | Literal["auto"],
-    calibration: str,
+    calibrations: Sequence[Calibration],
     moments: NormalisedMoments | None,
 ) -> tuple[Candidate, ...]:
-    """The candidates that the parameters stand for; ``moments`` are those of the normalised rows, where known."""
-    return tuple(
-        Candidate(c, t, how)
-        for c in kind.Cs(C, moments)
-        for t in kind.shrinkages(whiten)
-        for how in calibrations_of(calibration, kind.measures_distances)
-    )
+    """The candidates that the parameters stand for; ``moments`` are those of the normalised rows, where known.
+
+    They are compared with slopes of their own, if these are among the calibrations: between the others.
+    """
+    how: Calibration = "slopes" if "slopes" in calibrations else calibrations[0]
+    return tuple(Candidate(c, t, how) for c in kind.Cs(C, moments) for t in kind.shrinkages(whiten))
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,9 @@ class ModelSettings:
     Attributes
     ----------
     candidates : tuple of Candidate
-        The values of C, whitening and calibration to choose from; one, if there is nothing to choose.
+        The values of C and whitening to choose from; one, if there is nothing to choose.
+    calibrations : tuple of Calibration
+        The calibrations to choose from, by the machines of the whole model.
     coupling : str
         The coupling through which the model is calibrated and its candidates are compared.
     folds, fit_on, thresholds, tol, seed
@@ -104,6 +116,7 @@ class ModelSettings:
     """
 
     candidates: tuple[Candidate, ...]
+    calibrations: tuple[Calibration, ...]
     coupling: str = "stratified"
     folds: int = 4
     fit_on: FitOn = "rest"
@@ -131,7 +144,13 @@ class ModelSettings:
         shared = {name: getattr(self, name) for name in _names(ModelSettings) & _names(MachineSettings)}
         # Log odds of their own need no held-out samples, unless a shift or a scale is learned from these.
         holds_out = calibration != "none" or self.thresholds or self.coupled_calibration != "none"
-        return MachineSettings(C=C, calibration=calibration, holds_out=holds_out, **shared)
+        profiled = calibration == "slopes"
+        return MachineSettings(C=C, calibration=calibration, holds_out=holds_out, profiled=profiled, **shared)
+
+    def machines_for_calibrations(self, C: float) -> MachineSettings:
+        """The settings of machines that serve all calibrations: Platt's becomes any other, not the other way round."""
+        calibration = "platt" if "platt" in self.calibrations else self.calibrations[0]
+        return replace(self.machines(C, calibration), profiled="slopes" in self.calibrations)
 
     def for_trials(self) -> ModelSettings:
         """The same with machines that are fitted roughly, which is enough to compare candidates."""

@@ -23,6 +23,7 @@ from pairloom.pipeline.features.class_distances import (
 )
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.normalisation import NormalisedMoments
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import (
     Shrinkage,
     Whitening,
@@ -124,12 +125,25 @@ class TrainingSet:
         n_jobs: int | None = None,
         progress: FitProgress = NO_PROGRESS,
     ) -> TrainedMachines:
-        """The machines of some pairs, or of a code, trained with one candidate."""
+        """The machines of some pairs, or of a code, trained with one candidate, for its calibration only."""
+        machines = settings.machines(candidate.C, candidate.calibration)
+        return self.train_as(machines, settings, sides, candidate.whiten, n_jobs, progress)
+
+    def train_as(
+        self,
+        machines: MachineSettings,
+        settings: ModelSettings,
+        sides: graphs.Decomposition,
+        whiten: Shrinkage,
+        n_jobs: int | None = None,
+        progress: FitProgress = NO_PROGRESS,
+    ) -> TrainedMachines:
+        """The machines of some pairs, or of a code, trained with settings of their own."""
         return settings.kind.train(
             self,
             sides,
-            settings.machines(candidate.C, candidate.calibration),
-            lambda: self.whitening(candidate.whiten, settings),
+            machines,
+            lambda: self.whitening(whiten, settings),
             thread_count(n_jobs, "PairwiseSVC"),
             progress.advance,
         )

@@ -1,0 +1,177 @@
+"""Slopes: how many units of log odds a unit of distance is worth, for every machine its own.
+
+The logit of a pair is s d, where d is the signed distance of a sample to the pair's hyperplane. One slope s for all
+pairs believes the machines between classes that cannot be told apart, whose distances look like any others. A slope
+for each pair alone, by the likelihood of the pair's own samples, is noisy: a pair has tens of them, often separable.
+
+So the slopes of all pairs are drawn from one distribution, which the pairs themselves reveal (empirical Bayes). It is
+the nonparametric maximum likelihood estimate of Kiefer and Wolfowitz on a grid, by EM, and the slope of a pair is the
+mean of log s under its posterior. Where all pairs are alike, the distribution is narrow and slopes are nearly common;
+where some cannot be told apart, it has a second part near zero, and these pairs move there.
+
+A pair enters by its profile alone: the log loss of its own out-of-fold samples as a function of log s. Profiles are
+found while the machines are trained, part by part, so that the slope for a held-out sample can be found without it.
+
+References
+----------
+.. [KW] J. Kiefer and J. Wolfowitz (1956). "Consistency of the maximum likelihood estimator in the presence of infinitely
+   many incidental parameters". Annals of Mathematical Statistics 27, 887-906.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+
+from pairloom.pipeline.pieces import pieces
+
+__all__ = ["POINTS_PER_OCTAVE", "PROFILE_SIZE", "SlopePrior", "Slopes", "slope_prior", "slopes_of"]
+
+Floats: TypeAlias = NDArray[np.float64]
+#: Points of a profile per octave of s: its kernel squares instead of taking exponentials.
+POINTS_PER_OCTAVE = 2
+_STEP = math.log(2) / POINTS_PER_OCTAVE
+#: Points of a profile: from 1/32 to 32 times the slope at which the pair's mean distance is worth one unit of log odds.
+_POINTS = 10 * POINTS_PER_OCTAVE + 1
+#: A profile has the number of its first point on the grid that all pairs share, then the loss at each point.
+PROFILE_SIZE = 1 + _POINTS
+
+#: Points of the distribution between two of a profile.
+_REFINED = 4
+#: Pairs from which the distribution is estimated, at most, and steps of EM.
+_MOST_PAIRS, _STEPS = 1024, 200
+#: The distribution that is expected before any pair is seen: normal about the slope that is best for all pairs
+#: together, with this standard deviation of log s. It counts as much as so many pairs.
+_SPREAD, _EXPECTED_PAIRS = 0.3, 5.0
+#: Pairs whose profiles are refined at once: some 10 MB.
+_PAIRS_AT_ONCE = 2**13
+
+
+class SlopePrior(NamedTuple):
+    """The distribution of the slopes of a model's pairs.
+
+    Attributes
+    ----------
+    first : int
+        Where its grid begins: at log s = first * log(2) / POINTS_PER_OCTAVE.
+    weights : (1 + PARTS, points) float64
+        The distribution by all samples, then by those that are not in each part.
+    """
+
+    first: int
+    weights: Floats
+
+    @property
+    def points(self) -> Floats:
+        """(points,) the values of log s."""
+        return np.asarray((self.first + np.arange(self.weights.shape[1]) / _REFINED) * _STEP)
+
+
+class Slopes(NamedTuple):
+    """The slope of every pair, and that for a training sample of each part, found without the part.
+
+    Attributes
+    ----------
+    slope : (E,) float64
+    without_part : (E, PARTS) float64
+    """
+
+    slope: Floats
+    without_part: Floats
+
+    def at(self, edges: NDArray[np.integer] | NDArray[np.bool_]) -> Slopes:
+        """The slopes of some pairs, in this order."""
+        return Slopes(self.slope[edges], self.without_part[edges])
+
+    def followed_by(self, others: Slopes) -> Slopes:
+        """These slopes, and those of more pairs after them."""
+        return Slopes(*(np.concatenate(both) for both in zip(self, others, strict=True)))
+
+    def of_parts(self, logits: NDArray[np.float32], parts: NDArray[np.integer]) -> NDArray[np.float32]:
+        """(E, R) logits of training samples, given their distances and parts. In memory sample by sample, as those are."""
+        scaled = np.empty(logits.shape[::-1], np.float32)
+        for sample, part in enumerate(parts):
+            np.multiply(
+                logits[:, sample], self.without_part[:, part], out=scaled[sample], casting="same_kind"
+            )
+        return scaled.T
+
+
+def slope_prior(profile: NDArray[np.float32]) -> SlopePrior:
+    """The distribution of the slopes of pairs whose profiles (E, PARTS, PROFILE_SIZE) are given.
+
+    A profile has, for each part, where its grid begins, then the summed log loss of the pair's own out-of-fold samples
+    of the part at the points of that grid.
+    """
+    some = profile[np.linspace(0, len(profile) - 1, min(len(profile), _MOST_PAIRS)).astype(np.int64)]
+    start = _starts(profile)
+    first, last = int(start.min()), int(start.max()) + _POINTS - 1
+    grid = SlopePrior(first, np.empty((1 + profile.shape[1], _REFINED * (last - first) + 1)))
+    # The size of log s that is expected: at it the distances of a typical pair are worth one.
+    usual = float(np.median(start) + _POINTS // 2) * _STEP
+    for column, part in enumerate(_left_out(profile)):
+        # Without a part the distribution is another one: of few pairs each has a say in it.
+        grid.weights[column] = _distribution(_losses(some, part, grid), grid.points, usual)
+    return grid
+
+
+def slopes_of(profile: NDArray[np.float32], prior: SlopePrior) -> Slopes:
+    """The slopes of pairs, given their profiles (E, PARTS, PROFILE_SIZE) and the distribution they are drawn from."""
+    log_slopes, points = np.empty((len(profile), len(prior.weights))), prior.points
+    for pairs in pieces(len(profile), _PAIRS_AT_ONCE):
+        for column, part in enumerate(_left_out(profile)):
+            likelihoods, weights = _likelihoods(_losses(profile[pairs], part, prior)), prior.weights[column]
+            log_slopes[pairs, column] = likelihoods @ (weights * points) / (likelihoods @ weights)
+    slopes = np.exp(log_slopes)
+    return Slopes(slopes[:, 0], slopes[:, 1:])
+
+
+def _left_out(profile: NDArray[np.float32]) -> list[int | None]:
+    return [None, *range(profile.shape[1])]
+
+
+def _starts(profile: NDArray[np.float32]) -> NDArray[np.int64]:
+    return profile[:, 0, 0].astype(np.int64)
+
+
+def _losses(profile: NDArray[np.float32], left_out: int | None, prior: SlopePrior) -> Floats:
+    """(E, points) log loss of all samples, or of those that are not in a part, on the grid that all pairs share.
+
+    Beyond the ends of its profile, where little changes, a loss is constant.
+    """
+    total = profile[:, :, 1:].sum(axis=1, dtype=np.float64)
+    if left_out is not None:
+        total -= profile[:, left_out, 1:]
+    refined = total @ _refinement()
+    place = np.arange(prior.weights.shape[1]) - _REFINED * (_starts(profile) - prior.first)[:, None]
+    return np.take_along_axis(refined, place.clip(0, refined.shape[1] - 1), axis=1)
+
+
+@functools.cache
+def _refinement() -> Floats:
+    """(_POINTS, refined points) cubic splines as a matrix: they are linear in the values they go through."""
+    refined = np.linspace(0, _POINTS - 1, _REFINED * (_POINTS - 1) + 1)
+    return np.asarray(CubicSpline(np.arange(_POINTS), np.eye(_POINTS))(refined).T)
+
+
+def _distribution(losses: Floats, points: Floats, usual: float) -> Floats:
+    """(points,) the distribution of log s that makes the profiles of pairs likeliest, with that expected before."""
+    pooled = losses.sum(axis=0) + (points - usual) ** 2 / 2
+    expected = np.exp(-((points - points[pooled.argmin()]) ** 2) / (2 * _SPREAD**2))
+    expected *= _EXPECTED_PAIRS / expected.sum()
+    likelihoods = _likelihoods(losses)
+    distribution = (expected + expected.mean()) / (2 * expected.sum())
+    for _ in range(_STEPS):
+        counts = distribution * ((1 / (likelihoods @ distribution)) @ likelihoods) + expected
+        distribution = counts / counts.sum()
+    return np.asarray(distribution)
+
+
+def _likelihoods(losses: Floats) -> Floats:
+    """(E, points) of log s, up to a factor for every pair."""
+    return np.asarray(np.exp(losses.min(axis=1, keepdims=True) - losses))
