@@ -287,7 +287,7 @@ def _seconds(plan: Run, data: OpenFeatures, rows: int) -> float:
     moments = normalised_moments(moments_of(X, classes, n), "data.features")
     training = TrainingSet(moments.normalisation(X), classes, n, None, moments=moments)
     settings, candidate = plan.settings, plan.candidates[0]
-    machines = settings.machines(candidate.C, candidate.calibration)
+    machines = settings.machines_for_calibrations(candidate.C)
     pairs = graphs.decomposition_of(graphs.complete(n))
     if plan.kernel is not None:
         began = time.perf_counter()

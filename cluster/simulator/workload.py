@@ -197,6 +197,8 @@ def planned_sizes(plan: Run) -> RunSizes:
         classes_per_edge=2.0 if shape.code is None else float(np.count_nonzero(shape.code) / shape.n_edges),
         explained=most_explained(plan, min(shape.samples, MOST_ERRORS)) if shape.labelled else 0,
         learned=shape.learned,
+        calibrations=len(shape.calibrations),
+        sloped=shape.sloped,
     )
 
 

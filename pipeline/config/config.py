@@ -21,6 +21,7 @@ from pairloom.pipeline.config.sections import (
 from pairloom.pipeline.coupling.model_coupling import couplings_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
+from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.rules import (
     CONFIGURATION,
     check_coupling,
@@ -28,7 +29,7 @@ from pairloom.pipeline.model.rules import (
     check_learnable,
     check_no_shortlist,
 )
-from pairloom.pipeline.model.settings import Candidate, ModelSettings
+from pairloom.pipeline.model.settings import Candidate, ModelSettings, calibrations_of
 
 __all__ = ["Config", "ConfigError", "differing_keys", "flattened"]
 
@@ -124,6 +125,11 @@ class Config(Section):
             raise ValueError(f'model.kernel must be "linear" with [growth], got {self.model.kernel!r}')
         return self
 
+    def calibrations(self, kernel: KernelFunction | None) -> tuple[Calibration, ...]:
+        """The calibrations to choose from."""
+        measurable = svm_kind(kernel).measures_distances
+        return calibrations_of(self.model, measurable, growing=self.growth is not None)
+
     def settings_of_model(
         self, folds: int, kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
     ) -> ModelSettings:
@@ -131,6 +137,7 @@ class Config(Section):
         return ModelSettings.of_parameters(
             self.model,
             candidates=candidates,
+            calibrations=self.calibrations(kernel),
             coupling=self.couplings[0],
             folds=folds,
             seed=self.model.random_state,

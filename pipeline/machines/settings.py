@@ -54,7 +54,8 @@ class MachineSettings:
     calibration : {"platt", "distance", "slopes", "none"}
         How a machine's decision value becomes a logit: by Platt's sigmoid on held-out samples; as the signed distance
         to its hyperplane, f / |w|, which takes no samples and no shift; as that distance times the slope of the pair,
-        which is found when all pairs are trained (`slopes`); or not at all, where the machine gives log odds of its own.
+        which is found when all pairs are trained (`slopes`); or not at all, where the machine gives log odds of its
+        own.
     thresholds : bool
         Shift each pair's logit to where it makes fewest errors on held-out samples [HT 3].
     tol : float

@@ -14,8 +14,8 @@ found while the machines are trained, part by part, so that the slope for a held
 
 References
 ----------
-.. [KW] J. Kiefer and J. Wolfowitz (1956). "Consistency of the maximum likelihood estimator in the presence of infinitely
-   many incidental parameters". Annals of Mathematical Statistics 27, 887-906.
+.. [KW] J. Kiefer and J. Wolfowitz (1956). "Consistency of the maximum likelihood estimator in the presence of
+   infinitely many incidental parameters". Annals of Mathematical Statistics 27, 887-906.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Slopes(NamedTuple):
         return Slopes(*(np.concatenate(both) for both in zip(self, others, strict=True)))
 
     def of_parts(self, logits: NDArray[np.float32], parts: NDArray[np.integer]) -> NDArray[np.float32]:
-        """(E, R) logits of training samples, given their distances and parts. In memory sample by sample, as those are."""
+        """(E, R) logits of training samples, given their distances and parts; in memory sample by sample."""
         scaled = np.empty(logits.shape[::-1], np.float32)
         for sample, part in enumerate(parts):
             np.multiply(

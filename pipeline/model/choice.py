@@ -162,12 +162,12 @@ def judge_calibrations(
 
     ``drawn_by(machines)`` are the held-out samples by machines that are calibrated.
     """
-    calibrated, several = [], len(settings.calibrations) > 1
+    calibrated = []
     drawn: dict[str, DrawnLogits] = {}
     for calibration in settings.calibrations:
-        by = "distance" if calibration == "slopes" else calibration
+        by: Calibration = "distance" if calibration == "slopes" else calibration
         if by not in drawn:
-            drawn[by] = drawn_by(trained.by_distance() if several and by == "distance" else trained)
+            drawn[by] = drawn_by(trained.by_distance() if settings.turns_into_distances(by) else trained)
         pairs = PairSlopes.of_profiles(trained.profile) if calibration == "slopes" else None
         samples = drawn[by] if pairs is None else drawn[by].sloped(pairs)
         held_out = samples.held_out(coupler, settings, calibration, memory_limit)

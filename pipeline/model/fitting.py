@@ -124,7 +124,7 @@ def _judged(
 
 
 class _Calibrated(NamedTuple):
-    """The machines with the calibration that was chosen, the calibration of the coupled model, and all that were judged."""
+    """The machines with the calibration that was chosen, that of the coupled model, and all that were judged."""
 
     trained: TrainedMachines
     calibration: Calibration
@@ -162,7 +162,7 @@ def _calibrated(
         choice=best.choice,
         n_jobs=resources["n_jobs"],
     )
-    if len(judged) > 1 and best.calibration != "platt":
+    if settings.turns_into_distances(best.calibration):
         trained = trained.by_distance()
     return _Calibrated(trained.unprofiled(), best.calibration, coupled, judged if len(judged) > 1 else [])
 

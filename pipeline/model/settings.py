@@ -57,10 +57,11 @@ class Candidate(NamedTuple):
     calibration: Calibration
 
 
-def calibrations_of(parameters: Any, measurable: bool) -> tuple[Calibration, ...]:
+def calibrations_of(parameters: Any, measurable: bool, growing: bool = False) -> tuple[Calibration, ...]:
     """The calibrations that parameters leave to choose from, the usual one first.
 
-    ``parameters`` have them as attributes; ``measurable`` says whether machines know their distance to a sample.
+    ``parameters`` have them as attributes; ``measurable`` says whether machines know their distance to a sample. A run
+    whose graph is ``growing`` has no choice: its waves are judged before there are all of its machines.
     """
     asked, level = parameters.calibration, parameters.coupled_calibration
     if asked != "auto":
@@ -69,7 +70,9 @@ def calibrations_of(parameters: Any, measurable: bool) -> tuple[Calibration, ...
     # belongs to one calibration, so machines with thresholds cannot serve several.
     if not measurable or level == "none" or parameters.thresholds:
         return ("platt",)
-    return ("distance", "platt") if level == "edges" else ("distance", "slopes", "platt")
+    if level == "edges":
+        return ("distance", "platt")
+    return ("slopes",) if growing else ("distance", "slopes", "platt")
 
 
 def candidates_of(
@@ -151,6 +154,10 @@ class ModelSettings:
         """The settings of machines that serve all calibrations: Platt's becomes any other, not the other way round."""
         calibration = "platt" if "platt" in self.calibrations else self.calibrations[0]
         return replace(self.machines(C, calibration), profiled="slopes" in self.calibrations)
+
+    def turns_into_distances(self, calibration: Calibration) -> bool:
+        """Whether machines that serve all calibrations must be given their distances to have this one."""
+        return "platt" in self.calibrations and calibration in ("distance", "slopes")
 
     def for_trials(self) -> ModelSettings:
         """The same with machines that are fitted roughly, which is enough to compare candidates."""

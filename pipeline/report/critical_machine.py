@@ -18,7 +18,7 @@ from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
 from pairloom.pipeline.report.run_results import TrainedPairs
 from pairloom.pipeline.run.feature_store import read_normalisation, read_whitening
 from pairloom.pipeline.run.machine_store import read_machines
-from pairloom.pipeline.run.results import chosen_candidate, read_calibrations, read_learned
+from pairloom.pipeline.run.results import as_chosen, chosen_candidate, read_calibrations, read_learned
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
@@ -156,7 +156,7 @@ def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
     calibration = read_calibrations(run)[run.shape.couplings[0]]
     slope, shift = calibration.slope[as_stored], calibration.shift[as_stored]
     parts = [
-        collapse(read_machines(run.directory, tile).of_edges(numbers), shares, whitening)
+        collapse(as_chosen(run, read_machines(run.directory, tile).of_edges(numbers)), shares, whitening)
         for tile, numbers in _by_tile(edges, run.shape.edges_per_tile, run.shape.n_edges)
     ]
     weights, bias = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))

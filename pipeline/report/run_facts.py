@@ -13,7 +13,9 @@ from markupsafe import Markup
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.results import (
+    chosen_calibration,
     chosen_candidate,
+    judged_calibrations,
     read_calibrations,
     read_candidates,
     read_learning_record,
@@ -39,12 +41,13 @@ def model_section(run: Run) -> Section:
         "kernel": "linear" if run.settings.kernel is None else run.settings.kernel.name,
         "C": f"{C:.4g}",
         "whitening": str(chosen.whiten),
-        "calibration": f"{chosen.calibration}, coupled scale {scale:.3g}",
+        "calibration": f"{chosen_calibration(run)}, coupled scale {scale:.3g}",
         "coupling": shape.couplings[0]
         + (f", of the {run.shortlist} likeliest classes" if run.shortlist else ""),
         **_learning(run),
     }
-    return Section("model", "Data and model", {"facts": facts, "candidates": _candidates(run)})
+    tables = {"candidates": _candidates(run), "calibrations": _calibrations(run)}
+    return Section("model", "Data and model", {"facts": facts, **tables})
 
 
 def _learning(run: Run) -> dict[str, str]:
@@ -81,6 +84,20 @@ def _candidates(run: Run) -> PageTable | None:
         Column(""),
     ]
     return PageTable("candidates", "Candidates", columns, rows, sortable=True)
+
+
+def _calibrations(run: Run) -> PageTable | None:
+    """The calibrations of the run's machines that were compared, if there was a choice."""
+    judged = judged_calibrations(run)
+    if not judged:
+        return None
+    chosen = chosen_calibration(run)
+    rows = [
+        [row["calibration"], f"{row['log_loss']:.4f}", "chosen" if row["calibration"] == chosen else ""]
+        for row in judged
+    ]
+    columns = [Column("calibration"), Column("held-out log loss", "number"), Column("")]
+    return PageTable("calibrations", "Calibrations", columns, rows, sortable=True)
 
 
 def configuration_section(run: Run) -> Section:

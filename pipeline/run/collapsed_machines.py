@@ -15,14 +15,14 @@ from pairloom.pipeline.model.predictor import Predictor
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import read_whitening
 from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_model, read_tiles
-from pairloom.pipeline.run.results import chosen_candidate, read_learned
+from pairloom.pipeline.run.results import as_chosen, chosen_calibration, chosen_candidate, read_learned
 from pairloom.pipeline.run.run import Run
 
 __all__ = ["collapsed_machines", "release_machines"]
 
 # The machines of one run. Threads share them: they are as large as all edges times all features, or with a kernel as
 # all support vectors and their coefficients.
-_kept: dict[tuple[Path, str, str, str], Predictor] = {}
+_kept: dict[tuple[Path, str, str, str, str], Predictor] = {}
 _lock = threading.Lock()
 
 
@@ -31,7 +31,8 @@ def collapsed_machines(run: Run) -> Predictor:
 
     They are uncalibrated, or those that were learned through the coupling: see `learning.remaining_calibrations`.
     """
-    key = (run.directory, run.digest("machines"), run.digest("learning"), run.settings.machine_weight)
+    stored = (run.digest("machines"), run.digest("learning"))
+    key = (run.directory, *stored, run.settings.machine_weight, chosen_calibration(run))
     with _lock:
         if key not in _kept:
             _kept.clear()
@@ -60,7 +61,7 @@ def _collapsed(run: Run) -> Predictor:
     place = np.argsort(shape.order)
     weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
     for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
-        weights[place[tile]], bias[place[tile]] = collapse(machines, shares, whitening)
+        weights[place[tile]], bias[place[tile]] = collapse(as_chosen(run, machines), shares, whitening)
     return Predictor(AffineLogits(weights, bias), coupler_of_run(run))
 
 
@@ -68,6 +69,6 @@ def _curved(run: Run) -> Predictor:
     """The same of machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
     shape, order = run.shape, run.shape.order
     model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))
-    by_edge = model._replace(machines=model.machines.of_edges(order))
+    by_edge = as_chosen(run, model._replace(machines=model.machines.of_edges(order)))
     logits = by_edge.collapsed(run.settings.machines().scheme.shares)
     return Predictor(logits, coupler_of_run(run))

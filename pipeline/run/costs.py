@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.slopes import PROFILE_SIZE
 from pairloom.pipeline.machines.whitening import scatter_parts
 from pairloom.pipeline.run.run_directory import rows_per_file
 
@@ -29,7 +31,8 @@ class RunSizes(NamedTuple):
     ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
     coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``classes_per_edge`` is 2 for pairs, and more for
     machines on sets of classes; ``explained`` are the errors that the report explains, at most; ``learned`` says
-    whether weights are learned through the coupling.
+    whether weights are learned through the coupling; ``calibrations`` is a number, and ``sloped`` says whether pairs
+    may have slopes of their own.
     """
 
     classes: int
@@ -53,6 +56,8 @@ class RunSizes(NamedTuple):
     classes_per_edge: float = 2.0
     explained: int = 0
     learned: bool = False
+    calibrations: int = 1
+    sloped: bool = False
 
     @property
     def tiles(self) -> int:
@@ -82,13 +87,14 @@ class RunSizes(NamedTuple):
     @property
     def machine_bytes(self) -> float:
         """Bytes of the machines of an edge: weights, and about 200 bytes of parameters each."""
-        return self.machines_per_edge * (4 * self.features + 200)
+        profile = 4 * PARTS * PROFILE_SIZE if self.sloped else 0
+        return self.machines_per_edge * (4 * self.features + 200) + profile
 
     @property
     def held_out_bytes(self) -> float:
         """Bytes that are stored of the held-out samples."""
         kept = self.edges if self.listed == self.classes else self.listed**2 + self.classes
-        return 4.0 * self.draws * kept
+        return 4.0 * self.calibrations * self.draws * kept
 
     @property
     def collapsing_work(self) -> float:

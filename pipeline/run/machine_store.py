@@ -1,6 +1,7 @@
 """The machines of a run on disk: the weights of each tile in one file, all other numbers of its machines in another.
 
-Eight arrays, one for each field of `Machines`, would be eight files per tile: thousands for a thousand classes.
+Where pairs may have slopes of their own, their profiles are a third file. An array for each field of `Machines` would
+be nine files per tile: thousands for a thousand classes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pairloom.pipeline.completion.complete import Completion, completion_over
 from pairloom.pipeline.completion.couplers import CodeCoupler, Coupler, PairCoupler
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_machines import KernelMachines, KernelModel, machines_followed_by
-from pairloom.pipeline.machines.linear_machines import Machines
+from pairloom.pipeline.machines.linear_machines import Machines, no_profiles
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import read_class_rows
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, open_group, write_whole
+from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, StoredGroup, open_group, write_whole
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "read_kernel_machines",
     "read_kernel_model",
     "read_machines",
+    "read_profiles",
     "read_tiles",
     "write_kernel_machines",
     "write_machines",
@@ -47,7 +49,18 @@ def write_machines(directory: Path, first: int, machines: Machines) -> list[str]
     return [
         *write_whole(group["coef"], (first, 0, 0), machines.coef),
         *write_whole(group["parameters"], (first, 0, 0), _packed(machines)),
+        *_write_profiles(group, first, machines.profile),
     ]
+
+
+def _write_profiles(group: StoredGroup, first: int, profile: NDArray[np.float32]) -> list[str]:
+    """Write the profiles of a tile, if its machines have any."""
+    return write_whole(group["profile"], (first, 0, 0), profile) if profile.size else []
+
+
+def read_profiles(directory: Path, edges: slice = slice(None)) -> NDArray[np.float32]:
+    """(E, PARTS, PROFILE_SIZE) the stored profiles of some edges."""
+    return read_whole(open_group(directory, "machines.zarr")["profile"], edges)
 
 
 def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
@@ -91,6 +104,7 @@ def _unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Mac
         dprime=dprime[:, 0, 0],
         gap=gap[..., 0],
         iterations=iterations[..., 0].astype(np.int64),
+        profile=no_profiles(dprime),
     )
 
 
@@ -101,6 +115,7 @@ def write_kernel_machines(run: Run, tile: slice, machines: KernelMachines) -> li
     return [
         *write_whole(group["beta"], (tile.start, 0, 0), _dense(run, tile, machines)),
         *write_whole(group["parameters"], (tile.start, 0, 0), parameters),
+        *_write_profiles(group, tile.start, machines.profile),
     ]
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from pairloom.graphs import decomposition_of
 from pairloom.pipeline.config.cluster_config import PROCESS_BYTES
+from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KEPT_BYTES, gram_type
 from pairloom.pipeline.machines.kernel_machines import VECTORS_AT_ONCE
+from pairloom.pipeline.machines.slopes import PROFILE_SIZE
 from pairloom.pipeline.model.predictor import PREDICTION_BATCH
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
@@ -105,7 +107,9 @@ def machine_read_bytes(run: Run) -> int:
 
 def edge_machine_bytes(run: Run) -> int:
     shape = run.shape
-    return shape.machines_per_edge * (FLOAT * numbers_per_machine(run) + 8 * len(shape.machine_parameters))
+    profile = FLOAT * PARTS * PROFILE_SIZE if shape.sloped else 0
+    numbers = FLOAT * numbers_per_machine(run) + 8 * len(shape.machine_parameters)
+    return shape.machines_per_edge * numbers + profile
 
 
 def completion_bytes(run: Run) -> int:
@@ -121,6 +125,7 @@ def disk_bytes(run: Run) -> dict[str, int]:
     shape = run.shape
     E, N, R, S = run.most_pairs, len(shape.classes), shape.samples, shape.draws
     held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
+    held_out *= len(shape.calibrations)
     tensor = R * N**2 if shape.tensor_stored else 0
     return {
         "features.zarr": _bytes_of_features(run),
@@ -145,5 +150,5 @@ def file_count(run: Run) -> int:
     edges = np.zeros((run.most_pairs, 2), np.int64)
     groups = sum(map(len, run_groups(run.shape).values()))
     ledger = sum(map(run.units, run.keys)) + -(-run.most_pairs // run.shape.edges_per_tile) - len(run.tiles)
-    single = sum(map(run.units, ("candidates", "growth", "calibration", "learning")))
+    single = sum(map(run.units, ("candidates", "growth", "slopes", "calibration", "learning")))
     return chunk_count(run.shape._replace(edges=edges)) + groups + ledger + single + _OTHER_FILES

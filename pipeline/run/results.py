@@ -8,41 +8,58 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.machines.linear_machines import AffineLogits
+from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.settings import Candidate
 from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
+    "as_chosen",
+    "chosen_calibration",
     "chosen_candidate",
     "class_weights_of",
     "held_out_loss",
+    "judged_calibrations",
     "read_calibrations",
     "read_candidates",
     "read_edge_calibration",
     "read_learned",
     "read_learned_weights",
     "read_learning_record",
+    "read_slopes",
     "read_trials",
     "read_wave",
     "remaining_calibrations",
     "remove_waves",
     "sample_weights",
     "write_result",
+    "write_slopes",
 ]
+
+
+class _Distances(Protocol):
+    """Machines that know their distances to samples."""
+
+    def by_distance(self) -> Self:
+        """The same machines with their distances for logits."""
+
+
+Calibrated = TypeVar("Calibrated", bound=_Distances)
 
 
 def write_result(directory: Path, stage: str, unit: int | str, content: object) -> list[str]:
@@ -74,15 +91,57 @@ def read_candidates(run: Run) -> list[JudgedCandidate]:
 
 def read_trials(run: Run, count: int) -> list[JudgedCandidate]:
     """The scored candidates of the first trials."""
+    trials = (_read_result(run.directory, "candidates", number) for number in range(count))
     return [
         JudgedCandidate(
             Candidate(scored["C"], scored["whiten"], scored["calibration"]),
             scored["log_loss"],
             np.array(scored["losses"]),
         )
-        for number in range(count)
-        for scored in _read_result(run.directory, "candidates", number)
+        for scored in trials
     ]
+
+
+def chosen_calibration(run: Run) -> Calibration:
+    """The calibration of the run's machines. If there is a choice, it is that of the first coupling."""
+    if len(run.settings.calibrations) == 1:
+        return run.settings.calibrations[0]
+    chosen: Calibration = _read_result(run.directory, "calibration", 0)["calibration"]
+    return chosen
+
+
+def judged_calibrations(run: Run) -> list[dict[str, Any]]:
+    """The calibrations that were compared, with their held-out log losses; an empty list if there was no choice."""
+    if len(run.settings.calibrations) == 1:
+        return []
+    judged: list[dict[str, Any]] = _read_result(run.directory, "calibration", 0)["calibrations"]
+    return judged
+
+
+def as_chosen(run: Run, machines: Calibrated) -> Calibrated:
+    """Stored machines with the calibration that was chosen."""
+    into_distances = run.settings.turns_into_distances(chosen_calibration(run))
+    return machines.by_distance() if into_distances else machines
+
+
+def write_slopes(run: Run, pairs: PairSlopes) -> list[str]:
+    """Write the slopes of all pairs, given in the order of the model, and the distribution they are drawn from."""
+    slopes, as_stored = pairs.slopes, np.argsort(run.shape.order)
+    both = np.column_stack([slopes.slope, slopes.without_part])[as_stored]
+    prior = {"first": pairs.prior.first, "weights": pairs.prior.weights.tolist()}
+    return [
+        *write_whole(open_group(run.directory, "machines.zarr", write=True)["slopes"], (0, 0), both),
+        *write_result(run.directory, "slopes", "prior", prior),
+    ]
+
+
+def read_slopes(directory: Path, order: NDArray[np.intp]) -> PairSlopes:
+    """The slopes of pairs, in this order."""
+    stored = read_whole(open_group(directory, "machines.zarr")["slopes"])[order]
+    prior = _read_result(directory, "slopes", "prior")
+    return PairSlopes(
+        Slopes(stored[:, 0], stored[:, 1:]), SlopePrior(prior["first"], np.array(prior["weights"]))
+    )
 
 
 def sample_weights(
@@ -121,11 +180,13 @@ def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
 def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
     scale = float(read_whole(group["scale"], number))
+    how = chosen_calibration(run)
     if not run.shape.edges_calibrated:
-        how = chosen_candidate(run).calibration
         coupling = run.shape.couplings[number]
         return CoupledCalibration.scaled(level, scale, coupler_of_run(run), how, coupling)
-    return CoupledCalibration(level, scale, *read_edge_calibration(run.directory, number, run.shape.order))
+    slope, shift = read_edge_calibration(run.directory, number, run.shape.order)
+    pairs = read_slopes(run.directory, run.shape.order) if how == "slopes" else None
+    return CoupledCalibration(level, scale, slope, shift, pairs=pairs)
 
 
 def read_edge_calibration(

@@ -9,12 +9,15 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           (class, feature) and scatter (part, feature, other_feature), without the drawn
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
                           coefficients on the rows of both classes; parameters (edge, machine, parameter), all else;
+                          where pairs may have slopes of their own, profile (edge, part, point) and slopes (edge,
+                          without_part), that by all samples first;
                           learned_coef (edge, feature) and learned_intercept (edge), if weights are learned through the
                           coupling, with chunks if that has changed them
 logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
-                          out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
-                          coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
-                          size (draw), the typical size of the logits
+                          out-of-fold logits of the drawn samples by each calibration: held_out (calibration, edge,
+                          draw), or where shortlists are coupled, listed (calibration, draw, place), blocks
+                          (calibration, place, other_place, draw) and ranking (calibration, draw, class); size
+                          (calibration, draw), the typical size of the logits
 probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
                           calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
@@ -39,6 +42,8 @@ from pairloom import graphs
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.machines.slopes import PROFILE_SIZE
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened, scatter_parts
 from pairloom.pipeline.storage.folder import Folder, folder_of
 from pairloom.pipeline.storage.zarr_layout import (
@@ -54,6 +59,7 @@ __all__ = [
     "KERNEL_MACHINE_PARAMETERS",
     "MACHINE_PARAMETERS",
     "RunShape",
+    "StoredGroup",
     "chunk_count",
     "open_group",
     "rows_per_file",
@@ -94,7 +100,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_part",
         "deviation",
     ),
-    "machines.zarr": ("coef", "beta", "learned_coef", "learned_intercept"),
+    "machines.zarr": ("coef", "beta", "profile", "slopes", "learned_coef", "learned_intercept"),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (*METHODS, *CODE_METHODS, "slope", "shift"),
 }
@@ -115,7 +121,7 @@ class RunShape(NamedTuple):
     listed : how many classes of each of them are kept, or 0 where the logits of all edges are
     edges_per_tile, samples_per_slab, draws_per_slab : chunk sizes along the axes of edges and samples
     couplings : coupling methods, that of the model first
-    edges_calibrated : whether every edge has its own slope and shift
+    edges_calibrated : whether every edge has, or may have, its own slope and shift
     tensor_stored : whether the completed tensor is stored
     synthetic : whether the features are generated rather than measured
     code : (N, E) code of machines on sets of classes, else None
@@ -123,6 +129,7 @@ class RunShape(NamedTuple):
     standardised : whether columns are divided by their standard deviation
     feature_names : names of the features, if they have any
     learned : whether weights are learned through the coupling
+    calibrations : the calibrations to choose from, by the machines of the run
     """
 
     classes: tuple[str, ...]
@@ -149,6 +156,12 @@ class RunShape(NamedTuple):
     standardised: bool = False
     feature_names: tuple[str, ...] = ()
     learned: bool = False
+    calibrations: tuple[Calibration, ...] = ("platt",)
+
+    @property
+    def sloped(self) -> bool:
+        """Whether pairs may have slopes of their own."""
+        return "slopes" in self.calibrations
 
     @property
     def decomposition(self) -> graphs.Decomposition:
@@ -293,10 +306,11 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
     rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
     ends = [Coordinate(name, *of_machines) for name, of_machines in shape.decomposition.coordinates().items()]
     parameters = Coordinate("parameter", ("parameter",), np.array(shape.machine_parameters))
+    calibrations = Coordinate("calibration", ("calibration",), np.array(shape.calibrations))
     return {
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends, parameters],
-        "logits.zarr": [classes, other, *ends],
+        "logits.zarr": [classes, other, *ends, calibrations],
         "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
     }
 
@@ -354,6 +368,11 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
         weights,
         _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
+    if shape.sloped:
+        profile = (PARTS, PROFILE_SIZE)
+        arrays.append(_noise("profile", ("edge", "part", "point"), (E, *profile), (T, *profile)))
+        slopes = (E, 1 + PARTS)
+        arrays.append(_noise("slopes", ("edge", "without_part"), slopes, slopes, "float64"))
     if shape.learned:
         arrays.append(_noise("learned_coef", ("edge", "feature"), (E, D), (E, D)))
         arrays.append(_noise("learned_intercept", ("edge",), (E,), (E,)))
@@ -371,13 +390,14 @@ def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, N, S, k, s = shape.n_edges, len(shape.classes), shape.draws, shape.listed, shape.draws_per_slab
+    V, by = len(shape.calibrations), "calibration"
     if not k:
-        return [_noise("held_out", ("edge", "draw"), (E, S), (E, s))]
+        return [_noise("held_out", (by, "edge", "draw"), (V, E, S), (1, E, s))]
     return [
-        ChunkedArray("listed", ("draw", "place"), (S, k), (s, k), "int32"),
-        _noise("blocks", ("place", "other_place", "draw"), (k, k, S), (k, k, s)),
-        _noise("ranking", ("draw", "class"), (S, N), (s, N)),
-        ChunkedArray("size", ("draw",), (S,), (s,)),
+        ChunkedArray("listed", (by, "draw", "place"), (V, S, k), (1, s, k), "int32"),
+        _noise("blocks", (by, "place", "other_place", "draw"), (V, k, k, S), (1, k, k, s)),
+        _noise("ranking", (by, "draw", "class"), (V, S, N), (1, s, N)),
+        ChunkedArray("size", (by, "draw"), (V, S), (1, s)),
     ]
 
 

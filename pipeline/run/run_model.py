@@ -14,7 +14,7 @@ from pairloom import graphs
 from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS
-from pairloom.pipeline.model.saved_model import SavedModel, assembled, plain
+from pairloom.pipeline.model.saved_model import SavedModel, assembled, plain, slope_arrays
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import (
     read_moments,
@@ -25,11 +25,14 @@ from pairloom.pipeline.run.feature_store import (
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.machine_store import read_kernel_machines, read_machines
 from pairloom.pipeline.run.results import (
+    chosen_calibration,
     chosen_candidate,
+    judged_calibrations,
     read_candidates,
     read_edge_calibration,
     read_learned_weights,
     read_learning_record,
+    read_slopes,
 )
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
@@ -39,7 +42,7 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 3
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 4
 _JSON = "model.json"
 
 
@@ -52,7 +55,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
 
     ``files`` has the digests of all files of the stages that made the model, by path inside the run directory.
     """
-    chosen, learning = chosen_candidate(run), read_learning_record(run)
+    chosen, learning, calibration = chosen_candidate(run), read_learning_record(run), chosen_calibration(run)
     shape, settings = run.shape, run.settings
     content = {
         "format": FORMAT,
@@ -61,11 +64,14 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
             "labels": list(shape.classes),
             "labels_dtype": "U",
             "graph": plain(run.model_label),
-            "settings": asdict(settings.machines(chosen.C, chosen.calibration)),
+            "settings": asdict(settings.machines(chosen.C, calibration)),
             "whiten": chosen.whiten,
             "coupled_calibration": settings.coupled_calibration,
             # The coupling is chosen when the model is read.
             **{name: getattr(settings, name) for name in KEPT_SETTINGS if name != "coupling"},
+            "slopes_begin": read_slopes(run.directory, shape.order).prior.first
+            if calibration == "slopes"
+            else None,
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
             "exponent": run.exponent,
@@ -74,6 +80,10 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         },
         "parameters": plain(run.estimator_parameters),
         "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
+        "calibrations": judged_calibrations(run),
+        # Machines are stored with Platt's parameters where these are one of the choices.
+        "turned_into_distances": settings.turns_into_distances(calibration),
+        "edges_calibrated": shape.edges_calibrated,
         "couplings": list(shape.couplings),
         "shrinkages": list(shape.shrinkages),
         "totals": run.totals.tolist(),
@@ -92,7 +102,7 @@ def _read_again(run: Run, files: Mapping[str, str]) -> dict[str, str]:
     """The files that `read_run_model` reads. Training rows are among them only as support vectors."""
     rows = ("train",) if run.kernel is None else ()
     unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter")]
-    unread += ["calibration/", "learning/"]
+    unread += ["calibration/", "learning/", "machines.zarr/profile/"]
     return {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
 
 
@@ -114,7 +124,8 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
     description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
     parameters = {**content["parameters"], "coupling": coupling}
     names = content.get("feature_names", [])
-    return SavedModel(assembled(description, arrays), parameters, content["candidates"], names)
+    compared = (content["candidates"], content["calibrations"])
+    return SavedModel(assembled(description, arrays), parameters, *compared, names)
 
 
 def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
@@ -126,12 +137,14 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
         shift = neutral_shift(
             sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number]
         )
-    if model["coupled_calibration"] == "edges":
+    if content["edges_calibrated"]:
         slope, shift = read_edge_calibration(directory, number, order)
+    own = model["settings"]["calibration"] == "slopes"
     trained = _linear_arrays if model.get("kernel") is None else _kernel_arrays
     return {
         **trained(directory, content, order),
         **sides,
+        **(slope_arrays(read_slopes(directory, order)) if own else {}),
         "scale": scale,
         "slope": slope,
         "shift": shift,
@@ -156,11 +169,12 @@ def _linear_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Linear machines, the whitening they were trained under, the moments, and weights that were learned."""
     machines, record = read_machines(directory).of_edges(order), content["model"].get("learned")
+    machines = machines.by_distance() if content["turned_into_distances"] else machines
     moments = read_moments(directory, bool(content.get("standardised")))
     mean, factor = read_whitening_arrays(directory, content["shrinkages"], content["model"]["whiten"])
     learned = read_learned_weights(directory, order) if record and record["iterations"] else None
     return {
-        **{f"machines/{name}": values for name, values in machines._asdict().items()},
+        **{f"machines/{name}": values for name, values in machines._asdict().items() if name != "profile"},
         "whitening/mean": mean,
         "whitening/factor": factor,
         **dict(zip(("centre", "deviation"), moments, strict=False)),
@@ -184,11 +198,16 @@ def _kernel_arrays(
     machines = read_kernel_machines(
         directory, pieces(len(members), edges_per_tile), lambda tile: members[tile], np.array(content["rows"])
     )
+    machines = machines.by_distance() if content["turned_into_distances"] else machines
     kernel = KernelFunction(**content["model"]["kernel"])
     normalisation = kernel.normalisation(*read_moments(directory, bool(content.get("standardised"))))
     scaled = {} if normalisation.deviation is None else {"deviation": normalisation.deviation}
     return {
-        **{f"machines/{name}": values for name, values in machines.of_edges(order)._asdict().items()},
+        **{
+            f"machines/{name}": values
+            for name, values in machines.of_edges(order)._asdict().items()
+            if name != "profile"
+        },
         "support_vectors": normalisation(read_raw_rows(directory, np.unique(machines.row))),
         "centre": normalisation.centre,
         **scaled,
@@ -204,6 +223,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         names += ["machines.zarr/beta", "features.zarr/train"]
     names += ["features.zarr/factor"] if run.shape.whitenings else []
     names += ["features.zarr/deviation"] if run.shape.standardised else []
+    names += ["machines.zarr/slopes"] if chosen_calibration(run) == "slopes" else []
     if run.shape.learned:
         names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"]
     calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]

@@ -17,6 +17,7 @@ from pairloom.pipeline.stages.model import Model
 from pairloom.pipeline.stages.probabilities import Probabilities
 from pairloom.pipeline.stages.report import Report
 from pairloom.pipeline.stages.samples import Samples
+from pairloom.pipeline.stages.slopes import Slopes
 from pairloom.pipeline.stages.statistics import Statistics
 from pairloom.pipeline.stages.whitening import Whitening
 
@@ -30,6 +31,7 @@ STAGES: tuple[Stage, ...] = (
     Whitening(),
     Candidates(),
     Machines(),
+    Slopes(),
     HeldOut(),
     Growth(),
     Calibration(),

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
+from pairloom.pipeline.calibration.coupled_calibration import (
+    CoupledCalibration,
+    JudgedCalibration,
+    best_calibration,
+    calibrate_coupled,
+    calibrate_scale,
+)
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.machines.settings import Calibration as MachineCalibration
 from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
 from pairloom.pipeline.run.held_out_store import read_held_out
 from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.needs import FLOAT, completion_bytes
-from pairloom.pipeline.run.results import chosen_candidate, write_result
+from pairloom.pipeline.run.results import chosen_calibration, read_slopes, write_result
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.digests import digest_of
@@ -19,16 +26,20 @@ __all__ = ["Calibration", "held_out_task_bytes"]
 
 
 class Calibration(Stage):
-    """Find the scale of the model, or every edge's slope and shift, for a coupling."""
+    """Choose the calibration of the machines, and find the scale of the model, or slopes and shifts, for a coupling.
+
+    The calibration is chosen for the first coupling, and the others have the same.
+    """
 
     name = "calibration"
+    where = "in turn"
     folders = ("probabilities.zarr", "calibration")
     scores = True
     advice = ", or lower model.calibration_samples"
     cost = StageCost(
         "coupling",
         seconds=(0.02, 3e-9),
-        work=lambda s: s.draws * SWEEPS * s.couplings * s.listed**2,
+        work=lambda s: s.draws * SWEEPS * (s.couplings + s.calibrations - 1) * s.listed**2,
         reads=lambda s: s.couplings * s.held_out_bytes,
         operations=lambda s: 10.0 + 4 * s.draw_slabs / READS_AT_ONCE,
         memory=lambda s: 4 * s.held_out_bytes,
@@ -45,7 +56,8 @@ class Calibration(Stage):
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Calibrate the model for a coupling."""
-        shape, calibration = run.shape, _calibrated(run, run.shape.couplings[unit])
+        shape = run.shape
+        calibration, judged = _calibrated(run, unit)
         group = open_group(run.directory, "probabilities.zarr", write=True)
         files = write_whole(group["scale"], (unit,), np.array([calibration.scale]))
         if shape.edges_calibrated:
@@ -57,6 +69,8 @@ class Calibration(Stage):
                 "coupling": shape.couplings[unit],
                 "scale": calibration.scale,
                 "log_loss": calibration.log_loss,
+                "calibration": best_calibration(judged).calibration,
+                "calibrations": [one.row() for one in judged] if len(judged) > 1 else [],
             }
             files += write_result(run.directory, self.name, unit, content)
         return files
@@ -66,12 +80,39 @@ class Calibration(Stage):
         return held_out_task_bytes(run)
 
 
-def _calibrated(run: Run, coupling: str) -> CoupledCalibration:
-    level, how = run.settings.coupled_calibration, chosen_candidate(run).calibration
+def _calibrated(run: Run, unit: int) -> tuple[CoupledCalibration, list[JudgedCalibration]]:
+    """The calibration of the model for a coupling, and the calibrations of its machines that were compared for it."""
+    level, coupling, coupler = (
+        run.settings.coupled_calibration,
+        run.shape.couplings[unit],
+        coupler_of_run(run),
+    )
     if level == "none":
-        return CoupledCalibration.scaled(level, 1.0, coupler_of_run(run), how, coupling)
-    held_out = read_held_out(run, run.shape.n_edges)
-    return calibrate_coupled(held_out, coupler_of_run(run), coupling, level, calibration=how)
+        how = run.settings.calibrations[0]
+        return CoupledCalibration.scaled(level, 1.0, coupler, how, coupling), []
+    judged = [_judged(run, calibration, coupling) for calibration in _compared(run, unit)]
+    best = best_calibration(judged)
+    coupled = calibrate_coupled(
+        read_held_out(run, run.shape.n_edges, best.calibration),
+        coupler,
+        coupling,
+        level,
+        calibration=best.calibration,
+        pairs=best.pairs,
+        choice=best.choice,
+    )
+    return coupled, judged
+
+
+def _compared(run: Run, unit: int) -> tuple[MachineCalibration, ...]:
+    """The calibrations that are compared for a coupling: all for the first, and its choice for the others."""
+    return run.settings.calibrations if unit == 0 else (chosen_calibration(run),)
+
+
+def _judged(run: Run, calibration: MachineCalibration, coupling: str) -> JudgedCalibration:
+    choice = calibrate_scale(read_held_out(run, run.shape.n_edges, calibration), coupling)
+    pairs = read_slopes(run.directory, run.shape.order) if calibration == "slopes" else None
+    return JudgedCalibration(calibration, choice, pairs)
 
 
 def held_out_task_bytes(run: Run) -> int:

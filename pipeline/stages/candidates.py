@@ -1,4 +1,4 @@
-"""Candidates: C, whitening and calibration, trained and scored on the probe. No units if there is no choice."""
+"""Candidates: C and whitening, trained and scored on the probe. No units if there is no choice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Candidates"]
 
 
 class Candidates(Stage):
-    """Train the machines of every trial on the probe, and score them with each of its calibrations."""
+    """Train the machines of every candidate on the probe, and score them."""
 
     name = "candidates"
     where = "in turn"  # later trials use what was best in earlier ones
@@ -46,19 +46,16 @@ class Candidates(Stage):
         return tuple(digest_of([*common, number]) for number in range(n_trials(run.candidates)))
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
-        """Train a trial on the probe, and write the out-of-fold coupled log loss of its candidates."""
+        """Train a candidate on the probe, and write its out-of-fold coupled log loss."""
         assert run.probe is not None
-        judged = judge_trial(
+        candidate, log_loss, losses = judge_trial(
             _probe_set(run, run.probe),
             run.probe.graph,
             run.settings,
             trial(run.candidates, unit, read_trials(run, unit)),
             memory_limit=run.memory_limit,
         )
-        content = [
-            {**one.candidate._asdict(), "log_loss": one.log_loss, "losses": one.losses.tolist()}
-            for one in judged
-        ]
+        content = {**candidate._asdict(), "log_loss": log_loss, "losses": losses.tolist()}
         return write_result(run.directory, self.name, unit, content)
 
     def task_bytes(self, run: Run) -> int:

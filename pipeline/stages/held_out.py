@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.costs import StageCost
-from pairloom.pipeline.run.held_out_store import score_slab, write_slab
+from pairloom.pipeline.run.held_out_store import write_slab
 from pairloom.pipeline.run.needs import FLOAT, completion_bytes, machine_read_bytes, support_bytes
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.storage.digests import digest_of
@@ -25,7 +25,7 @@ class HeldOut(Stage):
     cost = StageCost(
         "draw slab",
         seconds=(0.01, 2.5e-3),
-        work=lambda s: s.draw_slabs * s.collapsing_work + 8.6e-6 * s.draws * s.edges,
+        work=lambda s: s.draw_slabs * s.collapsing_work + 8.6e-6 * s.calibrations * s.draws * s.edges,
         reads=lambda s: s.draw_slabs * s.edges * s.machine_bytes,
         writes=lambda s: s.held_out_bytes,
         shared=lambda s: 4.0 * s.draws * s.features,
@@ -34,21 +34,22 @@ class HeldOut(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """They depend on all machines and the drawn samples."""
+        """They depend on all machines, their slopes and the drawn samples."""
         facts = [run.config.model.shortlist, run.shape.listed, run.shape.draws_per_slab]
-        key = digest_of([earlier["machines"], earlier["draws"], *facts])
+        key = digest_of([earlier["machines"], earlier["slopes"], earlier["draws"], *facts])
         return (key,) * len(run.draw_slabs)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Score and write a slab."""
-        slab = run.draw_slabs[unit]
-        return write_slab(run, slab, score_slab(run, slab, run.shape.n_edges))
+        return write_slab(run, run.draw_slabs[unit])
 
     def task_bytes(self, run: Run) -> int:
-        """The logits of a slab of drawn samples by all edges, with a copy, and their shortlists."""
+        """The logits of a slab of drawn samples by all edges and calibrations, with a copy, and their shortlists."""
         shape = run.shape
         slab = min(shape.draws_per_slab, shape.draws)
-        logits = slab * (3 * run.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2)
+        logits = slab * (
+            (2 + len(shape.calibrations)) * run.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2
+        )
         draws = 3 * shape.draws * shape.features
         needed = FLOAT * (logits + draws) + machine_read_bytes(run) + completion_bytes(run)
         return needed + support_bytes(run, shape.edges_per_tile)

@@ -19,6 +19,7 @@ from pairloom.pipeline.run.feature_store import read_normalisation, read_raw_row
 from pairloom.pipeline.run.machine_store import coupler_of_run, read_machines
 from pairloom.pipeline.run.needs import FLOAT, completion_bytes, edge_machine_bytes
 from pairloom.pipeline.run.results import (
+    as_chosen,
     chosen_candidate,
     class_weights_of,
     read_calibrations,
@@ -108,7 +109,7 @@ def _drawn_rows(run: Run) -> DrawnRows:
 
 def _trained(run: Run) -> LinearModel:
     """All machines, in the order of the sorted edges."""
-    machines = read_machines(run.directory).of_edges(run.shape.order)
+    machines = as_chosen(run, read_machines(run.directory).of_edges(run.shape.order))
     return LinearModel(machines, read_whitening(run, chosen_candidate(run).whiten))
 
 

@@ -41,10 +41,12 @@ class Logits(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """They depend on all machines, what was learned, and the samples."""
+        """They depend on all machines, the calibration that was chosen, what was learned, and the samples."""
         if not run.shape.tensor_stored:
             return ()
-        return (digest_of([earlier["machines"], earlier["samples"], *earlier["learning"]]),) * len(run.slabs)
+        chosen = earlier["calibration"][:1] if len(run.shape.calibrations) > 1 else ()
+        facts = [earlier["machines"], earlier["samples"], *earlier["learning"], *chosen]
+        return (digest_of(facts),) * len(run.slabs)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Write a slab of the tensor."""

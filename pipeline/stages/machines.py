@@ -69,7 +69,8 @@ def training_facts(run: Run) -> list[object]:
     """All settings that machines depend on, except the choice among candidates."""
     m = run.config.model
     kernel = [] if run.kernel is None else [asdict(run.kernel), run.shape.kernel_rows]
-    return [[m.folds, m.fit_on, m.thresholds, m.tol, m.random_state], run.class_weights, *kernel]
+    settings = [m.folds, m.fit_on, m.thresholds, m.tol, m.random_state]
+    return [settings, run.class_weights, run.shape.calibrations, *kernel]
 
 
 def machine_key(run: Run, earlier: Keys) -> str:
@@ -81,7 +82,7 @@ def machine_key(run: Run, earlier: Keys) -> str:
 def _train_linear(run: Run, tile: slice) -> list[str]:
     chosen, shape = chosen_candidate(run), run.shape
     rows = read_classes(run, shape.classes_of(tile), chosen.whiten)
-    settings, weight = run.settings.machines(chosen.C, chosen.calibration), sample_weights(run, rows)
+    settings, weight = run.settings.machines_for_calibrations(chosen.C), sample_weights(run, rows)
     if shape.code is None:
         machines = train_edges(rows, shape.edges[tile], settings, sample_weight=weight)
     else:
@@ -92,7 +93,7 @@ def _train_linear(run: Run, tile: slice) -> list[str]:
 def _train_with_kernel(run: Run, tile: slice) -> list[str]:
     assert run.kernel is not None
     chosen, shape = chosen_candidate(run), run.shape
-    settings = run.settings.machines(chosen.C, chosen.calibration)
+    settings = run.settings.machines_for_calibrations(chosen.C)
     rows = read_class_rows(run, shape.classes_of(tile))
     weights = sample_weights(run, rows)
     classes = {

@@ -29,7 +29,8 @@ class Model(Stage):
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Write model.json."""
         ledger, files = Ledger(run.directory), dict[str, str]()
-        for stage in ("features", "statistics", "whitening", "machines", "calibration", "learning"):
+        stages = ("features", "statistics", "whitening", "machines", "slopes", "calibration", "learning")
+        for stage in stages:
             for entry in ledger.claimed(stage, run.keys[stage]):
                 files |= entry.files
         return write_run_model(run, files)

@@ -27,6 +27,7 @@ from pairloom.pipeline.machines.folds import fold_scheme, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gram_rows
 from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
+from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.learning import check_weights
@@ -74,21 +75,19 @@ def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Ru
         )
     if model.priors is not None:
         check_priors(model.priors, len(rows), "model.priors")
-    # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one.
-    how = "platt" if model.coupled_calibration == "none" else model.calibration
     kernel = svm_kind_of(model, data.moments, "model.gamma").kernel
     found = plan_model(
         data,
         config.graph.requested(),
         model.C,
         model.whiten,
-        how,
+        config.calibrations(kernel),
         functools.partial(config.settings_of_model, folds, kernel),
         weights,
         kernel,
         standardise=model.standardise,
     )
-    shape = _shape(config, data, rows, folds, found)
+    shape = _shape(config, data, rows, folds, found, config.calibrations(kernel))
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
     if shape.learned:
         check_weights(shape.n_edges, shape.features, 'model.learn = "coupled"')
@@ -113,7 +112,12 @@ def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Ru
 
 
 def _shape(
-    config: Config, data: OpenFeatures, rows: NDArray[np.int64], folds: int, found: ModelPlan
+    config: Config,
+    data: OpenFeatures,
+    rows: NDArray[np.int64],
+    folds: int,
+    found: ModelPlan,
+    calibrations: tuple[Calibration, ...],
 ) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
     code = found.graph.matrix if isinstance(found.graph, graphs.ModelCode) else None
@@ -147,7 +151,8 @@ def _shape(
         samples_per_slab=config.run.samples_per_slab or slab,
         draws_per_slab=default_draws_per_slab(config.most_pairs(E, N)),
         couplings=config.couplings,
-        edges_calibrated=model.coupled_calibration == "edges",
+        edges_calibrated=model.coupled_calibration == "edges" or "slopes" in calibrations,
+        calibrations=calibrations,
         tensor_stored=stored,
         synthetic=data.synthetic,
         code=code,
@@ -227,7 +232,7 @@ def plan_model(
     graph: Mapping[str, Any],
     C: Any,
     whiten: Shrinkage | Literal["auto"],
-    calibration: str,
+    calibrations: Sequence[Calibration],
     settings_of: Callable[[tuple[Candidate, ...]], ModelSettings],
     class_weights: Sequence[float] | None,
     kernel: KernelFunction | None = None,
@@ -243,7 +248,7 @@ def plan_model(
     moments = normalised_moments(data.moments, "data.features: X_train", standardise=standardise)
     distances = functools.cache(lambda: distances_between(moments.class_means))
     kind = svm_kind(kernel)
-    candidates = candidates_of(kind, C, whiten, calibration, moments)
+    candidates = candidates_of(kind, C, whiten, calibrations, moments)
     exponent = kind.normalisation(moments.normalisation).exponent
     settings = settings_of(candidates)
     if kind.retrains_pairs and asks_for_neighbours(graph, len(data.classes)):

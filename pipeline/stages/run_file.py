@@ -89,7 +89,7 @@ def _content(run: Run) -> dict[str, Any]:
 
 def _fields(content: dict[str, Any]) -> dict[str, Any]:
     shape: dict[str, Any] = dict(content["shape"])
-    lists = ("classes", "rows", "shrinkages", "couplings", "feature_names")
+    lists = ("classes", "rows", "shrinkages", "couplings", "feature_names", "calibrations")
     shape |= {name: tuple(shape[name]) for name in lists if name in shape}
     shape["edges"] = _pairs(shape["edges"])
     code = shape.get("code")  # plans before codes have none

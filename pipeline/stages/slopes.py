@@ -1,0 +1,50 @@
+"""Slopes: how many units of log odds a unit of distance is worth, for every pair its own."""
+
+from __future__ import annotations
+
+from pairloom.pipeline.calibration.coupled_calibration import PairSlopes
+from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.slopes import PROFILE_SIZE, slope_prior, slopes_of
+from pairloom.pipeline.run.costs import READS_AT_ONCE, StageCost
+from pairloom.pipeline.run.machine_store import read_profiles
+from pairloom.pipeline.run.needs import FLOAT
+from pairloom.pipeline.run.results import write_slopes
+from pairloom.pipeline.run.run import Keys, Run, Stage
+from pairloom.pipeline.storage.digests import digest_of
+
+__all__ = ["Slopes"]
+
+
+class Slopes(Stage):
+    """Find the slopes of all pairs from their profiles. No unit if pairs have none of their own.
+
+    The distribution of the slopes is that of the pairs before any growth: waves change no slope that was found.
+    """
+
+    name = "slopes"
+    folders = ("machines.zarr", "slopes")
+    waves = True
+    cost = StageCost(
+        seconds=(0.05, 2e-5),
+        work=lambda s: s.edges,
+        absent=lambda s: not s.sloped,
+        reads=lambda s: 4.0 * s.edges * PARTS * PROFILE_SIZE,
+        operations=lambda s: 10.0 + s.tiles / READS_AT_ONCE,
+        memory=lambda s: 12.0 * s.edges * PARTS * PROFILE_SIZE,
+    )
+
+    def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
+        """They depend on all machines."""
+        return (digest_of([earlier["machines"], run.waves[0]]),) * run.shape.sloped
+
+    def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
+        """Estimate the distribution of the slopes, and write the slope of every pair."""
+        order = run.shape.order
+        profile = read_profiles(run.directory)[order]
+        prior = slope_prior(profile[order < run.waves[0]])
+        return write_slopes(run, PairSlopes(slopes_of(profile, prior), prior))
+
+    def task_bytes(self, run: Run) -> int:
+        """The profiles, as read and in order, those of some pairs refined, and the slopes."""
+        return 3 * FLOAT * run.most_pairs * PARTS * PROFILE_SIZE + 2**27
