@@ -26,6 +26,7 @@ from pairloom.pipeline.machines.slopes import SlopePrior, Slopes, slope_prior, s
 
 __all__ = [
     "COUPLED_LEVELS",
+    "FEW_SAMPLES",
     "CoupledCalibration",
     "CoupledLevel",
     "EdgeCalibration",
@@ -41,6 +42,10 @@ __all__ = [
 #: One scale for all edges; every edge's slope and shift as well; or neither.
 CoupledLevel = Literal["scale", "edges", "none"]
 COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
+
+
+#: Fewer held-out samples choose nothing.
+FEW_SAMPLES = 100
 
 
 class PairSlopes(NamedTuple):
@@ -166,8 +171,11 @@ class JudgedCalibration(NamedTuple):
 def best_calibration(judged: Sequence[JudgedCalibration]) -> JudgedCalibration:
     """The calibration with the least log loss on held-out samples, or the first of those that are like it.
 
-    Like it are those whose loss is larger by less than a standard error of the difference, sample by sample.
+    Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Of few
+    samples the least loss is a matter of luck, and the first is taken.
     """
+    if len(judged[0].choice.losses) < FEW_SAMPLES:
+        return judged[0]
     least = min(judged, key=lambda one: one.choice.log_loss)
     return next(one for one in judged if not one.choice.clearly_above(least.choice))
 

@@ -68,6 +68,8 @@ class MachineSettings:
         per pair, fitted on all of its samples, is enough.
     profiled : bool
         Whether the profile of every pair is kept, from which its slope is found: see `slopes`.
+    turned : bool
+        Whether machines are trained with Platt's parameters, and given their distances for logits afterwards.
     """
 
     C: float = 1.0
@@ -80,6 +82,7 @@ class MachineSettings:
     seed: int = 0
     holds_out: bool = True
     profiled: bool = False
+    turned: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (("fit_on", FIT_ON), ("calibration", CALIBRATIONS)):

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
 from pairloom.graphs.hubs import USUAL_NEIGHBOURS
-from pairloom.pipeline.calibration.coupled_calibration import JudgedCalibration, PairSlopes
+from pairloom.pipeline.calibration.coupled_calibration import FEW_SAMPLES, JudgedCalibration, PairSlopes
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, OutOfFoldMachines, out_of_fold_edge_logits
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale, clearly_more
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
@@ -54,10 +54,6 @@ __all__ = [
     "trial",
     "with_chosen_neighbours",
 ]
-
-
-#: Fewer held-out samples choose nothing.
-_FEW_SAMPLES = 100
 
 
 class JudgedCandidate(NamedTuple):
@@ -109,7 +105,7 @@ def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
     """
     least = min(judged, key=lambda one: one.log_loss)
     Cs = sorted({one.candidate.C for one in judged})
-    if len(least.losses) < _FEW_SAMPLES:
+    if len(least.losses) < FEW_SAMPLES:
         like_it, usual = [one.candidate for one in judged], 0
     else:
         like_it, usual = [one.candidate for one in judged if not _clearly_more(one, least)], len(Cs) // 2

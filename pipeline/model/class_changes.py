@@ -25,6 +25,7 @@ from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.machines.linear_machines import LinearModel, Machines, train_machines, whitened_rows
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum
 from pairloom.pipeline.model.settings import error_prefix, is_positive
 from pairloom.pipeline.pieces import thread_count
@@ -37,6 +38,7 @@ __all__ = [
     "remove_class",
     "retrain_pairs",
     "rows_by_class",
+    "train_more",
 ]
 
 
@@ -299,14 +301,21 @@ def _train(
     pairs = graphs.Pairs(edges, len(table.labels))
     touched = {c: rows[c] for c in pairs.classes.tolist()}
     whitened = whitened_rows(touched, linear_model_of(model, "train").whitening)
+    return train_more(whitened, pairs, settings, table.keys, n_jobs)
+
+
+def train_more(
+    whitened: Mapping[int, NDArray[np.float32]],
+    pairs: graphs.Pairs,
+    settings: MachineSettings,
+    keys: NDArray[np.int64],
+    n_jobs: int | None,
+) -> Machines:
+    """The machines of more pairs of a model with these settings, trained as those that it has."""
+    trained_as = replace(settings, calibration="platt") if settings.turned else settings
     with one_blas_thread():
-        return train_machines(
-            whitened,
-            pairs,
-            settings,
-            thread_count(n_jobs, "PairwiseSVC"),
-            keys=table.keys,
-        )
+        machines = train_machines(whitened, pairs, trained_as, thread_count(n_jobs, "PairwiseSVC"), keys=keys)
+    return machines.by_distance() if settings.turned else machines
 
 
 def _with_machines(

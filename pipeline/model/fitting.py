@@ -92,7 +92,7 @@ def fit_model(
         classes=classes,
         graph=graph,
         trained=trained,
-        settings=settings.machines(chosen.C, calibrated.calibration),
+        settings=settings.machines_as_chosen(chosen.C, calibrated.calibration),
         whiten=chosen.whiten,
         coupled=coupled,
         learned=_learned(training, coupler, settings, trained, coupled, resources),

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.text import listed
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes, calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
@@ -26,13 +25,18 @@ from pairloom.pipeline.growth.waves import (
     judge_wave,
     usual_wave,
 )
-from pairloom.pipeline.machines.linear_machines import LinearModel, train_machines, whitened_rows
+from pairloom.pipeline.machines.linear_machines import LinearModel, whitened_rows
 from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.class_changes import add_edges, check_pairs, linear_model_of, rows_by_class
+from pairloom.pipeline.model.class_changes import (
+    add_edges,
+    check_pairs,
+    linear_model_of,
+    rows_by_class,
+    train_more,
+)
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.fitting import Resources
 from pairloom.pipeline.model.settings import is_count
-from pairloom.pipeline.pieces import thread_count
 
 __all__ = ["grow_fitted_model"]
 
@@ -164,15 +168,12 @@ class _GrowingModel:
     def add_wave(self) -> None:
         """Train the proposed edges and put them among the others."""
         edges, keys = np.array(self.waves[-1].proposed), self.model.classes.keys
-        n_threads = thread_count(self._resources["n_jobs"], "PairwiseSVC")
-        with one_blas_thread():
-            added = train_machines(
-                self._rows, graphs.Pairs(edges, self.n_classes), self.model.settings, n_threads, keys=keys
-            )
+        pairs = graphs.Pairs(edges, self.n_classes)
+        added = train_more(self._rows, pairs, self.model.settings, keys, self._resources["n_jobs"])
         coupled = self.model.coupled.extended(added.profile)
         new = np.arange(self.n_pairs, self.n_pairs + len(edges))
-        pairs = None if coupled.pairs is None else coupled.pairs.of_edges(new)
-        held_out = self._held_out_logits(LinearModel(added, self._whitening), pairs)
+        slopes = None if coupled.pairs is None else coupled.pairs.of_edges(new)
+        held_out = self._held_out_logits(LinearModel(added, self._whitening), slopes)
         together = np.concatenate([self.model.edges, edges])
         self.model = add_edges(self.model, edges, added)
         order = graphs.edge_order(together)

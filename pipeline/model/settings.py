@@ -155,6 +155,10 @@ class ModelSettings:
         calibration = "platt" if "platt" in self.calibrations else self.calibrations[0]
         return replace(self.machines(C, calibration), profiled="slopes" in self.calibrations)
 
+    def machines_as_chosen(self, C: float, calibration: Calibration) -> MachineSettings:
+        """The settings of machines that serve all calibrations and have been given one of them."""
+        return replace(self.machines(C, calibration), turned=self.turns_into_distances(calibration))
+
     def turns_into_distances(self, calibration: Calibration) -> bool:
         """Whether machines that serve all calibrations must be given their distances to have this one."""
         return "platt" in self.calibrations and calibration in ("distance", "slopes")

@@ -64,7 +64,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
             "labels": list(shape.classes),
             "labels_dtype": "U",
             "graph": plain(run.model_label),
-            "settings": asdict(settings.machines(chosen.C, calibration)),
+            "settings": asdict(settings.machines_as_chosen(chosen.C, calibration)),
             "whiten": chosen.whiten,
             "coupled_calibration": settings.coupled_calibration,
             # The coupling is chosen when the model is read.
@@ -81,8 +81,6 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         "parameters": plain(run.estimator_parameters),
         "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
         "calibrations": judged_calibrations(run),
-        # Machines are stored with Platt's parameters where these are one of the choices.
-        "turned_into_distances": settings.turns_into_distances(calibration),
         "edges_calibrated": shape.edges_calibrated,
         "couplings": list(shape.couplings),
         "shrinkages": list(shape.shrinkages),
@@ -169,7 +167,7 @@ def _linear_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Linear machines, the whitening they were trained under, the moments, and weights that were learned."""
     machines, record = read_machines(directory).of_edges(order), content["model"].get("learned")
-    machines = machines.by_distance() if content["turned_into_distances"] else machines
+    machines = machines.by_distance() if content["model"]["settings"]["turned"] else machines
     moments = read_moments(directory, bool(content.get("standardised")))
     mean, factor = read_whitening_arrays(directory, content["shrinkages"], content["model"]["whiten"])
     learned = read_learned_weights(directory, order) if record and record["iterations"] else None
@@ -198,7 +196,7 @@ def _kernel_arrays(
     machines = read_kernel_machines(
         directory, pieces(len(members), edges_per_tile), lambda tile: members[tile], np.array(content["rows"])
     )
-    machines = machines.by_distance() if content["turned_into_distances"] else machines
+    machines = machines.by_distance() if content["model"]["settings"]["turned"] else machines
     kernel = KernelFunction(**content["model"]["kernel"])
     normalisation = kernel.normalisation(*read_moments(directory, bool(content.get("standardised"))))
     scaled = {} if normalisation.deviation is None else {"deviation": normalisation.deviation}

@@ -320,7 +320,7 @@ def test_an_early_stop_is_a_warning():
         ),
         (
             {"calibration": "plat"},
-            "calibration must be one of platt, distance, none, got 'plat'. Did you mean 'platt'?",
+            "calibration must be one of platt, distance, slopes, none, got 'plat'. Did you mean 'platt'?",
         ),
         ({"C": 0.0}, "C must be positive, got 0.0"),
         ({"C": float("nan")}, "C must be positive, got nan"),

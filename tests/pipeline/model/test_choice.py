@@ -4,7 +4,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from pairloom import graphs
+from pairloom import PairwiseSVC, graphs
+from pairloom.pipeline.calibration.coupled_calibration import JudgedCalibration, best_calibration
+from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.features.moments import moments_of
 from pairloom.pipeline.machines.kinds import LinearKind, candidate_Cs
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
@@ -51,11 +53,23 @@ def test_among_plain_candidates_a_clearly_smaller_loss_wins(best):
     assert best_candidate(found) == found[best].candidate
 
 
-def test_of_equal_losses_the_middle_C_and_distances_are_preferred():
-    found = [
-        judged(Candidate(C, "none", how), LOSSES) for C in (0.1, 1.0, 10.0) for how in ("platt", "distance")
-    ]
-    assert best_candidate(found) == best_candidate(found[::-1]) == Candidate(1.0, "none", "distance")
+def test_of_equal_losses_the_middle_C_is_preferred():
+    found = [judged(Candidate(C, "none", "slopes"), LOSSES) for C in (0.1, 1.0, 10.0)]
+    assert best_candidate(found) == best_candidate(found[::-1]) == Candidate(1.0, "none", "slopes")
+
+
+def calibration(how, losses):
+    return JudgedCalibration(how, ScaleChoice(1.0, float(np.mean(losses)), np.asarray(losses)))
+
+
+@pytest.mark.parametrize(
+    ("standard_errors", "chosen"),
+    [(-1.0, "distance"), (0.1, "distance"), (0.9, "distance"), (1.1, "slopes")],
+)
+def test_the_first_calibration_is_kept_unless_another_is_clearly_better(standard_errors, chosen):
+    several = [calibration("distance", LOSSES), calibration("slopes", less_by(standard_errors))]
+    worst = calibration("platt", LOSSES + 1)
+    assert best_calibration([*several, worst]).calibration == chosen
 
 
 def test_few_samples_choose_nothing():
@@ -77,23 +91,19 @@ def test_a_row_of_the_table_has_the_C_of_features_as_they_came_and_the_loss():
 # Trials.
 
 
-def all_candidates(Cs=(0.1, 1.0, 10.0), whitenings=("none", 0.8), calibrations=("distance", "platt")):
-    return [Candidate(C, t, how) for C in Cs for t in whitenings for how in calibrations]
+def all_candidates(Cs=(0.1, 1.0, 10.0), whitenings=("none", 0.8)):
+    return [Candidate(C, t, "platt") for C in Cs for t in whitenings]
 
 
-def test_all_else_is_tried_with_the_middle_C_and_every_other_C_with_the_best_of_that():
-    candidates, tried = all_candidates(), []
+def test_whitenings_are_tried_with_the_middle_C_and_every_other_C_with_the_best_of_them():
+    candidates, found = all_candidates(), []
     assert n_trials(candidates) == 4
-    found = []
     for number in range(4):
-        C, whiten, calibrations = trial(candidates, number, found)
-        tried.append((C, whiten, calibrations))
-        found += [
-            judged(Candidate(C, whiten, how), LOSSES - (whiten == 0.8) - (how == "platt"))
-            for how in calibrations
-        ]
-    both, best = ("distance", "platt"), ("platt",)
-    assert tried == [(1.0, "none", both), (1.0, 0.8, both), (0.1, 0.8, best), (10.0, 0.8, best)]
+        candidate = trial(candidates, number, found)
+        found.append(judged(candidate, LOSSES - (candidate.whiten == 0.8)))
+    tried = [(one.candidate.C, one.candidate.whiten) for one in found]
+    assert tried == [(1.0, "none"), (1.0, 0.8), (0.1, 0.8), (10.0, 0.8)]
+    assert {one.candidate.calibration for one in found} == {"platt"}
 
 
 def test_a_trial_depends_on_the_first_ones_only():
@@ -105,8 +115,8 @@ def test_a_trial_depends_on_the_first_ones_only():
 
 
 def test_a_single_candidate_takes_no_trial():
-    assert n_trials(all_candidates((1.0,), ("none",), ("platt",))) == 0
-    assert n_trials(all_candidates((1.0,), ("none",))) == 1
+    assert n_trials(all_candidates((1.0,), ("none",))) == 0
+    assert n_trials(all_candidates((1.0,))) == 2
 
 
 # The probe.
@@ -163,10 +173,10 @@ def test_a_part_of_a_class_is_all_of_it_up_to_a_bound():
 # What parameters stand for.
 
 
-def candidates(C, whiten, X, calibration="platt"):
+def candidates(C, whiten, X, calibrations=("platt",)):
     """The candidates for rows X, with C on features as they came."""
     moments = normalised_moments(moments_of(X), "X")
-    found = candidates_of(LinearKind(), C, whiten, calibration, moments)
+    found = candidates_of(LinearKind(), C, whiten, calibrations, moments)
     return [(moments.normalisation.outer_C(C), whiten, how) for C, whiten, how in found]
 
 
@@ -191,11 +201,29 @@ def test_the_C_named_scale_is_one_for_constant_features():
     assert candidates("scale", "none", np.full((9, 3), 7.0)) == [(1.0, "none", "platt")]
 
 
-def test_auto_is_both_calibrations_where_distances_are_known():
+def test_candidates_are_compared_with_slopes_where_these_are_a_choice():
     X = np.random.default_rng(0).standard_normal((9, 3))
-    assert [how for *_, how in candidates(1.0, "none", X, "auto")] == ["distance", "platt"]
-    assert calibrations_of("auto", measurable=False) == ("platt",)
-    assert calibrations_of("distance") == ("distance",)
+    every = ("distance", "slopes", "platt")
+    assert [how for *_, how in candidates([1.0, 2.0], "none", X, every)] == ["slopes", "slopes"]
+    assert candidates(1.0, "none", X, ("distance", "platt")) == [(1.0, "none", "distance")]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "others", "found"),
+    [
+        ({}, {}, ("distance", "slopes", "platt")),
+        ({}, {"measurable": False}, ("platt",)),
+        ({}, {"growing": True}, ("slopes",)),
+        ({"thresholds": True}, {}, ("platt",)),
+        ({"coupled_calibration": "none"}, {}, ("platt",)),
+        ({"coupled_calibration": "edges"}, {}, ("distance", "platt")),
+        ({"calibration": "distance"}, {"growing": True}, ("distance",)),
+        ({"calibration": "slopes"}, {}, ("slopes",)),
+    ],
+    ids=str,
+)
+def test_auto_is_every_calibration_that_the_other_parameters_leave(parameters, others, found):
+    assert calibrations_of(PairwiseSVC(**parameters), **{"measurable": True} | others) == found
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pairloom import PairwiseSVC
 from pairloom.pipeline.model.rules import (
     CONFIGURATION,
     ESTIMATOR,
@@ -44,7 +45,9 @@ RULES = {
         ('model.learn = "coupled" needs linear machines', ", got model.kernel = 'rbf'"),
     ),
     "distance": (
-        lambda door: check_distances("none", True, "", door),
+        lambda door: check_distances(
+            PairwiseSVC(calibration="distance", coupled_calibration="none"), True, "", door
+        ),
         ("PairwiseSVC: calibration='distance' needs coupled_calibration='scale' or 'edges'", "got 'none'."),
         ('model.calibration = "distance" needs model.coupled_calibration = "scale" or "edges"', 'got "none"'),
     ),
