@@ -83,6 +83,7 @@ def load_data(config: Config) -> OpenFeatures:
             test_fraction=data.test_fraction,
             seed=config.model.random_state,
             columns=data.columns,
+            missing_chunks=data.missing_chunks,
         )
 
 

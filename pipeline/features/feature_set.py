@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
 from pairloom.pipeline.features.row_sources import Arrays, Rows, SelectedRows, in_order
-from pairloom.pipeline.features.source_files import open_arrays, shown
+from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, shown
 from pairloom.pipeline.features.tables import TableColumns
 from pairloom.pipeline.pieces import pieces
 
@@ -110,6 +110,7 @@ def load_features(
     test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     columns: TableColumns | None = None,
+    missing_chunks: MissingChunks = "refuse",
 ) -> FeatureSet:
     """Load, check and fingerprint a data set. The parameters are those of `open_features`.
 
@@ -119,7 +120,14 @@ def load_features(
     >>> data.X_train.shape, data.X_test.shape, data.classes[:3]
     ((1347, 64), (450, 64), ('0', '1', '2'))
     """
-    opened = open_features(source, test=test, test_fraction=test_fraction, seed=seed, columns=columns)
+    opened = open_features(
+        source,
+        test=test,
+        test_fraction=test_fraction,
+        seed=seed,
+        columns=columns,
+        missing_chunks=missing_chunks,
+    )
     return opened.load()
 
 
@@ -130,6 +138,7 @@ def open_features(
     test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     columns: TableColumns | None = None,
+    missing_chunks: MissingChunks = "refuse",
 ) -> OpenFeatures:
     """Check and fingerprint a data set, which may be larger than memory.
 
@@ -147,16 +156,21 @@ def open_features(
         Seed of that split.
     columns : TableColumns, optional
         How the columns of a table are used.
+    missing_chunks : {"refuse", "fill"}
+        Whether the features of a zarr group may lack chunks, which then hold the fill value of their array. Labels may
+        not.
     """
     embedded = EMBEDDED.get(source)
-    arrays = embedded() if embedded else open_arrays(source, "data.features", EMBEDDED, columns)
+    arrays = (
+        embedded()
+        if embedded
+        else open_arrays(source, "data.features", EMBEDDED, columns, missing_chunks=missing_chunks)
+    )
     names = _feature_names(arrays, shown(source))
     arrays = _split_pool(arrays, shown(source), test_fraction, seed)
     if test is not None:
-        arrays = {
-            **arrays,
-            **_test_part(open_arrays(test, "data.test", (), columns, names or None), shown(test)),
-        }
+        tested = open_arrays(test, "data.test", (), columns, names or None, missing_chunks)
+        arrays = {**arrays, **_test_part(tested, shown(test))}
     data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
     if source in RECIPES:
         prints = {
@@ -167,12 +181,17 @@ def open_features(
     return data
 
 
-def load_samples(source: str, features: int, names: Sequence[str] | None = None) -> NDArray[np.floating]:
+def load_samples(
+    source: str,
+    features: int,
+    names: Sequence[str] | None = None,
+    missing_chunks: MissingChunks = "refuse",
+) -> NDArray[np.floating]:
     """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns.
 
     Of a table the columns with these names are read, in this order, if the model knows names.
     """
-    arrays = open_arrays(source, "--features", features=names)
+    arrays = open_arrays(source, "--features", features=names, missing_chunks=missing_chunks)
     for name in ("X", "X_test"):
         if name in arrays:
             rows = _rows(arrays[name])

@@ -84,6 +84,6 @@ def _is_record(path: Path) -> bool:
     """Whether a file is the record of a driver, or an entry of a ledger."""
     try:
         found = set(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return False
     return {"host", "pid", "since"} <= found or {"stage", "unit", "seal"} <= found

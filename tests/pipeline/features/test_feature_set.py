@@ -151,3 +151,42 @@ def test_samples_to_predict_have_the_features_of_the_model(tmp_path):
     np.testing.assert_array_equal(load_samples(path, 3), X)
     with pytest.raises(ValueError, match="must have 7 features, as the model has, got 3"):
         load_samples(path, 7)
+
+
+@pytest.fixture
+def group(tmp_path):
+    """A zarr group with several chunks of features and of labels."""
+    made = zarr.create_group(tmp_path / "a.zarr")
+    made.create_array("X", data=X, chunks=(8, 3))
+    made.create_array("y", data=LABELS + 1, chunks=(10,))
+    return tmp_path / "a.zarr"
+
+
+def test_a_missing_chunk_of_features_is_an_error_that_names_it(group):
+    (group / "X" / "c" / "3" / "0").unlink()
+    with pytest.raises(ValueError, match=r"a\.zarr: X: chunk c/3/0 is missing\. .*missing_chunks = \"fill\""):
+        load_features(str(group))
+    with pytest.raises(ValueError, match=r"X: chunk c/3/0 is missing"):
+        load_samples(str(group), 3)
+
+
+def test_missing_chunks_hold_the_fill_value_if_that_is_meant(group):
+    (group / "X" / "c" / "3" / "0").unlink()
+    samples = load_samples(str(group), 3, missing_chunks="fill")
+    assert not samples[24:32].any()
+    np.testing.assert_array_equal(samples[:24], X[:24])
+    data = load_features(str(group), missing_chunks="fill")
+    assert sum((~part.any(axis=1)).sum() for part in (data.X_train, data.X_test)) == 8
+
+
+def test_a_missing_chunk_of_labels_is_always_an_error(group):
+    (group / "y" / "c" / "1").unlink()
+    for missing_chunks in ("refuse", "fill"):
+        with pytest.raises(ValueError, match=r"a\.zarr: y: chunk c/1 is missing\. .*write_empty_chunks"):
+            load_features(str(group), missing_chunks=missing_chunks)
+
+
+def test_a_missing_chunk_of_test_samples_is_an_error(group, tmp_path):
+    (group / "X" / "c" / "3" / "0").unlink()
+    with pytest.raises(ValueError, match=r"a\.zarr: X: chunk c/3/0 is missing"):
+        load_features(save(tmp_path), test=str(group))
