@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
-from pairloom.pipeline.features.row_sources import Arrays, Rows, SelectedRows, in_order
+from pairloom.pipeline.features.row_sources import Arrays, ChosenColumns, Rows, SelectedRows, in_order
 from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, shown
 from pairloom.pipeline.features.tables import TableColumns
 from pairloom.pipeline.pieces import pieces
@@ -170,7 +170,7 @@ def open_features(
     arrays = _split_pool(arrays, shown(source), test_fraction, seed)
     if test is not None:
         tested = open_arrays(test, "data.test", (), columns, names or None, missing_chunks)
-        arrays = {**arrays, **_test_part(tested, shown(test))}
+        arrays = {**arrays, **_test_part(tested, shown(test), names, arrays)}
     data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
     if source in RECIPES:
         prints = {
@@ -189,12 +189,12 @@ def load_samples(
 ) -> NDArray[np.floating]:
     """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns.
 
-    Of a table the columns with these names are read, in this order, if the model knows names.
+    The columns with these names are read, in this order, if both the model and the source know names.
     """
     arrays = open_arrays(source, "--features", features=names, missing_chunks=missing_chunks)
     for name in ("X", "X_test"):
         if name in arrays:
-            rows = _rows(arrays[name])
+            rows = _named_columns(arrays, name, source, tuple(names or ()))
             if rows.shape[1] != features:
                 raise ValueError(
                     f"{source}: {name} must have {features} features, as the model has, got {rows.shape[1]}."
@@ -252,19 +252,63 @@ def rows_for_test(
     return testing
 
 
-def _test_part(arrays: Arrays, source: str) -> Arrays:
+def _test_part(arrays: Arrays, source: str, features: tuple[str, ...], training: Arrays) -> Arrays:
+    """The test samples of a source: columns and classes are those of the training samples, where both have names."""
     for X, y in (("X_test", "y_test"), _POOL):
         if X in arrays:
-            return {"X_test": arrays[X]} | ({"y_test": arrays[y]} if y in arrays else {})
+            part: Arrays = {"X_test": _named_columns(arrays, X, source, features)}
+            return part | ({"y_test": _relabelled(arrays, y, source, training)} if y in arrays else {})
     raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}.")
 
 
-def _feature_names(arrays: Arrays, source: str) -> tuple[str, ...]:
+def _named_columns(arrays: Arrays, name: str, source: str, wanted: tuple[str, ...]) -> Rows:
+    """The rows of an array, with the columns that have the wanted names; all of them where one side has no names."""
+    rows, names = _rows(arrays[name]), _feature_names(arrays, source, (name,))
+    if not wanted or not names or names == wanted:
+        return rows
+    for of, which in ((names, f"{source}: feature_names"), (wanted, "the names of the training features")):
+        if len(set(of)) != len(of):
+            raise ValueError(
+                f"{which} must be different names, or the same in the same order as those of the training data, got"
+                f" {_listed(_repeated(of))} more than once."
+            )
+    places = {column: place for place, column in enumerate(names)}
+    if absent := [column for column in wanted if column not in places]:
+        raise ValueError(
+            f"{source}: feature_names must have those of the training data, got none named {_listed(absent)}. Its"
+            " columns are matched by name; remove feature_names if they are in the right order."
+        )
+    return ChosenColumns(rows, np.array([places[column] for column in wanted]))
+
+
+def _relabelled(arrays: Arrays, name: str, source: str, training: Arrays) -> NDArray[Any] | Rows:
+    """Labels that are numbers of other ``classes`` than those of the training data, or in another order, as theirs."""
+    if "classes" not in arrays or "classes" not in training:
+        return arrays[name]
+    own, others = (
+        _class_names(of, place) for of, place in ((arrays, source), (training, "the training data"))
+    )
+    y = _labels(arrays[name], name, source)
+    if own == others or y.dtype.kind not in "iu" or np.asarray(training["y_train"]).dtype.kind not in "iu":
+        return y
+    if len(y) and not (y.min() >= 0 and y.max() < len(own)):
+        raise ValueError(
+            f"{source}: {name} must be numbers of its {len(own)} classes, got {y.min()} to {y.max()}."
+        )
+    number = {one: place for place, one in enumerate(others)}
+    if unknown := [own[c] for c in np.unique(y).tolist() if own[c] not in number]:
+        raise ValueError(
+            f"{source}: {name} must be labels of the classes of the training data, got {_listed(unknown)}."
+        )
+    return np.array([number.get(one, -1) for one in own])[y]
+
+
+def _feature_names(arrays: Arrays, source: str, of: Sequence[str] = ("X", "X_train")) -> tuple[str, ...]:
     """The names of the features, or none."""
     if "feature_names" not in arrays:
         return ()
     names = tuple(str(name) for name in _labels(arrays["feature_names"], "feature_names", source))
-    features = next((_rows(arrays[name]) for name in ("X", "X_train") if name in arrays), None)
+    features = next((_rows(arrays[name]) for name in of if name in arrays), None)
     if features is not None and len(names) != features.shape[1]:
         raise ValueError(
             f"{source}: feature_names must be one name for each of {features.shape[1]} features, got {len(names)}."
@@ -387,6 +431,12 @@ def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], tuple[str,
     if "classes" not in arrays:
         values = np.unique(y)
         return values, tuple(str(value) for value in values)
+    names = _class_names(arrays, source)
+    values = np.arange(len(names)) if y.dtype.kind in "iu" else np.asarray(names)
+    return values, names
+
+
+def _class_names(arrays: Arrays, source: str) -> tuple[str, ...]:
     classes = np.asarray(arrays["classes"])
     if classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"{source}: classes must be a list of two names or more, got shape {classes.shape}.")
@@ -395,8 +445,7 @@ def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], tuple[str,
         raise ValueError(
             f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once."
         )
-    values = np.arange(len(names)) if y.dtype.kind in "iu" else np.asarray(names)
-    return values, names
+    return names
 
 
 def _encoded(

@@ -22,6 +22,7 @@ __all__ = [
     "PIECE_BYTES",
     "ArrayRows",
     "Arrays",
+    "ChosenColumns",
     "FileRows",
     "GeneratedRows",
     "MappedRows",
@@ -232,6 +233,17 @@ class SelectedRows(Rows):
 
     def _read(self, rows: Index) -> NDArray[Any]:
         return self._source.read(self._chosen[rows])
+
+
+class ChosenColumns(Rows):
+    """Some columns of another source, in any order."""
+
+    def __init__(self, source: Rows, columns: NDArray[np.intp]) -> None:
+        super().__init__((len(source), len(columns)), source.dtype)
+        self._source, self._columns, self.scattered = source, columns, source.scattered
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        return self._source.read(rows)[:, self._columns]
 
 
 def in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:

@@ -190,3 +190,58 @@ def test_a_missing_chunk_of_test_samples_is_an_error(group, tmp_path):
     (group / "X" / "c" / "3" / "0").unlink()
     with pytest.raises(ValueError, match=r"a\.zarr: X: chunk c/3/0 is missing"):
         load_features(save(tmp_path), test=str(group))
+
+
+COLUMNS = np.array(["height", "width", "weight"])
+OTHER_ORDER = [2, 0, 1]
+
+
+@pytest.mark.parametrize("store", [as_npz, as_zarr, as_folder])
+def test_columns_of_test_samples_are_matched_by_name(store, tmp_path):
+    source = save(tmp_path, feature_names=COLUMNS)
+    other = {"X": X[24:, OTHER_ORDER], "y": LABELS[24:], "feature_names": COLUMNS[OTHER_ORDER]}
+    data = load_features(source, test=str(store(tmp_path, other)))
+    np.testing.assert_array_equal(data.X_test, X[24:])
+    assert data.fingerprints == load_features(source).fingerprints
+
+
+@pytest.mark.parametrize("store", [as_npz, as_zarr, as_folder])
+def test_columns_to_predict_are_matched_by_name_among_others(store, tmp_path):
+    more = np.column_stack([np.zeros(40), X[:, OTHER_ORDER]])
+    names = np.array(["unused", *COLUMNS[OTHER_ORDER]])
+    path = str(store(tmp_path, {"X": more, "feature_names": names}))
+    np.testing.assert_array_equal(load_samples(path, 3, COLUMNS.tolist()), X)
+
+
+def test_columns_are_taken_in_their_order_where_one_side_has_no_names(tmp_path):
+    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, {"X": X})), 3, COLUMNS.tolist()), X)
+    named = {"X": X, "feature_names": COLUMNS[OTHER_ORDER]}
+    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, named)), 3), X)
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (["height", "width", "length"], "got none named weight. Its columns are matched by name"),
+        (["height", "height", "weight"], "must be different names, .* got height more than once"),
+        (["height", "width"], "feature_names must be one name for each of 3 features, got 2"),
+    ],
+)
+def test_columns_that_cannot_be_matched_are_an_error(names, complaint, tmp_path):
+    path = str(as_npz(tmp_path, {"X": X, "y": LABELS, "feature_names": np.array(names)}))
+    with pytest.raises(ValueError, match=complaint):
+        load_samples(path, 3, COLUMNS.tolist())
+    with pytest.raises(ValueError, match=complaint):
+        load_features(save(tmp_path, feature_names=COLUMNS), test=path)
+
+
+def test_numbers_of_classes_in_another_order_are_matched_by_name(tmp_path):
+    order = np.array([2, 0, 3, 1])
+    other = {"X": X[24:], "y": np.argsort(order)[LABELS[24:]], "classes": NAMES[order]}
+    data = load_features(save(tmp_path), test=str(as_npz(tmp_path, other)))
+    np.testing.assert_array_equal(data.y_test, LABELS[24:])
+    other["classes"] = np.array(["gar", "quilt", "moth", "corn"])
+    with pytest.raises(
+        ValueError, match=r"a\.npz: y must be labels of the classes of the training data, got moth"
+    ):
+        load_features(save(tmp_path), test=str(as_npz(tmp_path, other)))
