@@ -19,7 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
-from pairloom.pipeline.features.row_sources import Arrays, ChosenColumns, Rows, SelectedRows, in_order
+from pairloom.pipeline.features.row_sources import (
+    Arrays,
+    CheckedRows,
+    ChosenColumns,
+    Rows,
+    SelectedRows,
+    in_order,
+    row_checksums,
+)
 from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, shown
 from pairloom.pipeline.features.tables import TableColumns
 from pairloom.pipeline.pieces import pieces
@@ -330,45 +338,74 @@ def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str,
     if "y_test" in arrays:
         y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
     _check_every_class_has_rows(y_train, names, source)
-    train, moments = _read_training(X_train, y_train, (*names, *features), len(names), source)
-    test = _read_test(X_test, y_test, (*names, *features), test_source)
+    train, moments, X_train = _read_training(X_train, y_train, (*names, *features), len(names), source)
+    test, X_test = _read_test(X_test, y_test, (*names, *features), test_source)
     return OpenFeatures(X_train, y_train, X_test, y_test, names, {"train": train, "test": test}, moments)
 
 
 def _read_training(
     X: Rows, y: NDArray[np.int64], names: tuple[str, ...], n_classes: int, source: str
-) -> tuple[str, Moments]:
-    """The fingerprint of the training samples and their moments, or an error if they are not finite."""
+) -> tuple[str, Moments, Rows]:
+    """The fingerprint of the training samples, their moments, and the samples, which have to stay what they are.
+
+    An error if they are not finite.
+    """
     seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_train", source)
+    kept = _Checksums(X, f"{source}: X_train")
 
     def checked() -> Iterator[tuple[NDArray[np.floating], NDArray[np.int64]]]:
         for part, piece in X.pieces():
             if part.stop > finite.rows_seen:  # not in a second pass
                 finite.look_at(piece)
                 seen.update(piece.data)
+                kept.look_at(piece)
             yield piece, y[part]
 
     moments = find_moments(checked, X.shape[1], n_classes)
     finite.raise_if_not()
     seen.update(y.data)
-    return seen.hexdigest(), moments
+    return seen.hexdigest(), moments, kept.rows()
 
 
-def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> str:
-    """The fingerprint of the test samples, or an error if they are not finite."""
+def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> tuple[str, Rows]:
+    """The fingerprint of the test samples, and the samples, which have to stay what they are.
+
+    An error if they are not finite.
+    """
     seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_test", source)
+    kept = _Checksums(X, f"{source}: X_test")
     for _, piece in X.pieces():
         finite.look_at(piece)
         seen.update(piece.data)
+        kept.look_at(piece)
     finite.raise_if_not()
     if y is not None:
         seen.update(y.data)
-    return str(seen.hexdigest())
+    return str(seen.hexdigest()), kept.rows()
 
 
 def _fingerprint_of(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> Any:
     """A fingerprint that is to be updated with the samples, then with their labels."""
     return hashlib.sha256(repr((X.shape, y is None, names)).encode())
+
+
+class _Checksums:
+    """Takes the checksums of rows that come in pieces, if somebody else could change them."""
+
+    def __init__(self, rows: Rows, name: str) -> None:
+        self._rows, self._name = rows, name
+        self._parts: list[NDArray[np.uint32]] = []
+
+    def look_at(self, piece: NDArray[np.floating]) -> None:
+        """Look at the next rows."""
+        if self._rows.can_change:
+            self._parts.append(row_checksums(piece))
+
+    def rows(self) -> Rows:
+        """The rows, which from now on must be what they were."""
+        if not self._parts:
+            return self._rows
+        return CheckedRows(self._rows, np.concatenate(self._parts), self._name)
 
 
 class _Finiteness:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import zarr
 
-from pairloom.pipeline.features.feature_set import load_features, load_samples
+from pairloom.pipeline.features import row_sources
+from pairloom.pipeline.features.feature_set import load_features, load_samples, open_features
 
 random = np.random.default_rng(0)
 X = random.standard_normal((40, 3)).astype(np.float32)
@@ -245,3 +246,43 @@ def test_numbers_of_classes_in_another_order_are_matched_by_name(tmp_path):
         ValueError, match=r"a\.npz: y must be labels of the classes of the training data, got moth"
     ):
         load_features(save(tmp_path), test=str(as_npz(tmp_path, other)))
+
+
+def columns_of_npy(folder, contents):
+    as_folder(folder, contents)
+    np.save(folder / "a" / "X_train.npy", np.asfortranarray(contents["X_train"]))
+    return folder / "a"
+
+
+def chunks_of_zarr(folder, contents):
+    group = zarr.open_group(as_zarr(folder, contents), mode="r+")
+    group.create_array("X_train", data=contents["X_train"], chunks=(6, 3), overwrite=True)
+    return folder / "a.zarr"
+
+
+def write_zarr(folder):
+    zarr.open_array(folder / "X_train", mode="r+")[5, 1] = 7
+
+
+def write_columns(folder):
+    np.load(folder / "X_train.npy", mmap_mode="r+")[5, 1] = 7
+
+
+@pytest.mark.parametrize(
+    ("store", "write"),
+    [(chunks_of_zarr, write_zarr), (columns_of_npy, write_columns)],
+    ids=["zarr", "fortran"],
+)
+def test_what_is_read_later_is_what_was_checked(store, write, tmp_path, monkeypatch):
+    """Between the check and the copy somebody writes one number."""
+    monkeypatch.setattr(row_sources, "PIECE_BYTES", 1)  # a chunk at a time, of which the last is kept
+    folder = store(tmp_path, arrays())
+    data = open_features(str(folder))
+    assert len(data.by_class(tmp_path).read(slice(0, 24))) == 24
+    data.close()
+    write(folder)
+    with pytest.raises(ValueError, match="X_train must not change while it is read, but row 5 is not what"):
+        data.X_train.read(slice(0, 24))
+    with pytest.raises(ValueError, match="X_train must not change while it is read, but row 5 is not what"):
+        data.by_class(tmp_path).read(slice(0, 24))
+    np.testing.assert_array_equal(data.X_test.read(slice(None)), X[24:])
