@@ -9,6 +9,7 @@ arrays are not read.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -248,15 +249,17 @@ def rows_for_test(
 ) -> NDArray[np.bool_]:
     """(n,) which rows of a pool with labels y are test samples: the same share of every class."""
     testing = np.zeros(len(y), dtype=bool)
-    for index, label in enumerate(np.unique(y)):
-        rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
+    labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    by_class = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    for index, (label, rows) in enumerate(zip(labels, by_class, strict=True)):
         held_out = round(fraction * len(rows))
         if held_out == len(rows):
             raise ValueError(
                 f"data.test_fraction must leave training samples of every class, got {fraction:g}: class {label}"
                 f" of {source} has {len(rows)} samples."
             )
-        testing[rows[:held_out]] = True
+        if held_out:
+            testing[np.random.default_rng((seed, index)).permutation(rows)[:held_out]] = True
     return testing
 
 
@@ -519,7 +522,7 @@ def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], so
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _listed(names: Any, limit: int = 8) -> str:
