@@ -250,8 +250,9 @@ def rows_for_test(
     """(n,) which rows of a pool with labels y are test samples: the same share of every class."""
     testing = np.zeros(len(y), dtype=bool)
     labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    by_class = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
-    for index, (label, rows) in enumerate(zip(labels, by_class, strict=True)):
+    order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
+    for index, label in enumerate(labels):
+        rows = order[ends[index] - counts[index] : ends[index]]
         held_out = round(fraction * len(rows))
         if held_out == len(rows):
             raise ValueError(

@@ -108,13 +108,24 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
 
 
 def expand_data_folder(source: str) -> Path:
-    """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable."""
+    """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable, and ``~`` by a home folder."""
     if f"${DATA_FOLDER}" not in source:
-        return Path(source).expanduser()
+        return _with_home(source)
     if not os.environ.get(DATA_FOLDER):
         name = source.replace(f"${DATA_FOLDER}", "").lstrip("/")
         raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}.")
     return Path(source.replace(f"${DATA_FOLDER}", os.environ[DATA_FOLDER]))
+
+
+def _with_home(source: str) -> Path:
+    try:
+        return Path(source).expanduser()
+    except RuntimeError as error:  # no such user, or a user without a home
+        user = Path(source).parts[0]
+        raise ValueError(
+            f"{source}: {user} must be the home folder of a user of this computer, got none. Write the whole path, or"
+            f" ./{source} for a folder of that name."
+        ) from error
 
 
 # What numpy, zipfile and zarr raise for files that are cut short, changed, or of another kind.

@@ -75,6 +75,19 @@ def test_data_that_cannot_be_used_are_refused(source, message, assert_refused):
     assert_refused(f"run config.toml --directory new --set data.features={source}", 2, message)
 
 
+HOMES = [
+    "run config.toml --directory new --set data.features=~nobody-here/x.npz",
+    "run config.toml --directory new --set data.test=~nobody-here/x.npz",
+    "plan config.toml --set data.features=~nobody-here/x.npz",
+    "predict run --features ~nobody-here/x.npz --out new.csv",
+]
+
+
+@pytest.mark.parametrize("command", HOMES)
+def test_the_home_of_nobody_is_refused(command, assert_refused):
+    assert_refused(command, 2, "~nobody-here must be the home folder of a user of this computer, got none")
+
+
 NAMES = [
     "two\nlines",
     "<b>bold</b>",
