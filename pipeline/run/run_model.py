@@ -106,11 +106,12 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
     directory = Path(directory)
     content = _read_description(directory)
     with whole_model(f"PairwiseSVC.from_run: {directory / _JSON}"):
-        couplings, files = content["couplings"], dict(content["files"])
+        couplings, files = [str(name) for name in content["couplings"]], dict(content["files"])
+        first = couplings[0]
         arrays_read = _arrays_of_model(**_kinds_of(content))
     _check_files(directory, files)
     _check_arrays(directory, arrays_read, files)
-    coupling = couplings[0] if coupling is None else coupling
+    coupling = first if coupling is None else coupling
     if coupling not in couplings:
         raise UnknownCoupling(
             f"PairwiseSVC.from_run: coupling must be one of {', '.join(couplings)}, the run's, got {coupling!r}."
