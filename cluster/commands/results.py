@@ -109,7 +109,14 @@ def print_result(directory: Path, as_json: bool) -> None:
 )
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 @click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
-def predict_command(directory: Path, features: str, out: Path, coupling: str | None, force: bool) -> None:
+@click.option(
+    "--fill-missing-chunks",
+    is_flag=True,
+    help="Read chunks that the features of a zarr group lack as its fill value; else they are an error.",
+)
+def predict_command(
+    directory: Path, features: str, out: Path, coupling: str | None, force: bool, fill_missing_chunks: bool
+) -> None:
     """Predict new samples with the run in DIRECTORY.
 
     Writes the predicted label and the probabilities of all classes for each sample. Of a table, columns are found by
@@ -121,7 +128,12 @@ def predict_command(directory: Path, features: str, out: Path, coupling: str | N
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         with input_errors():
             names = getattr(model, "feature_names_in_", None)
-            X = load_samples(features, model.n_features_in_, None if names is None else names.tolist())
+            X = load_samples(
+                features,
+                model.n_features_in_,
+                None if names is None else names.tolist(),
+                "fill" if fill_missing_chunks else "refuse",
+            )
             if names is not None:
                 del model.feature_names_in_  # columns were found by them; an array has none to compare
             p = model.predict_proba(X)

@@ -20,7 +20,7 @@ from pairloom.cluster.drive.schedule import StageTasks, Stop
 from pairloom.cluster.drive.tasks import Receipt, run_unit, warnings_kept
 from pairloom.cluster.watch.status import best_log_loss
 from pairloom.pipeline.config.config import Config
-from pairloom.pipeline.config.input_errors import input_errors
+from pairloom.pipeline.config.input_errors import InputError, input_errors
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.growth.waves import Wave, grow_in_waves
 from pairloom.pipeline.run.growing_run import judged_waves, regrown, whole_waves, with_next_wave
@@ -83,6 +83,7 @@ def load_data(config: Config) -> OpenFeatures:
             test_fraction=data.test_fraction,
             seed=config.model.random_state,
             columns=data.columns,
+            missing_chunks=data.missing_chunks,
         )
 
 
@@ -320,6 +321,11 @@ class _Session:
 def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None) -> Iterator[Receipt]:
     if data is None and stage.needs_data:
         data = load_data(run.config)
+        if data.fingerprints != run.fingerprints:
+            raise InputError(
+                f"data.features: {run.config.data.features} must be what it was when the run was planned, got other"
+                f" numbers or names. Plan it again: pairloom resume {run.directory}."
+            )
     try:
         for unit in units:
             yield run_unit(run, stage, unit, data)

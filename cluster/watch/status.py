@@ -270,7 +270,7 @@ def scores_of(directory: Path) -> dict[str, Any]:
     """The scores of each coupling, from the report of a run; none without labels or without a report."""
     try:
         methods = json.loads(Folder(directory).read("report/metrics.json")).get("methods", {})
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
     return methods if isinstance(methods, dict) else {}
 

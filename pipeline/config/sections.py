@@ -9,6 +9,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, TypeAdapter, field_
 from pairloom.graphs import family_parameters
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
+from pairloom.pipeline.features.source_files import MissingChunks
 from pairloom.pipeline.features.tables import Missing, TableColumns
 from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
@@ -72,6 +73,11 @@ class DataConfig(Section):
     leave_out: list[str] = Field([], description="columns of a table that are no features")
     missing: Missing = Field(
         "refuse", description="what to do about missing values of a table: refuse it, or leave out their rows"
+    )
+    missing_chunks: MissingChunks = Field(
+        "refuse",
+        description="what to do about chunks that the features of a zarr group lack: refuse it, or fill in the array's"
+        " fill value",
     )
     test: str | None = Field(None, description="source of test samples that replace those of `features`")
     test_fraction: float = Field(

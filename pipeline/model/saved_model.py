@@ -5,11 +5,12 @@ A run describes its model in the same form, and `assembled` makes a model of eit
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from pairloom import graphs
 from pairloom.graphs import ModelCode
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.linear_machines import AffineLogits
@@ -32,6 +34,7 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
+from pairloom.pipeline.storage.zarr_metadata import OURS, is_group, open_checked, stored_array
 
 __all__ = [
     "SavedModel",
@@ -42,10 +45,11 @@ __all__ = [
     "path_of",
     "plain",
     "save_model",
+    "whole_model",
 ]
 
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 4
+FORMAT, FORMAT_VERSION = "pairloom-model", 5
 _JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 
@@ -95,14 +99,32 @@ def load_model(path: str | Path) -> SavedModel:
     """Read a model that `save_model` has written."""
     path = path_of(path, "PairwiseSVC.load: path")
     content = _read_description(path)
-    try:
-        _check_files(path, content["files"])
-        arrays = _read_arrays(path)
+    files = content.get("files")
+    if not isinstance(files, dict):
+        raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no list of files.")
+    _check_files(path, files)
+    arrays = _read_arrays(path, files)
+    with whole_model(f"PairwiseSVC.load: {path}"):
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
         return SavedModel(model, parameters, content["candidates"], content["feature_names"])
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: {error!r}.") from error
+
+
+@contextlib.contextmanager
+def whole_model(place: str) -> Iterator[None]:
+    """Turn what a description without its entries, or with others, raises into an error that names its place."""
+    try:
+        yield
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        ValueError,
+        nx.NetworkXException,
+    ) as error:
+        reason = str(error) if isinstance(error, ValueError) else repr(error)
+        raise ValueError(f"{place} is not a whole model: {reason.removesuffix('.')}.") from error
 
 
 def path_of(path: str | Path, parameter: str) -> Path:
@@ -200,7 +222,12 @@ def _check_files(path: Path, written: dict[str, str]) -> None:
 def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
-        group.create_array(name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True))
+        group.create_array(
+            name,
+            data=np.ascontiguousarray(values),
+            compressors=ZstdCodec(checksum=True),
+            config={"write_empty_chunks": True},  # a chunk of zeros is there like any other
+        )
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -230,16 +257,24 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise ValueError(f"PairwiseSVC.load: {path / _JSON} is damaged: {error}.") from error
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path, written: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """The arrays among the files of a model, by name. Of each the metadata is checked before a chunk is read."""
+    suffix = "/zarr.json"
+    places = [name.removesuffix(suffix) for name in written if name.endswith(suffix)]
+    return {
+        place.removeprefix(f"{_ARRAYS}/"): _read_array(path, place)
+        for place in sorted(places)
+        if not is_group(path / place)
+    }
+
+
+def _read_array(path: Path, place: str) -> NDArray[Any]:
     try:
-        group = zarr.open_group(path / _ARRAYS, mode="r")
-        return {
-            name: np.asarray(array[...])
-            for name, array in group.members(max_depth=None)
-            if isinstance(array, zarr.Array)
-        }
+        stored = stored_array(path / place, OURS)
+        stored.check_files()
+        return np.asarray(open_checked(stored)[...])
     except Exception as error:  # zarr and its codecs raise many kinds for a damaged chunk
-        raise ValueError(f"PairwiseSVC.load: the arrays of {path} cannot be read: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / place} cannot be read: {error}.") from error
 
 
 _STRUCTURED = ("classes", "graph", "trained", "settings", "coupled", "normalisation", "learned")
@@ -283,8 +318,9 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
 
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
-    labels = np.array(description["labels"], dtype=description["labels_dtype"])
+    labels = _labels(description["labels"], description["labels_dtype"])
     kernel = description.get("kernel")
+    check_shapes(arrays, classes=len(labels), features=description["n_features"])
     return FittedModel(
         classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
         graph=_graph(len(labels), description["graph"], arrays),
@@ -299,6 +335,72 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     )
 
 
+#: The axes of every array of a model: E edges, M machines of each, N classes, D features, K of them after whitening,
+#: Z coefficients on S support vectors. A name that is not here is no array of a model.
+_AXES: dict[str, tuple[str | int, ...]] = {
+    "machines/coef": ("E", "M", "K"),
+    "machines/start": ("E + 1",),
+    "machines/row": ("Z",),
+    "machines/beta": ("Z", "M"),
+    "machines/intercept": ("E", "M"),
+    "machines/norm": ("E", "M"),
+    "machines/platt": ("E", "M", 2),
+    "machines/crossfit": ("E", "M", PARTS, 2),
+    "machines/threshold": ("E",),
+    "machines/dprime": ("E",),
+    "machines/gap": ("E", "M"),
+    "machines/iterations": ("E", "M"),
+    "whitening/mean": ("D",),
+    "whitening/factor": ("D", "K"),
+    "support_vectors": ("S", "D"),
+    "edges": ("E", 2),
+    "code": ("N", "E"),
+    "slope": ("E",),
+    "shift": ("E",),
+    "totals": ("N",),
+    "keys": ("N",),
+    "checksums": ("N",),
+    "centre": ("D",),
+    "deviation": ("D",),
+    "learned/weights": ("E", "D"),
+    "learned/bias": ("E",),
+}
+# Without whitening there is no factor, and models that are not retrained have no checksums of their rows.
+_MAY_BE_EMPTY = ("whitening/factor", "checksums")
+
+
+def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: int) -> None:
+    """Raise unless the arrays of a model fit each other: compiled kernels do not check their indices."""
+    sizes = {"N": classes, "D": features, "E": len(arrays["slope"])}
+    sizes["E + 1"] = sizes["E"] + 1
+    if "whitening/factor" in arrays and not arrays["whitening/factor"].size:
+        sizes["K"] = features
+    for name, values in arrays.items():
+        axes = _AXES.get(name)
+        if name == "support_vectors" and values.ndim == 1:  # the rows of a kernel matrix, by their numbers
+            axes = ("S",)
+        if name in _MAY_BE_EMPTY and not values.size:
+            continue
+        if axes is None or values.ndim != len(axes) or values.dtype.kind not in "iuf":
+            raise ValueError(
+                f"stored array {name!r} is none of a model, got {values.dtype} of shape {values.shape}."
+            )
+        for axis, size in zip(axes, values.shape, strict=True):
+            if sizes.setdefault(str(axis), axis if isinstance(axis, int) else size) != size:
+                raise ValueError(
+                    f"stored array {name!r} must have {sizes[str(axis)]} {axis}, got shape {values.shape}."
+                )
+    if "machines/start" in arrays:
+        _check_coefficients(arrays["machines/start"], arrays["machines/row"], len(arrays["support_vectors"]))
+
+
+def _check_coefficients(start: NDArray[Any], row: NDArray[Any], vectors: int) -> None:
+    """The coefficients of the edges follow each other, and every support vector has some."""
+    follows = start[0] == 0 and start[-1] == len(row) and (np.diff(start) >= 0).all()
+    if not follows or len(np.unique(row)) != vectors:
+        raise ValueError("stored array 'machines/start' must divide the coefficients of the support vectors.")
+
+
 def _graph(
     n: int, label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> nx.Graph | graphs.ModelCode:
@@ -309,6 +411,14 @@ def _graph(
     graph = graphs.model_graph(n, arrays["edges"].tolist(), "stored")
     graph.graph = dict(label)
     return graph
+
+
+def _labels(values: list[Any], dtype: str) -> NDArray[Any]:
+    """The labels with their type; text is as long as the longest of it, whatever the type says."""
+    kind = np.dtype(dtype)
+    if kind.kind not in "biufUOmM":
+        raise ValueError(f"stored labels must be text, numbers or times, got dtype {dtype!r:.60}.")
+    return np.array(values, dtype="U" if kind.kind == "U" else kind)
 
 
 def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:

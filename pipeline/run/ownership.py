@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pairloom.graphs.text import listed
 from pairloom.pipeline.config.config import Config, ConfigError
+from pairloom.pipeline.config.input_errors import input_errors
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.source_files import expand_data_folder, shown
 from pairloom.pipeline.run.run import Run
@@ -40,7 +41,11 @@ def check_directory(directory: Path, config: Config) -> None:
     if files := [above for above in directory.parents if above.is_file()]:
         raise NotARun(f"--directory must be a folder, got {directory}, where {files[0]} is a file.")
     for key, source in (("data.features", config.data.features), ("data.test", config.data.test)):
-        if source is not None and source not in EMBEDDED and _lies_in(expand_data_folder(source), directory):
+        if source is None or source in EMBEDDED:
+            continue
+        with input_errors():
+            place = expand_data_folder(source)
+        if _lies_in(place, directory):
             raise ConfigError(
                 f"{key} must not lie in the run directory {directory}, got {shown(source)}. Choose another --directory."
             )
@@ -84,6 +89,6 @@ def _is_record(path: Path) -> bool:
     """Whether a file is the record of a driver, or an entry of a ledger."""
     try:
         found = set(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return False
     return {"host", "pid", "since"} <= found or {"stage", "unit", "seal"} <= found

@@ -20,6 +20,7 @@ from zarr.storage import LocalStore
 
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
 from pairloom.pipeline.storage.digests import file_digest
+from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
 __all__ = ["Folder", "folder_of"]
 
@@ -109,7 +110,11 @@ def _opened_array(root: Path, path: str, mode: Literal["r", "r+"], version: Vers
 
     A run that grows has its metadata written again, and its arrays are then opened again.
     """
-    return zarr.open_array(LocalStore(root), path=path, mode=mode)
+    try:
+        stored_array(root / path, OURS)
+    except RefusedArray as error:
+        raise RefusedArray(f"{root / path} is not what a run writes: {error}.") from error
+    return zarr.open_array(LocalStore(root), path=path, mode=mode, zarr_format=3)
 
 
 def folder_of(array: zarr.Array[Any]) -> Folder:

@@ -122,6 +122,7 @@ def _group_files(
             chunks=values.shape,
             compressors=_COMPRESSORS,
             dimension_names=dimensions,
+            config={"write_empty_chunks": True},  # a label of nothing but zeros is there, too
         )
     for array in arrays:
         group.create_array(

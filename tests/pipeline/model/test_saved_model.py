@@ -180,13 +180,13 @@ def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         PairwiseSVC.load(tmp_path / "file")
     for content, message in (
-        ("[1]", "must be a pairloom-model of version 4, got None of version None"),
-        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 4, got 'torch'"),
+        ("[1]", "must be a pairloom-model of version 5, got None of version None"),
+        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 5, got 'torch'"),
         (
             json.dumps({"format": "pairloom-model", "format_version": 99}),
-            "of version 4, got .* of version 99",
+            "of version 5, got .* of version 99",
         ),
-        (json.dumps({"format": "pairloom-model", "format_version": 4}), "is damaged"),
+        (json.dumps({"format": "pairloom-model", "format_version": 5}), "is damaged"),
         ("{", "cannot be read"),
     ):
         (tmp_path / "model.json").write_text(content)
