@@ -125,7 +125,7 @@ def predict_command(directory: Path, features: str, out: Path, coupling: str | N
             if names is not None:
                 del model.feature_names_in_  # columns were found by them; an array has none to compare
             p = model.predict_proba(X)
-        write_probabilities(out, p, model.classes_.tolist(), force=force)
+        write_probabilities(out, p, model.classes_, force=force)
         click.echo(f"Wrote the labels and probabilities of {len(X)} samples, by {model.coupling}, to {out}")
 
 

@@ -199,7 +199,9 @@ class ModelConfig(Section):
     )
     machine_weight: MachineWeight = Field("none", description="weight of a machine in the coupling")
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
-    priors: list[float] | None = Field(None, description="class priors at prediction")
+    priors: list[float] | None = Field(
+        None, description="class priors at prediction, in the order of the sorted labels"
+    )
     class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
         None, description="weight of the samples of each class, by class name"
     )

@@ -38,6 +38,8 @@ __all__ = [
     "arrays_of",
     "assembled",
     "description_of",
+    "labels_as_json",
+    "labels_from_json",
     "load_model",
     "path_of",
     "plain",
@@ -251,8 +253,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
     """All of a model that is not in its arrays, as JSON values."""
     labels, kernel = model.classes.labels, model.trained.kernel
     return {
-        "labels": _plain_labels(labels),
-        "labels_dtype": labels.dtype.str,
+        **labels_as_json(labels),
         "graph": {key: plain(value) for key, value in model.decomposition.label.items()},
         "settings": asdict(model.settings),
         **{name: getattr(model, name) for name in PLAIN_FIELDS},
@@ -283,7 +284,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
 
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
-    labels = np.array(description["labels"], dtype=description["labels_dtype"])
+    labels = labels_from_json(description)
     kernel = description.get("kernel")
     return FittedModel(
         classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
@@ -325,6 +326,16 @@ def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]
     if record["iterations"]:
         logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
     return Learned(logits, LearningRecord(**record))
+
+
+def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
+    """Labels and their type, as `labels_from_json` reads them."""
+    return {"labels": _plain_labels(labels), "labels_dtype": labels.dtype.str}
+
+
+def labels_from_json(stored: Mapping[str, Any]) -> NDArray[Any]:
+    """The labels that `labels_as_json` described."""
+    return np.array(stored["labels"], dtype=stored["labels_dtype"])
 
 
 def _plain_labels(labels: NDArray[Any]) -> list[Any]:
