@@ -28,6 +28,7 @@ from pairloom.pipeline.run.ownership import NotARun
 from pairloom.pipeline.run.run_model import UnknownCoupling
 from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch
 from pairloom.pipeline.storage.local_path import NotLocal
+from pairloom.pipeline.storage.places import LinkInside
 
 __all__ = [
     "RESUMABLE",
@@ -70,6 +71,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     OutputExists: REFUSED,
     Locked: REFUSED,
     NotARun: REFUSED,
+    LinkInside: REFUSED,
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,

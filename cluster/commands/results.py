@@ -29,6 +29,7 @@ from pairloom.pipeline.report.report import table_rows
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.lock import RunLock
+from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.probability_files import check_target, write_probabilities
 from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.folder import Folder
@@ -47,6 +48,7 @@ def report_command(directory: Path, as_json: bool) -> None:
     """Rewrite the report of a finished run and print its table."""
     with exits():
         stored = read_run(directory)
+        check_links(stored)
         missing = unfinished_units(stored, stored.stages[:-1])
         if any(missing.values()):
             raise ValueError(

@@ -39,6 +39,7 @@ from pairloom.pipeline.stages.run_file import (
     read_run,
     write_run,
 )
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = [
     "Connect",
@@ -330,5 +331,6 @@ def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None
 
 def _sweep(run: Run) -> None:
     """Remove partial files of killed processes. A writer that is still alive fails and is run again."""
+    folder = Folder(run.directory)
     for path in unfinished_files(run):
-        path.unlink(missing_ok=True)
+        folder.delete(path)
