@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import uuid
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -31,7 +32,15 @@ from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
 from pairloom.pipeline.model.learning import Learned
-from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
+from pairloom.pipeline.model.model_folder import (
+    ARRAYS,
+    MODEL_JSON,
+    arrays_folder,
+    check_files,
+    model_to_replace,
+    put_in_place,
+)
+from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
 
 __all__ = [
     "SavedModel",
@@ -48,7 +57,6 @@ __all__ = [
 
 
 FORMAT, FORMAT_VERSION = "pairloom-model", 4
-_JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 
 class SavedModel(NamedTuple):
@@ -67,8 +75,8 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
     """
     arrays = arrays_of(saved.model)
     path = path_of(path, "PairwiseSVC.save: path")
-    _check_target(path, overwrite)
-    content = {
+    model_to_replace(path, FORMAT, overwrite=overwrite)
+    description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": description_of(saved.model),
@@ -76,7 +84,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
         "candidates": plain(saved.candidates, "candidates_"),
         "feature_names": saved.feature_names,
     }
-    # Written beside its place and then renamed: a folder of that name is always a whole model.
+    # Written beside its place and then put there: a folder of that name is always a whole model.
     unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         unfinished.mkdir(parents=True)
@@ -85,21 +93,32 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
             f"PairwiseSVC.save: path must be in a folder that can be written, got {path}: {error.strerror}."
         ) from error
     try:
-        _write_arrays(arrays, unfinished / _ARRAYS)
-        (unfinished / _JSON).write_bytes(sealed({**content, "files": _digests(unfinished)}, indent=1))
-        _put_in_place(unfinished, path)
-    except BaseException:
+        _write_arrays(arrays, unfinished / ARRAYS)
+        put_in_place(unfinished, path, description, overwrite=overwrite)
+    finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a model that `save_model` has written."""
     path = path_of(path, "PairwiseSVC.load: path")
-    content = _read_description(path)
+    while True:
+        content = _read_description(path)
+        # Another process may put another model in its place meanwhile, and remove files of this one.
+        try:
+            loaded = _loaded(path, content)
+        except ValueError:
+            if _read_description(path) == content:
+                raise
+        else:
+            if _read_description(path) == content:
+                return loaded
+
+
+def _loaded(path: Path, content: dict[str, Any]) -> SavedModel:
     try:
-        _check_files(path, content["files"])
-        arrays = _read_arrays(path)
+        check_files(path, content["files"], content.get("changing", ()))
+        arrays = _read_arrays(arrays_folder(path, content))
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
         return SavedModel(model, parameters, content["candidates"], content["feature_names"])
@@ -114,46 +133,6 @@ def path_of(path: str | Path, parameter: str) -> Path:
     if not str(path) or "\0" in str(path):
         raise ValueError(f"{parameter} must be the path of a folder, got {str(path)!r}.")
     return Path(path)
-
-
-def _check_target(path: Path, overwrite: bool) -> None:
-    if path.is_symlink():
-        raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
-    if not path.exists():
-        return
-    if not overwrite:
-        raise FileExistsError(
-            f"PairwiseSVC.save: {path} exists already; overwrite=True replaces a saved model."
-        )
-    if not _is_saved_model(path):
-        raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is none or"
-            " holds other files too."
-        )
-
-
-def _is_saved_model(path: Path) -> bool:
-    """Whether a folder holds the files of a saved model, and no others."""
-    try:
-        content = unsealed((path / _JSON).read_bytes())
-        return content.get("format") == FORMAT and set(content["files"]) == _digests(path).keys()
-    except (OSError, DamagedSeal, KeyError, TypeError):
-        return False
-
-
-def _put_in_place(unfinished: Path, path: Path) -> None:
-    """Rename the new folder to its place; an old model is moved aside first, and removed last."""
-    if not path.exists():
-        unfinished.rename(path)
-        return
-    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    path.rename(aside)
-    try:
-        unfinished.rename(path)
-    except BaseException:
-        aside.rename(path)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -178,27 +157,6 @@ def _parameters_from_json(content: dict[str, Any], model: FittedModel) -> dict[s
     return parameters
 
 
-def _digests(path: Path) -> dict[str, str]:
-    """The digest of every file below a folder, by its name there."""
-    return {
-        file.relative_to(path).as_posix(): file_digest(file)
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.name != _JSON
-    }
-
-
-def _check_files(path: Path, written: dict[str, str]) -> None:
-    """Raise unless the files are those that were written. zarr takes a chunk that is not there for zeros."""
-    present = _digests(path)
-    for name in sorted(written.keys() | present.keys()):
-        if name not in present:
-            raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no {name}.")
-        if name not in written:
-            raise ValueError(f"PairwiseSVC.load: {path} must hold a saved model only, got also {name}.")
-        if present[name] != written[name]:
-            raise ValueError(f"PairwiseSVC.load: {path / name} is damaged: it is not what was saved.")
-
-
 def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
@@ -211,14 +169,14 @@ def _read_description(path: Path) -> dict[str, Any]:
             f"PairwiseSVC.load: {path} is a run directory, not a saved model: use PairwiseSVC.from_run."
         )
     try:
-        data = (path / _JSON).read_bytes()
+        data = (path / MODEL_JSON).read_bytes()
         stored = json.loads(data)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"PairwiseSVC.load: {path} is not a saved model: it has no {_JSON}."
+            f"PairwiseSVC.load: {path} is not a saved model: it has no {MODEL_JSON}."
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"PairwiseSVC.load: {path / _JSON} cannot be read: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / MODEL_JSON} cannot be read: {error}.") from error
     about = stored if isinstance(stored, dict) else {}
     kind, version = about.get("format"), about.get("format_version")
     if (kind, version) != (FORMAT, FORMAT_VERSION):
@@ -229,17 +187,19 @@ def _read_description(path: Path) -> dict[str, Any]:
     try:
         return unsealed(data)
     except DamagedSeal as error:
-        raise ValueError(f"PairwiseSVC.load: {path / _JSON} is damaged: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / MODEL_JSON} is damaged: {error}.") from error
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        group = zarr.open_group(path / _ARRAYS, mode="r")
-        return {
-            name: np.asarray(array[...])
-            for name, array in group.members(max_depth=None)
-            if isinstance(array, zarr.Array)
-        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)  # of a file manager's litter
+            group = zarr.open_group(path, mode="r")
+            return {
+                name: np.asarray(array[...])
+                for name, array in group.members(max_depth=None)
+                if isinstance(array, zarr.Array)
+            }
     except Exception as error:  # zarr and its codecs raise many kinds for a damaged chunk
         raise ValueError(f"PairwiseSVC.load: the arrays of {path} cannot be read: {error}.") from error
 

@@ -14,14 +14,13 @@ from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.source_files import expand_data_folder, shown
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import group_members
+from pairloom.pipeline.storage.folder import is_litter
 from pairloom.pipeline.storage.places import LinkInside
 
 __all__ = ["NotARun", "check_directory", "check_links", "unfinished_files"]
 
 # A temporary file of `storage.atomic_file`, of zarr, or of the lock.
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
-# Left behind by file managers and network file systems; they may be ignored.
-_LITTER = re.compile(r"^(\.DS_Store|Thumbs\.db|desktop\.ini|\.nfs.*|\.directory)$")
 
 
 class NotARun(ValueError):
@@ -49,7 +48,7 @@ def check_directory(directory: Path, config: Config) -> None:
             )
     if not directory.is_dir() or _holds_a_run(directory):
         return
-    if others := sorted(path.name for path in directory.iterdir() if not _LITTER.match(path.name)):
+    if others := sorted(path.name for path in directory.iterdir() if not is_litter(path.name)):
         raise NotARun(
             f"--directory must be new, empty or a run directory, got {directory}, which holds {listed(others)}. "
             "Nothing was changed. Choose another --directory."

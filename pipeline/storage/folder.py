@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +27,22 @@ from pairloom.pipeline.storage.atomic_file import partial_beside, put, put_exclu
 from pairloom.pipeline.storage.digests import file_digest
 from pairloom.pipeline.storage.places import link_on_the_way, place_inside
 
-__all__ = ["Folder", "folder_of"]
+__all__ = ["Folder", "folder_of", "is_litter"]
+
+_LITTER = re.compile(r"\.DS_Store|Thumbs\.db|desktop\.ini|\.nfs.*|\.directory")
 
 Version = tuple[int, int, int]
+
+
+def is_litter(name: str) -> bool:
+    """Whether a file manager or a network file system leaves files of this name behind. They may be ignored.
+
+    Examples
+    --------
+    >>> is_litter(".DS_Store"), is_litter("notes.txt")
+    (True, False)
+    """
+    return _LITTER.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
