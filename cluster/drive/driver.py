@@ -200,9 +200,10 @@ def drive(
         growth = run.stage("growth") in stages
         if run.config.growth is not None and growth:
             run = _grow(session, run)
-        session.do(run, stages)
         if growth:
+            # Before the ledger forgets which they are.
             remove_waves(run.directory, run.units("growth"))
+        session.do(run, stages)
 
 
 def _connected(directory: Path, stack: contextlib.ExitStack, connect: Connect) -> Client:
