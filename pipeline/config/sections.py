@@ -40,7 +40,8 @@ __all__ = [
 class Section(BaseModel):
     """A section of the TOML file, or the whole of it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # pydantic's own errors, which a traceback may show, do not repeat values: some are secrets.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
 SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
