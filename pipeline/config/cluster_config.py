@@ -20,6 +20,7 @@ __all__ = [
     "JobQueueConfig",
     "WorkersTooSmall",
     "check_worker_memory",
+    "is_shown",
     "least_worker_bytes",
     "shown_setting",
     "without_hidden",
@@ -164,11 +165,17 @@ def shown_setting(key: str, value: Any) -> Any:
     >>> shown_setting("cluster.slurm.job_script_prologue", ["export TOKEN=1"]), shown_setting("graph.hubs", 3)
     ('(not shown)', 3)
     """
-    section, *names = key.split(".")
-    shown = section != "cluster" or not names or names[0] in (_SHOWN if len(names) == 1 else JOB_QUEUES)
-    if len(names) > 1:
-        shown = shown and names[1] in _SHOWN_OF_JOBS
-    return value if shown or not value else HIDDEN
+    return value if is_shown(key) or not value else HIDDEN
+
+
+def is_shown(key: str) -> bool:
+    """Whether others may see the value of a dotted key of a configuration."""
+    match key.split("."):
+        case ["cluster", kind, name, *_] if kind in JOB_QUEUES:
+            return name in _SHOWN_OF_JOBS
+        case ["cluster", name, *_]:
+            return name in _SHOWN
+    return True
 
 
 def without_hidden(text: str, config: JobQueueConfig) -> str:
