@@ -20,7 +20,7 @@ from pairloom.cluster.drive.schedule import Stop
 from pairloom.cluster.drive.whole_run import expect_run
 from pairloom.cluster.watch.progress import progress_for
 from pairloom.cluster.watch.status import RunRow, differing_settings, list_runs, run_row, scores_of
-from pairloom.graphs.text import duration, duration_range, durations
+from pairloom.graphs.text import duration, duration_range, durations, printable
 from pairloom.pipeline.config.cluster_config import ClusterConfig
 from pairloom.pipeline.config.input_errors import input_errors
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
@@ -145,7 +145,7 @@ def list_command(folder: Path | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps([row.as_json() for row in rows], indent=1))
         elif rows:
-            click.echo("\n".join(_lines(rows)))
+            click.echo(printable("\n".join(_lines(rows))))
         else:
             click.echo(f"No runs in {where}. Make one with: pairloom run CONFIG")
 
@@ -209,11 +209,11 @@ def compare_command(runs: tuple[Path, ...], as_json: bool) -> None:
                 json.dumps({"runs": listed, "same_test_samples": same, "differing": differing}, indent=1)
             )
             return
-        click.echo("\n".join(_side_by_side(rows, scores)))
+        click.echo(printable("\n".join(_side_by_side(rows, scores))))
         if not same:
             click.echo("\nThe test samples differ, so the scores cannot be compared directly.")
         click.echo("")
-        click.echo("\n".join(_differences(rows, differing)))
+        click.echo(printable("\n".join(_differences(rows, differing))))
 
 
 def _side_by_side(rows: Sequence[RunRow], scores: Sequence[dict[str, Any]]) -> list[str]:

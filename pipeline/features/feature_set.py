@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pairloom.graphs.text import plain_line
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
 from pairloom.pipeline.features.row_sources import Arrays, Rows, SelectedRows, in_order
@@ -240,8 +241,8 @@ def rows_for_test(
         held_out = round(fraction * len(rows))
         if held_out == len(rows):
             raise ValueError(
-                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class {label}"
-                f" of {source} has {len(rows)} samples."
+                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class"
+                f" {plain_line(label)} of {source} has {len(rows)} samples."
             )
         testing[rows[:held_out]] = True
     return testing
@@ -449,6 +450,6 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 
 
 def _listed(names: Any, limit: int = 8) -> str:
-    listed = [str(name) for name in names] or ["nothing"]
+    listed = [plain_line(name) for name in names] or ["nothing"]
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
