@@ -15,6 +15,7 @@ from pairloom.cluster.commands.options import json_option, run_argument
 from pairloom.cluster.connect.checks import scheduler_answers
 from pairloom.cluster.watch.progress import Lines, View, progress_for
 from pairloom.cluster.watch.status import RunStatus, run_status
+from pairloom.graphs.text import printable
 from pairloom.pipeline.run.lock import RunLock, newest_driver, request_cancel
 from pairloom.pipeline.run.run_log import read_forecast
 from pairloom.pipeline.stages import STAGE_NAMES
@@ -41,7 +42,7 @@ def status_command(directory: Path, as_json: bool, verify: bool) -> None:
 
 
 def _print_status(status: RunStatus) -> None:
-    click.echo(f"{status.directory}: {status.state}")
+    click.echo(printable(f"{status.directory}: {status.state}"))
     for stage, (done, total) in status.stages.items():
         if total:
             click.echo(f"  {stage:>13}  {done} of {total}")
@@ -51,9 +52,9 @@ def _print_status(status: RunStatus) -> None:
             f"accuracy {wave['accuracy']:.4f}"
         )
     if status.driver:
-        click.echo(f"driver: {status.driver}")
+        click.echo(printable(f"driver: {status.driver}"))
     for path in status.damaged:
-        click.echo(f"damaged: {path}")
+        click.echo(printable(f"damaged: {path}"))
 
 
 @click.command("attach")

@@ -25,7 +25,7 @@ from dask.utils import parse_timedelta
 from distributed.core import Status
 
 from pairloom.graphs.text import did_you_mean
-from pairloom.pipeline.config.cluster_config import JOB_QUEUES, JobQueueConfig
+from pairloom.pipeline.config.cluster_config import JOB_QUEUES, JobQueueConfig, without_hidden
 from pairloom.pipeline.config.config import ConfigError
 
 __all__ = ["JobsFailed", "job_arguments", "job_cluster", "kept_up", "unknown_arguments", "worker_lifetime"]
@@ -155,14 +155,18 @@ def job_cluster(kind: str, config: JobQueueConfig) -> Any:
     try:
         cluster = cluster_class(**job_arguments(kind, config))
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"cluster.{kind} must be arguments of {CLASSES[kind]}: {error}") from error
+        said = without_hidden(str(error), config)
+        raise ConfigError(f"cluster.{kind} must be arguments of {CLASSES[kind]}: {said}") from None
     except (RuntimeError, OSError) as error:
-        raise JobsFailed(f"{CLASSES[kind]} could not start a scheduler: {error}") from error
+        said = without_hidden(str(error), config)
+        raise JobsFailed(f"{CLASSES[kind]} could not start a scheduler: {said}") from None
     try:
         cluster.sync(_ask_for, cluster, config.jobs)
     except (RuntimeError, OSError, ValueError) as error:
         cluster.close()
-        raise JobsFailed(f"{CLASSES[kind]} could not submit a job: {_last_lines(str(error))}") from error
+        # A batch system may repeat lines of the script, and so would the error that this one comes from.
+        said = _last_lines(without_hidden(str(error), config))
+        raise JobsFailed(f"{CLASSES[kind]} could not submit a job: {said}") from None
     return cluster
 
 

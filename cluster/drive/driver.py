@@ -39,6 +39,7 @@ from pairloom.pipeline.stages.run_file import (
     read_run,
     write_run,
 )
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = [
     "Connect",
@@ -200,9 +201,10 @@ def drive(
         growth = run.stage("growth") in stages
         if run.config.growth is not None and growth:
             run = _grow(session, run)
-        session.do(run, stages)
         if growth:
+            # Before the ledger forgets which they are.
             remove_waves(run.directory, run.units("growth"))
+        session.do(run, stages)
 
 
 def _connected(directory: Path, stack: contextlib.ExitStack, connect: Connect) -> Client:
@@ -336,5 +338,6 @@ def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None
 
 def _sweep(run: Run) -> None:
     """Remove partial files of killed processes. A writer that is still alive fails and is run again."""
+    folder = Folder(run.directory)
     for path in unfinished_files(run):
-        path.unlink(missing_ok=True)
+        folder.delete(path)

@@ -24,6 +24,7 @@ from pairloom.graphs.text import duration_range
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.lock import REFUSED, STALE_SECONDS, SUBMITTED, Locked, RunLock, check_free
+from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges, log_line, read_forecast, write_forecast
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
@@ -78,6 +79,7 @@ def checked_run(
     fresh, data = prepare_run(config, directory, say)
     check_free(directory)
     run = matching_run(directory, config, fresh, update=update)
+    check_links(run)
     ready = CheckedRun(config, directory, fresh, data, connect, update)
     if not at_once or _seems_finished(run):
         yield ready

@@ -204,7 +204,7 @@ def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
         "X_train": data.X_train.read(rows),
         "y_train": data.y_train[rows],
         "X_test": data.X_test.read(samples),
-        "classes": np.array(data.classes[:n]),
+        "classes": data.labels[:n],
     }
     if labels is not None and (labels[samples] < n).all():
         arrays["y_test"] = labels[samples]

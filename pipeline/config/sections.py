@@ -41,7 +41,8 @@ __all__ = [
 class Section(BaseModel):
     """A section of the TOML file, or the whole of it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # pydantic's own errors, which a traceback may show, do not repeat values: some are secrets.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
 SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
@@ -205,7 +206,9 @@ class ModelConfig(Section):
     )
     machine_weight: MachineWeight = Field("none", description="weight of a machine in the coupling")
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
-    priors: list[float] | None = Field(None, description="class priors at prediction")
+    priors: list[float] | None = Field(
+        None, description="class priors at prediction, in the order of the sorted labels"
+    )
     class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
         None, description="weight of the samples of each class, by class name"
     )

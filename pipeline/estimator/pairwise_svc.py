@@ -635,7 +635,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         path : str or Path
             The folder. It appears whole or not at all.
         overwrite : bool, default=False
-            Replace a saved model that is there.
+            Replace a saved model that is there: its own files, and nothing else. At every moment the folder holds the
+            old model or the new one whole.
         """
         from pairloom.pipeline.model.saved_model import SavedModel, save_model
 

@@ -98,7 +98,10 @@ def _place(store: Path, part: str) -> tuple[str, NDArray[np.int64]]:
 
 
 def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-    """(n, N) probabilities of the classes of a part of the samples, and the (n,) classes they are of."""
+    """(n, N) probabilities of the classes of a part of the samples, and the (n,) classes they are of.
+
+    Classes are in the order of their sorted names, as `load_features` has them.
+    """
     stored, rows = _place(store, part)
     y = _array(store, name_in_store("y", stored))
     blocks = []
@@ -107,7 +110,8 @@ def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.in
         if p is None:
             return None
         blocks.append(p)
-    return np.concatenate(blocks)[rows], y[rows]
+    order = np.argsort(_array(store, "classes"))
+    return np.concatenate(blocks)[rows][:, order], np.argsort(order)[y[rows]]
 
 
 FOLDS = 4

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pairloom.graphs.text import plain_line
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
 from pairloom.pipeline.features.row_sources import (
@@ -33,7 +34,15 @@ from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, 
 from pairloom.pipeline.features.tables import TableColumns
 from pairloom.pipeline.pieces import pieces
 
-__all__ = ["FeatureSet", "OpenFeatures", "load_features", "load_samples", "open_features", "rows_for_test"]
+__all__ = [
+    "FeatureSet",
+    "OpenFeatures",
+    "load_features",
+    "load_samples",
+    "names_of",
+    "open_features",
+    "rows_for_test",
+]
 
 #: Share of every class of a pool to use as test samples.
 TEST_FRACTION = 0.25
@@ -54,7 +63,7 @@ class FeatureSet(NamedTuple):
     y_train, y_test : (n,) int64 arrays
         Labels as indices into ``classes``. ``y_test`` is None if the test samples have no labels.
     classes : tuple of str
-        Class names, in the order of the labels.
+        Class names, in the order of the sorted labels.
     fingerprints : dict
         ``{"train": ..., "test": ...}``: equal if and only if that part has the same numbers and names.
     synthetic : bool
@@ -74,20 +83,26 @@ class FeatureSet(NamedTuple):
 class OpenFeatures:
     """A data set whose samples were checked but are not in memory: they are read when they are needed.
 
-    The fields are those of `FeatureSet`, with `Rows` in place of arrays, the moments of the training samples, and the
-    names of the features, if they have any.
+    The fields are those of `FeatureSet`, with `Rows` in place of arrays, the labels of the classes in place of their
+    names, the moments of the training samples, and the names of the features, if they have any. Labels are sorted and
+    have the type of the source: whole numbers stay numbers.
     """
 
     X_train: Rows
     y_train: NDArray[np.int64]
     X_test: Rows
     y_test: NDArray[np.int64] | None
-    classes: tuple[str, ...]
+    labels: NDArray[Any]
     fingerprints: dict[str, str]
     moments: Moments
     synthetic: bool = False
     feature_names: tuple[str, ...] = ()
     _kept: dict[str, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes: their labels as text."""
+        return names_of(self.labels)
 
     def load(self) -> FeatureSet:
         """All samples, in memory."""
@@ -256,8 +271,8 @@ def rows_for_test(
         held_out = round(fraction * len(rows))
         if held_out == len(rows):
             raise ValueError(
-                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class {label}"
-                f" of {source} has {len(rows)} samples."
+                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class"
+                f" {plain_line(label)} of {source} has {len(rows)} samples."
             )
         if held_out:
             testing[np.random.default_rng((seed, index)).permutation(rows)[:held_out]] = True
@@ -336,15 +351,16 @@ def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str,
         raise ValueError(
             f"{test_source}: X_test must have {D} features as X_train has, got {X_test.shape[1]}."
         )
-    values, names = _label_values(arrays, source)
+    values, labels = _label_values(arrays, source)
     y_train = _encoded(arrays["y_train"], values, "y_train", source, len(X_train))
     y_test = None
     if "y_test" in arrays:
         y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
-    _check_every_class_has_rows(y_train, names, source)
-    train, moments, X_train = _read_training(X_train, y_train, (*names, *features), len(names), source)
-    test, X_test = _read_test(X_test, y_test, (*names, *features), test_source)
-    return OpenFeatures(X_train, y_train, X_test, y_test, names, {"train": train, "test": test}, moments)
+    _check_every_class_has_rows(y_train, names_of(labels), source)
+    names = (labels.dtype.kind, *names_of(labels), *features)
+    train, moments, X_train = _read_training(X_train, y_train, names, len(labels), source)
+    test, X_test = _read_test(X_test, y_test, names, test_source)
+    return OpenFeatures(X_train, y_train, X_test, y_test, labels, {"train": train, "test": test}, moments)
 
 
 def _read_training(
@@ -466,27 +482,50 @@ def _check_length(y: NDArray[Any], rows: int, name: str, source: str) -> None:
         )
 
 
-def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """The distinct labels, sorted or in the order of ``classes``, and the class names."""
+def names_of(labels: NDArray[Any]) -> tuple[str, ...]:
+    """The names of classes: their labels as text."""
+    return tuple(labels.astype(str).tolist())
+
+
+def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What y has for each class, and the labels of the classes: these in ascending order, as scikit-learn has them."""
     y = _labels(arrays["y_train"], "y_train", source)
     if "classes" not in arrays:
         values = np.unique(y)
-        return values, tuple(str(value) for value in values)
-    names = _class_names(arrays, source)
-    values = np.arange(len(names)) if y.dtype.kind in "iu" else np.asarray(names)
-    return values, names
+        return _in_order_of(values, _storable(values))
+    labels = _class_labels(arrays, source)
+    values = np.arange(len(labels)) if y.dtype.kind in "iu" else np.asarray(names_of(labels))
+    return _in_order_of(values, labels)
 
 
 def _class_names(arrays: Arrays, source: str) -> tuple[str, ...]:
+    """The names of the classes that the data list."""
+    return names_of(_class_labels(arrays, source))
+
+
+def _class_labels(arrays: Arrays, source: str) -> NDArray[Any]:
+    """The labels of the classes that the data list, in the order of the list."""
     classes = np.asarray(arrays["classes"])
     if classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"{source}: classes must be a list of two names or more, got shape {classes.shape}.")
-    names = tuple(str(name) for name in _labels(classes, "classes", source))
+    labels = _storable(_labels(classes, "classes", source))
+    names = names_of(labels)
     if len(set(names)) != len(names):
         raise ValueError(
             f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once."
         )
-    return names
+    return labels
+
+
+def _in_order_of(values: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    order = np.argsort(labels)
+    return values[order], labels[order]
+
+
+def _storable(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as JSON can hold them: numbers, text and times as they are, anything else as text."""
+    plain = labels.dtype.kind in "biuUmM" or (labels.dtype.kind == "f" and labels.dtype.char != "g")
+    return labels if plain else np.array(names_of(labels))
 
 
 def _encoded(
@@ -527,6 +566,6 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 
 
 def _listed(names: Any, limit: int = 8) -> str:
-    listed = [str(name) for name in names] or ["nothing"]
+    listed = [plain_line(name) for name in names] or ["nothing"]
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more

@@ -33,7 +33,15 @@ from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
 from pairloom.pipeline.model.learning import Learned
-from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
+from pairloom.pipeline.model.model_folder import (
+    ARRAYS,
+    MODEL_JSON,
+    arrays_folder,
+    check_files,
+    model_to_replace,
+    put_in_place,
+)
+from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
 from pairloom.pipeline.storage.zarr_metadata import OURS, is_group, open_checked, stored_array
 
 __all__ = [
@@ -41,6 +49,8 @@ __all__ = [
     "arrays_of",
     "assembled",
     "description_of",
+    "labels_as_json",
+    "labels_from_json",
     "load_model",
     "path_of",
     "plain",
@@ -50,7 +60,6 @@ __all__ = [
 
 
 FORMAT, FORMAT_VERSION = "pairloom-model", 5
-_JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 
 class SavedModel(NamedTuple):
@@ -69,8 +78,8 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
     """
     arrays = arrays_of(saved.model)
     path = path_of(path, "PairwiseSVC.save: path")
-    _check_target(path, overwrite)
-    content = {
+    model_to_replace(path, FORMAT, overwrite=overwrite)
+    description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": description_of(saved.model),
@@ -78,7 +87,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
         "candidates": plain(saved.candidates, "candidates_"),
         "feature_names": saved.feature_names,
     }
-    # Written beside its place and then renamed: a folder of that name is always a whole model.
+    # Written beside its place and then put there: a folder of that name is always a whole model.
     unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         unfinished.mkdir(parents=True)
@@ -87,23 +96,34 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
             f"PairwiseSVC.save: path must be in a folder that can be written, got {path}: {error.strerror}."
         ) from error
     try:
-        _write_arrays(arrays, unfinished / _ARRAYS)
-        (unfinished / _JSON).write_bytes(sealed({**content, "files": _digests(unfinished)}, indent=1))
-        _put_in_place(unfinished, path)
-    except BaseException:
+        _write_arrays(arrays, unfinished / ARRAYS)
+        put_in_place(unfinished, path, description, overwrite=overwrite)
+    finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a model that `save_model` has written."""
     path = path_of(path, "PairwiseSVC.load: path")
-    content = _read_description(path)
+    while True:
+        content = _read_description(path)
+        # Another process may put another model in its place meanwhile, and remove files of this one.
+        try:
+            loaded = _loaded(path, content)
+        except ValueError:
+            if _read_description(path) == content:
+                raise
+        else:
+            if _read_description(path) == content:
+                return loaded
+
+
+def _loaded(path: Path, content: dict[str, Any]) -> SavedModel:
     files = content.get("files")
     if not isinstance(files, dict):
         raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no list of files.")
-    _check_files(path, files)
-    arrays = _read_arrays(path, files)
+    check_files(path, files, content.get("changing", ()))
+    arrays = _read_arrays(path, arrays_folder(path, content).name, files)
     with whole_model(f"PairwiseSVC.load: {path}"):
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
@@ -136,46 +156,6 @@ def path_of(path: str | Path, parameter: str) -> Path:
     return Path(path)
 
 
-def _check_target(path: Path, overwrite: bool) -> None:
-    if path.is_symlink():
-        raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
-    if not path.exists():
-        return
-    if not overwrite:
-        raise FileExistsError(
-            f"PairwiseSVC.save: {path} exists already; overwrite=True replaces a saved model."
-        )
-    if not _is_saved_model(path):
-        raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is none or"
-            " holds other files too."
-        )
-
-
-def _is_saved_model(path: Path) -> bool:
-    """Whether a folder holds the files of a saved model, and no others."""
-    try:
-        content = unsealed((path / _JSON).read_bytes())
-        return content.get("format") == FORMAT and set(content["files"]) == _digests(path).keys()
-    except (OSError, DamagedSeal, KeyError, TypeError):
-        return False
-
-
-def _put_in_place(unfinished: Path, path: Path) -> None:
-    """Rename the new folder to its place; an old model is moved aside first, and removed last."""
-    if not path.exists():
-        unfinished.rename(path)
-        return
-    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    path.rename(aside)
-    try:
-        unfinished.rename(path)
-    except BaseException:
-        aside.rename(path)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
 def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters of the estimator: a graph's edges are among the arrays, and JSON's keys are strings only."""
     weights = parameters["class_weight"]
@@ -198,27 +178,6 @@ def _parameters_from_json(content: dict[str, Any], model: FittedModel) -> dict[s
     return parameters
 
 
-def _digests(path: Path) -> dict[str, str]:
-    """The digest of every file below a folder, by its name there."""
-    return {
-        file.relative_to(path).as_posix(): file_digest(file)
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.name != _JSON
-    }
-
-
-def _check_files(path: Path, written: dict[str, str]) -> None:
-    """Raise unless the files are those that were written. zarr takes a chunk that is not there for zeros."""
-    present = _digests(path)
-    for name in sorted(written.keys() | present.keys()):
-        if name not in present:
-            raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no {name}.")
-        if name not in written:
-            raise ValueError(f"PairwiseSVC.load: {path} must hold a saved model only, got also {name}.")
-        if present[name] != written[name]:
-            raise ValueError(f"PairwiseSVC.load: {path / name} is damaged: it is not what was saved.")
-
-
 def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
@@ -236,14 +195,14 @@ def _read_description(path: Path) -> dict[str, Any]:
             f"PairwiseSVC.load: {path} is a run directory, not a saved model: use PairwiseSVC.from_run."
         )
     try:
-        data = (path / _JSON).read_bytes()
+        data = (path / MODEL_JSON).read_bytes()
         stored = json.loads(data)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"PairwiseSVC.load: {path} is not a saved model: it has no {_JSON}."
+            f"PairwiseSVC.load: {path} is not a saved model: it has no {MODEL_JSON}."
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"PairwiseSVC.load: {path / _JSON} cannot be read: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / MODEL_JSON} cannot be read: {error}.") from error
     about = stored if isinstance(stored, dict) else {}
     kind, version = about.get("format"), about.get("format_version")
     if (kind, version) != (FORMAT, FORMAT_VERSION):
@@ -254,15 +213,15 @@ def _read_description(path: Path) -> dict[str, Any]:
     try:
         return unsealed(data)
     except DamagedSeal as error:
-        raise ValueError(f"PairwiseSVC.load: {path / _JSON} is damaged: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / MODEL_JSON} is damaged: {error}.") from error
 
 
-def _read_arrays(path: Path, written: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """The arrays among the files of a model, by name. Of each the metadata is checked before a chunk is read."""
+def _read_arrays(path: Path, folder: str, written: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """The arrays in a folder of a model, by name. Of each the metadata is checked before a chunk is read."""
     suffix = "/zarr.json"
     places = [name.removesuffix(suffix) for name in written if name.endswith(suffix)]
     return {
-        place.removeprefix(f"{_ARRAYS}/"): _read_array(path, place)
+        place.removeprefix(f"{folder}/"): _read_array(path, place)
         for place in sorted(places)
         if not is_group(path / place)
     }
@@ -286,8 +245,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
     """All of a model that is not in its arrays, as JSON values."""
     labels, kernel = model.classes.labels, model.trained.kernel
     return {
-        "labels": _plain_labels(labels),
-        "labels_dtype": labels.dtype.str,
+        **labels_as_json(labels),
         "graph": {key: plain(value) for key, value in model.decomposition.label.items()},
         "settings": asdict(model.settings),
         **{name: getattr(model, name) for name in PLAIN_FIELDS},
@@ -318,7 +276,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
 
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
-    labels = _labels(description["labels"], description["labels_dtype"])
+    labels = labels_from_json(description)
     kernel = description.get("kernel")
     check_shapes(arrays, classes=len(labels), features=description["n_features"])
     return FittedModel(
@@ -413,14 +371,6 @@ def _graph(
     return graph
 
 
-def _labels(values: list[Any], dtype: str) -> NDArray[Any]:
-    """The labels with their type; text is as long as the longest of it, whatever the type says."""
-    kind = np.dtype(dtype)
-    if kind.kind not in "biufUOmM":
-        raise ValueError(f"stored labels must be text, numbers or times, got dtype {dtype!r:.60}.")
-    return np.array(values, dtype="U" if kind.kind == "U" else kind)
-
-
 def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:
     if learned is None or learned.logits is None:
         return {}
@@ -435,6 +385,20 @@ def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]
     if record["iterations"]:
         logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
     return Learned(logits, LearningRecord(**record))
+
+
+def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
+    """Labels and their type, as `labels_from_json` reads them."""
+    return {"labels": _plain_labels(labels), "labels_dtype": labels.dtype.str}
+
+
+def labels_from_json(stored: Mapping[str, Any]) -> NDArray[Any]:
+    """The labels that `labels_as_json` described; text is as long as the longest of it, whatever the type says."""
+    dtype = stored["labels_dtype"]
+    kind = np.dtype(dtype)
+    if kind.kind not in "biufUOmM":
+        raise ValueError(f"stored labels must be text, numbers or times, got dtype {dtype!r:.60}.")
+    return np.array(stored["labels"], dtype="U" if kind.kind == "U" else kind)
 
 
 def _plain_labels(labels: NDArray[Any]) -> list[Any]:

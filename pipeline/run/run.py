@@ -32,7 +32,7 @@ from pairloom.pipeline.storage.digests import digest_of
 __all__ = ["FORMAT", "Keys", "Run", "Stage"]
 
 #: The version of the run directory's format.
-FORMAT = 5
+FORMAT = 6
 
 #: Keys of the units of each stage, by its name.
 Keys = Mapping[str, tuple[str, ...]]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.completion.couplers import neutral_shift
+from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS
-from pairloom.pipeline.model.saved_model import SavedModel, assembled, plain, whole_model
+from pairloom.pipeline.model.saved_model import SavedModel, assembled, labels_as_json, plain, whole_model
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import (
     read_moments,
@@ -41,7 +42,7 @@ from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_a
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 3
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 4
 _JSON = "model.json"
 
 
@@ -60,8 +61,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": {
-            "labels": list(shape.classes),
-            "labels_dtype": "U",
+            **labels_as_json(shape.labels),
             "graph": plain(run.model_label),
             "settings": asdict(settings.machines(chosen.C, chosen.calibration)),
             "whiten": chosen.whiten,
@@ -119,9 +119,18 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
     with whole_model(f"PairwiseSVC.from_run: {directory}"):
         description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
         description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
-        parameters = {**content["parameters"], "coupling": coupling}
-        names = content.get("feature_names", [])
-        return SavedModel(assembled(description, arrays), parameters, content["candidates"], names)
+        model = assembled(description, arrays)
+        weights = _weights_by_label(content["parameters"]["class_weight"], model.classes.labels)
+        parameters = {**content["parameters"], "coupling": coupling, "class_weight": weights}
+        return SavedModel(model, parameters, content["candidates"], content.get("feature_names", []))
+
+
+def _weights_by_label(class_weight: Any, labels: NDArray[Any]) -> Any:
+    """The weights of a configuration, which names classes by text, for an estimator, which knows them by labels."""
+    if not isinstance(class_weight, Mapping):
+        return class_weight
+    known = zip(names_of(labels), labels.tolist(), strict=True)
+    return {label: class_weight[name] for name, label in known if name in class_weight}
 
 
 def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:

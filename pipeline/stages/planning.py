@@ -131,7 +131,7 @@ def _shape(
     stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
     slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
     return RunShape(
-        classes=data.classes,
+        labels=data.labels,
         rows=tuple(rows.tolist()),
         features=D,
         dtype=data.X_train.dtype.name,

@@ -34,14 +34,15 @@ def test_a_plan_survives_its_file(digits, tmp_path):
     write_run(replace(plan, directory=tmp_path))
     again = read_run(tmp_path)
     np.testing.assert_array_equal(again.shape.edges, plan.shape.edges)
-    assert again.shape._replace(edges=0) == plan.shape._replace(edges=0)
+    np.testing.assert_array_equal(again.shape.labels, plan.shape.labels)
+    assert again.shape._replace(edges=0, labels=0) == plan.shape._replace(edges=0, labels=0)
     assert (again.config, again.keys, again.versions) == (plan.config, plan.keys, plan.versions)
 
 
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     write_run(replace(planned(digits), directory=tmp_path))
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 5
+    assert content["format"] == 6
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -67,7 +68,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 5, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 6, got 2: the run was made by another version"):
         read_run(tmp_path)
 
 
