@@ -3,14 +3,15 @@
 Every driver writes a record, ``drivers/0001.json``, ``drivers/0002.json`` and so on: its process, its start, and how
 it ended. The newest record is the lock. If its driver has ended or is dead, another driver takes the lock by creating
 the next record, which only one process can do. Records are never removed, so two drivers can never both hold the lock.
+
+A driver writes its record again and again. This heartbeat tells of drivers whose process is not visible, on another
+host for example. Clocks may be set meanwhile, so a driver that seems silent is watched before its lock is taken.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -20,9 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.run.process_identity import ProcessIdentity
+from pairloom.pipeline.storage.folder import Folder, Version
 
 __all__ = [
     "REFUSED",
@@ -37,8 +37,10 @@ __all__ = [
 ]
 
 HEARTBEAT_SECONDS = 2.0
-# The process of a driver on another host is not visible: it counts as dead after this long without a heartbeat.
+# A driver whose process is not visible, as on another host, counts as dead after this long without a heartbeat.
 STALE_SECONDS = 60.0
+# So many heartbeats may be missed, by a driver that is watched, before its lock is taken.
+_WATCHED_BEATS = 3
 
 # The outcome of `pairloom submit`, which only sends a driver to the cluster.
 SUBMITTED = "submitted"
@@ -52,7 +54,7 @@ class Locked(RuntimeError):
 
 @dataclass(frozen=True)
 class Driver:
-    """The record of one driver. ``process_start`` distinguishes its process from a later one with the same pid."""
+    """The record of one driver. ``boot`` and ``process_start`` tell its process from others with the same pid."""
 
     host: str
     pid: int
@@ -60,12 +62,18 @@ class Driver:
     since: str
     ended: str | None = None
     outcome: str | None = None
+    boot: str = ""
 
     @classmethod
     def here(cls) -> Driver:
         """This process."""
-        start = psutil.Process().create_time()
-        return cls(socket.gethostname(), os.getpid(), start, datetime.now(UTC).isoformat(timespec="seconds"))
+        me, since = ProcessIdentity.here(), datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(me.host, me.pid, me.start, since, boot=me.boot)
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """Its process."""
+        return ProcessIdentity(self.host, self.pid, self.boot, self.process_start)
 
     def __str__(self) -> str:
         return f"host {self.host}, pid {self.pid}, since {self.since}"
@@ -108,7 +116,7 @@ class RunLock:
         newest = newest_number(self._folder)
         previous = _settled_record(self._folder, newest)
         if previous is not None and previous.ended is None:
-            if _alive(previous, self._folder, newest):
+            if _surely_alive(previous, self._folder, newest):
                 raise Locked(_refusal(self._folder.root, previous))
             self.taken_over = previous
         self._number, self._driver = newest + 1, Driver.here()
@@ -137,13 +145,14 @@ class RunLock:
 
     def _beat(self) -> None:
         while True:
-            if newest_number(self._folder) > self._number:
-                self._on_stop("Another driver took over this run directory.")
-                return
-            if self._folder.exists(_cancel(self._number)):
-                self._on_stop("The run was cancelled.")
-            # This also repairs a damaged record, before another driver can take over.
-            with contextlib.suppress(OSError):  # a full disk stops the run when it writes results, not here
+            # A full disk stops the run when it writes results, not here, and a disk that does not answer may do later.
+            with contextlib.suppress(OSError):
+                if newest_number(self._folder) > self._number:
+                    self._on_stop("Another driver took over this run directory.")
+                    return
+                if self._folder.exists(_cancel(self._number)):
+                    self._on_stop("The run was cancelled.")
+                # This also repairs a damaged record, before another driver can take over.
                 self._folder.write(_path(self._number), _encoded(self._driver))
             if self._released.wait(HEARTBEAT_SECONDS):
                 return
@@ -201,7 +210,7 @@ def _settled_record(folder: Folder, number: int) -> Driver | None:
 def _record(folder: Folder, number: int) -> Driver | None:
     try:
         driver = Driver(**json.loads(folder.read(_path(number))))
-        texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
+        texts = (driver.host, driver.since, driver.boot, driver.ended or "", driver.outcome or "")
         "".join(texts).encode()  # strings all of them, and such as can be printed
         sound = isinstance(driver.pid, int) and driver.pid > 0 and driver.process_start >= 0
     except (OSError, ValueError, TypeError, RecursionError):
@@ -210,13 +219,33 @@ def _record(folder: Folder, number: int) -> Driver | None:
 
 
 def _alive(driver: Driver, folder: Folder, number: int) -> bool:
-    if driver.host != socket.gethostname():
-        return folder.age(_path(number)) < STALE_SECONDS
-    try:
-        started = float(psutil.Process(driver.pid).create_time())
-        return abs(started - driver.process_start) < 1.0
-    except psutil.NoSuchProcess:
-        return False
+    """Whether a driver lives, as far as can be told at once."""
+    alive = driver.process.is_alive()
+    return abs(folder.age(_path(number))) < STALE_SECONDS if alive is None else alive
+
+
+def _surely_alive(driver: Driver, folder: Folder, number: int) -> bool:
+    """Whether a driver lives. One that seems silent is watched for a while: the clock may have been set."""
+    if _alive(driver, folder, number):
+        return True
+    return driver.process.is_alive() is None and _beats(folder, number)
+
+
+def _beats(folder: Folder, number: int) -> bool:
+    """Whether a driver writes its record again while it is watched."""
+    before, deadline = _last_beat(folder, number), time.monotonic() + _WATCHED_BEATS * HEARTBEAT_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(HEARTBEAT_SECONDS / 4)
+        if _last_beat(folder, number) != before:
+            return True
+    return False
+
+
+def _last_beat(folder: Folder, number: int) -> Version | None:
+    """A value that changes with every heartbeat."""
+    with contextlib.suppress(OSError):
+        return folder.version(_path(number))
+    return None
 
 
 def _refusal(directory: Path, driver: Driver | None) -> str:

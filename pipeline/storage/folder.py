@@ -21,7 +21,7 @@ from zarr.storage import LocalStore
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
 from pairloom.pipeline.storage.digests import file_digest
 
-__all__ = ["Folder", "folder_of"]
+__all__ = ["Folder", "Version", "folder_of"]
 
 Version = tuple[int, int, int]
 

@@ -9,9 +9,11 @@ import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pairloom.pipeline.run import lock as lock_module
+from pairloom.pipeline.run import process_identity
 from pairloom.pipeline.run.lock import Driver, Locked, RunLock, newest_driver, request_cancel
 
 HOLD = """
@@ -73,14 +75,101 @@ def test_another_process_with_the_same_number_is_not_the_driver(tmp_path):
         assert taken.taken_over is not None
 
 
-def test_a_driver_on_another_host_is_alive_while_its_heart_beats(tmp_path):
-    path = record(tmp_path, 1, replace(Driver.here(), host="elsewhere"))
+def test_a_driver_on_another_host_is_alive_while_its_heart_beats(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.05)
+    path = record(tmp_path, 1, replace(Driver.here(), host="elsewhere", boot="another boot"))
     with pytest.raises(Locked, match="elsewhere"), RunLock(tmp_path):
         pass
     old = time.time() - 2 * lock_module.STALE_SECONDS
     os.utime(path, (old, old))
     with RunLock(tmp_path) as taken:
         assert taken.taken_over.host == "elsewhere"
+
+
+@pytest.fixture
+def no_boot_id(tmp_path, monkeypatch):
+    """A system that tells only the date on which a process was created, as any but Linux."""
+    process_identity._boot.cache_clear()
+    monkeypatch.setattr(process_identity, "_PROC", tmp_path / "nowhere")
+    yield
+    process_identity._boot.cache_clear()
+
+
+def step_the_clock(monkeypatch):
+    """What a clock that is set an hour ahead does to the dates that psutil tells."""
+    create_time = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: create_time(process) + 3600)
+
+
+def test_a_living_driver_stays_alive_when_the_clock_is_set(holder, tmp_path, monkeypatch):
+    step_the_clock(monkeypatch)
+    assert newest_driver(tmp_path)[1]
+    with pytest.raises(Locked), RunLock(tmp_path):
+        pass
+
+
+def test_a_living_driver_stays_alive_when_the_clock_is_set_where_only_dates_are_known(
+    no_boot_id, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.05)
+    with RunLock(tmp_path):
+        assert newest_driver(tmp_path)[0].boot == ""
+        step_the_clock(monkeypatch)
+        assert newest_driver(tmp_path)[1]
+        with pytest.raises(Locked), RunLock(tmp_path):
+            pass
+
+
+def test_a_dead_driver_is_known_where_only_dates_are(no_boot_id, tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.05)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    record(tmp_path, 1, replace(Driver.here(), pid=ended.pid))
+    assert not newest_driver(tmp_path)[1]
+    # The same number, another date: its heartbeat tells, and there is none.
+    path = record(tmp_path, 1, replace(Driver.here(), process_start=1.0))
+    os.utime(path, (1e9, 1e9))
+    with RunLock(tmp_path) as taken:
+        assert taken.taken_over is not None
+
+
+def test_a_heart_that_beats_is_heard_whatever_the_clocks_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.05)
+    elsewhere, ended = replace(Driver.here(), host="elsewhere", boot="another boot"), threading.Event()
+
+    def beat():
+        while not ended.wait(0.02):
+            os.utime(record(tmp_path, 1, elsewhere), (1e9, 1e9 + time.monotonic()))
+
+    record(tmp_path, 1, elsewhere)
+    beating = threading.Thread(target=beat)
+    beating.start()
+    try:
+        time.sleep(0.1)
+        with pytest.raises(Locked, match="elsewhere"), RunLock(tmp_path):
+            pass
+    finally:
+        ended.set()
+        beating.join()
+    with RunLock(tmp_path) as taken:
+        assert taken.taken_over.host == "elsewhere"
+
+
+def test_a_driver_of_another_boot_is_alive_while_its_heart_beats(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.05)
+    path = record(tmp_path, 1, replace(Driver.here(), boot="another boot", pid=2**22 + 1))
+    assert newest_driver(tmp_path)[1]
+    os.utime(path, (1e9, 1e9))
+    assert not newest_driver(tmp_path)[1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_driver_that_was_killed_is_dead_before_its_parent_knows(holder, tmp_path):
+    holder.kill()
+    while psutil.Process(holder.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    with RunLock(tmp_path) as taken:
+        assert taken.taken_over.pid == holder.pid
 
 
 def test_of_many_drivers_at_once_one_gets_the_lock(tmp_path):
