@@ -191,6 +191,7 @@ def drive(
     stages: tuple[Stage, ...] | None = None,
 ) -> None:
     """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
+    stop.raise_if_requested()
     _sweep(run)
     with contextlib.ExitStack() as stack:
         stack.callback(release_predictors)  # where workers are threads of this process

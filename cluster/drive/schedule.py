@@ -49,6 +49,11 @@ class Stop:
     def __init__(self) -> None:
         self._reason: str | None = None
         self._wake: Callable[[], None] = lambda: None
+        self._look: Callable[[], None] = lambda: None
+
+    def look_with(self, look: Callable[[], None]) -> None:
+        """Have ``look`` called before a request is looked for: it makes one if the run directory has it."""
+        self._look = look
 
     def request(self, reason: str) -> None:
         """Ask the run to stop."""
@@ -57,6 +62,7 @@ class Stop:
 
     def raise_if_requested(self) -> None:
         """Raise `Stopped` if the run was asked to stop."""
+        self._look()
         if self._reason is not None:
             raise Stopped(self._reason)
 

@@ -106,9 +106,9 @@ class DaskProcesses:
             lambda: self.scheduler_file.exists() and self.scheduler_file.stat().st_size > 0, "the scheduler"
         )
 
-    def start_worker(self, **options: Any) -> subprocess.Popen[Any]:
-        """Start a worker of one thread."""
-        self.workers.append(self._start("dask_worker", "--no-nanny", "--nthreads=1", **options))
+    def start_worker(self, threads: int = 1, **options: Any) -> subprocess.Popen[Any]:
+        """Start a worker, of one thread if not told otherwise."""
+        self.workers.append(self._start("dask_worker", "--no-nanny", f"--nthreads={threads}", **options))
         return self.workers[-1]
 
     def close(self) -> None:

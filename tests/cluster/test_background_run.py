@@ -27,7 +27,6 @@ from pairloom.cluster.drive.schedule import ClusterLost, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import Task, run_task
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.config.config import ConfigError
-from pairloom.pipeline.run import lock
 from pairloom.pipeline.run.lock import Locked
 from pairloom.pipeline.stages.run_file import Mismatch
 from pairloom.pipeline.storage.local_path import NotLocal
@@ -249,17 +248,37 @@ def test_a_submitted_run_is_driven_by_a_worker(client, small_config, small_run, 
     assert [json.loads(path.read_text())["outcome"] for path in records] == ["submitted", "finished"]
 
 
-def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(
-    client, long_config, tmp_path, monkeypatch
-):
-    # The driver looks for the request with every heartbeat; the run takes less time than there is between two.
-    monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.05)
+def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(client, long_config, tmp_path):
     handle = pairloom.submit(long_config, directory=tmp_path / "run", client=client)
     with pytest.raises(TimeoutError):
         handle.wait(timeout=0)
     handle.cancel()
     with pytest.raises(Stopped, match="cancelled"):
         handle.wait(LONG)
+
+
+def test_a_submitted_run_that_is_cancelled_before_it_begins_does_not_begin(
+    own_client, small_config, tmp_path
+):
+    release = tmp_path / "release"
+    busy = own_client.submit(_wait_for, release)  # on the only thread, so that the driver does not begin
+    handle = pairloom.submit(small_config, directory=tmp_path / "run", client=own_client)
+    handle.cancel()
+    assert handle.status().state == "unfinished"
+    release.touch()
+    busy.result(LONG)
+    own_client.submit(int, pure=False).result(LONG)  # queued behind the driver
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "driver did not begin: The run was cancelled." in log
+    assert " begin " not in log
+    assert len(list((tmp_path / "run" / "drivers").glob("*.json"))) == 2
+    with pytest.raises(Stopped, match="cancelled"):
+        handle.wait(LONG)
+
+
+def _wait_for(path):
+    while not path.exists():
+        time.sleep(0.02)
 
 
 def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config, tmp_path):

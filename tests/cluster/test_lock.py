@@ -14,7 +14,15 @@ import pytest
 
 from pairloom.pipeline.run import lock as lock_module
 from pairloom.pipeline.run import process_identity
-from pairloom.pipeline.run.lock import Driver, Locked, RunLock, newest_driver, request_cancel
+from pairloom.pipeline.run.lock import (
+    SUBMITTED,
+    Driver,
+    Locked,
+    RunLock,
+    is_cancelled,
+    newest_driver,
+    request_cancel,
+)
 
 HOLD = """
 import sys, time
@@ -198,6 +206,41 @@ def test_a_driver_hears_that_it_is_cancelled(tmp_path, monkeypatch):
     with RunLock(tmp_path, lambda reason: heard.set()):
         assert request_cancel(tmp_path).pid == os.getpid()
         assert heard.wait(5)
+    assert request_cancel(tmp_path) is None
+
+
+@pytest.fixture
+def submission(tmp_path) -> int:
+    """The number of a submission whose driver lost its worker."""
+    with RunLock(tmp_path) as lock:
+        lock.end_as(SUBMITTED)
+    record(tmp_path, 2, replace(Driver.here(), process_start=1.0, submission=lock.number))
+    return lock.number
+
+
+def test_a_submission_whose_driver_is_dead_stays_cancelled(submission, tmp_path):
+    assert not is_cancelled(tmp_path, submission)
+    assert request_cancel(tmp_path) is not None
+    assert newest_driver(tmp_path)[0].outcome == "Stopped: The run was cancelled."
+    reasons = []
+    with RunLock(tmp_path, reasons.append, submission=submission) as started_again:
+        started_again.heed()
+    assert "cancelled" in reasons[0]
+    assert request_cancel(tmp_path) is None
+
+
+def test_whoever_resumes_a_cancelled_run_is_not_cancelled(submission, tmp_path):
+    request_cancel(tmp_path)
+    reasons = []
+    with RunLock(tmp_path, reasons.append) as resumed:
+        resumed.heed()
+        resumed.end_as(SUBMITTED)
+    assert reasons == []
+    assert not is_cancelled(tmp_path, resumed.number)
+
+
+def test_a_driver_that_died_and_was_not_submitted_needs_no_wish(tmp_path):
+    record(tmp_path, 1, replace(Driver.here(), process_start=1.0))
     assert request_cancel(tmp_path) is None
 
 
