@@ -18,7 +18,7 @@ from rich.console import Console
 from pairloom.cluster.commands.streams import closed_pipe_is_no_error, silence_closed_pipes
 from pairloom.cluster.connect.checks import Insecure, Unreachable
 from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
-from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
 from pairloom.pipeline.config.cluster_config import WorkersTooSmall
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.config.input_errors import InputError, InputMissing, OutputExists
@@ -73,6 +73,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,
+    DirectoryUnseen: REFUSED,
     WorkersTooSmall: REFUSED,
     StoreRefused: REFUSED,
     Unreachable: RESUMABLE,

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from distributed import Future, fire_and_forget, worker_client
 
-from pairloom.cluster.connect.checks import check_workers
+from pairloom.cluster.connect.checks import check_shared, check_workers
 from pairloom.cluster.drive.driver import Connect, adopt_run, drive, matching_run, prepare_run
 from pairloom.cluster.drive.schedule import Stop, Stopped
+from pairloom.cluster.drive.tasks import check_directory_seen
 from pairloom.cluster.simulator.forecast import forecast_seconds, is_worth_a_forecast
 from pairloom.cluster.watch.progress import Quiet
 from pairloom.cluster.watch.status import finished_units
@@ -77,7 +78,8 @@ def checked_run(
     connect
         Connects to the cluster.
     at_once
-        Connect now, unless the run is finished: a cluster that will not do is then found before anything is written.
+        Connect now, unless the run is finished: a cluster that will not do, or that does not share the directory, is
+        then found before anything is written.
         Otherwise it is connected to when the first task needs it.
     update
         Accept a directory whose configuration or data differ.
@@ -92,6 +94,7 @@ def checked_run(
         yield ready
         return
     with connect() as client:
+        check_shared(client, directory)
         yield replace(ready, connect=lambda: contextlib.nullcontext(client))
 
 
@@ -187,6 +190,7 @@ def drive_on_worker(directory: str, submission: int) -> str:
     If the submission was cancelled meanwhile, it does nothing.
     """
     where, stop = Path(directory), Stop()
+    check_directory_seen(where)
     with worker_client() as client, contextlib.ExitStack() as stack:
         try:
             lock = _lock_in_time(where, stop, submission, stack)
@@ -197,6 +201,7 @@ def drive_on_worker(directory: str, submission: int) -> str:
         try:
             config = read_run(where).config
             check_workers(client, config.cluster.worker_timeout)
+            check_shared(client, where)
             fresh, data = prepare_run(config, where)
             run = adopt_run(where, config, fresh)
             expect_run(run, data, Quiet())

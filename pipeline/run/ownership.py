@@ -46,11 +46,17 @@ def check_directory(directory: Path, config: Config) -> None:
             )
     if not directory.is_dir() or _holds_a_run(directory):
         return
-    if others := sorted(path.name for path in directory.iterdir() if not _LITTER.match(path.name)):
+    others = sorted(path.name for path in directory.iterdir() if not _is_harmless(path.name))
+    if others:
         raise NotARun(
             f"--directory must be new, empty or a run directory, got {directory}, which holds {listed(others)}. "
             "Nothing was changed. Choose another --directory."
         )
+
+
+def _is_harmless(name: str) -> bool:
+    """Whether a file is litter, or a temporary file of a run that was killed before it had a plan."""
+    return bool(_LITTER.match(name) or _PARTIAL.search(name))
 
 
 def unfinished_files(run: Run) -> Iterator[Path]:

@@ -169,7 +169,9 @@ def test_an_error_inside_comes_out_of_wait_and_result(client, small_config, smal
     obstacle = tmp_path / "run" / "machines.zarr" / "coef" / "c"
     obstacle.write_text("a file where the chunks belong")
     handle = pairloom.run(small_config, directory=tmp_path / "run", client=client)
-    with pytest.raises(UnitFailed, match=r"machines: unit .* failed: NotADirectoryError"):
+    with pytest.raises(
+        UnitFailed, match=r"machines: unit .* failed: NotADirectoryError: .*machines\.zarr/coef/c"
+    ):
         handle.wait(LONG)
     with pytest.raises(UnitFailed):
         handle.result()

@@ -11,12 +11,15 @@ from pathlib import Path
 import dask
 import pytest
 from dask_processes import DaskProcesses
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
+import pairloom
+from pairloom.cluster.connect import checks
 from pairloom.cluster.connect.checks import Insecure, Unreachable, check_address, check_dask_versions
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.connect.job_queue import job_arguments, worker_lifetime
-from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, Task, VersionMismatch, run_task
+from pairloom.cluster.drive.whole_run import drive_on_worker
 from pairloom.pipeline.config.cluster_config import (
     JOB_QUEUES,
     ClusterConfig,
@@ -253,3 +256,32 @@ def test_a_scheduler_behind_tls(certificate, tmp_path):
             refused(ClusterConfig(kind="scheduler", scheduler_file=file))
     finally:
         processes.close()
+
+
+@pytest.fixture
+def elsewhere(dask_processes, tmp_path, monkeypatch):
+    """A client of a worker for which the run directory is another folder: the path depends on the working directory."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    dask_processes.start_worker()
+    with Client(scheduler_file=str(dask_processes.scheduler_file), set_as_default=False) as client:
+        yield client
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
+def test_a_worker_that_does_not_see_the_run_directory_is_found_before_anything_is_written(
+    elsewhere, small_config, small_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checks, "SEEN_SECONDS", 0.2)
+    directory = Path("/proc/self/cwd/runs/small")
+    for begin in (pairloom.run, pairloom.submit):
+        with pytest.raises(DirectoryUnseen, match=rf"got {directory}: tcp://127\.0\.0\.1:\d+ cannot read it"):
+            begin(small_config, directory=directory, client=elsewhere)
+    assert list((tmp_path / "here").iterdir()) == []
+    # A worker that joins later is found with its first task, be it the driver.
+    shutil.copytree(small_run, directory)
+    task = Task(str(directory), "machines", {0: "key"}, pairloom.__version__)
+    for late in (elsewhere.submit(run_task, task), elsewhere.submit(drive_on_worker, str(directory), 1)):
+        with pytest.raises(DirectoryUnseen, match=rf"got {directory}, where .* sees no run\.json"):
+            late.result(timeout=60)
+    assert not (tmp_path / "runs").exists()
