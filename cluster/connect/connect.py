@@ -36,6 +36,8 @@ __all__ = ["connected", "install_hint"]
 
 #: Seconds that a scheduler may take to answer a client.
 CONNECT_SECONDS = 15
+# Where Dask's HTTP servers listen: on loopback, on a port that is free.
+_LOOPBACK = "127.0.0.1:0"
 #: Seconds for a cluster whose start was interrupted to notice that its workers are gone.
 _ABANDON_SECONDS = 0.5
 # Dask's profiler samples the stacks of a worker every 10 ms by default, which takes 10% of the time of a run.
@@ -186,15 +188,21 @@ def _kill(processes: Iterable[int | None]) -> None:
 def _local_cluster(config: ClusterConfig) -> LocalCluster:
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
+        # A worker without an address of its own would serve its state on every network.
         return LocalCluster(
-            n_workers=1, threads_per_worker=workers, processes=False, dashboard_address="127.0.0.1:0"
+            n_workers=1,
+            threads_per_worker=workers,
+            processes=False,
+            dashboard_address=_LOOPBACK,
+            worker_dashboard_address=_LOOPBACK,
         )
     try:
         return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
+            dashboard_address=_LOOPBACK,
+            worker_dashboard_address=_LOOPBACK,
             preload=[*dask.config.get("distributed.worker.preload"), QUIET_WORKER],
         )
     except (RuntimeError, OSError) as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import re
 import shutil
@@ -9,8 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import dask
+import psutil
 import pytest
-from dask_processes import DaskProcesses
+from dask_processes import DaskProcesses, listening
 from distributed import Client, LocalCluster
 
 import pairloom
@@ -96,6 +98,31 @@ def test_a_cluster_started_here_listens_on_loopback_only():
         assert "127.0.0.1" in client.dashboard_link
 
 
+def assert_on_loopback(sockets):
+    assert sockets
+    assert {host for host, port in sockets if not ipaddress.ip_address(host).is_loopback} == set()
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_every_socket_of_a_cluster_started_here_is_on_loopback(kind):
+    before = listening(psutil.Process())
+    with connected(ClusterConfig(kind=kind, workers=2)):
+        assert_on_loopback(listening(psutil.Process()) - before)
+
+
+def test_every_socket_of_a_worker_in_a_job_is_on_the_interface_or_on_loopback(dask_processes):
+    arguments = job_arguments("slurm", JobQueueConfig(interface="lo"))["worker_extra_args"]
+    worker = psutil.Process(dask_processes.start_worker(*arguments).pid)
+    with Client(scheduler_file=str(dask_processes.scheduler_file), set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        assert_on_loopback(listening(worker))
+
+
+def test_who_says_where_workers_listen_is_believed():
+    own = ["--dashboard-address", ":8790", "--lifetime", "5m"]
+    assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
+
+
 def test_threads_are_those_of_one_worker():
     with connected(ClusterConfig(kind="threads", workers=3)) as client:
         assert list(client.nthreads().values()) == [3]
@@ -149,7 +176,9 @@ def test_workers_leave_before_the_wall_time_ends(walltime):
 
 def test_who_says_when_workers_leave_is_believed():
     own = ["--lifetime", "5m", "--resources", "A=1"]
-    assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
+    arguments = job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"]
+    assert arguments[: len(own)] == own
+    assert "--lifetime" not in arguments[len(own) :]
 
 
 def test_the_dashboard_of_jobs_listens_on_loopback_unless_asked():
