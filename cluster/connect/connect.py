@@ -43,6 +43,14 @@ _ABANDON_SECONDS = 0.5
 # Dask's profiler samples the stacks of a worker every 10 ms by default, which takes 10% of the time of a run.
 _PROFILER = "distributed.worker.profile.interval"
 _PROFILER_DEFAULT, _PROFILER_INTERVAL = "10ms", "100ms"
+# A cluster that is started for a run lives as long as the run, whatever the user's configuration of Dask says of
+# others: its workers would leave for good, and its scheduler while the driver is at work itself. Workers in jobs have a
+# lifetime on their command line.
+_STAYING = {
+    "distributed.worker.lifetime.duration": None,
+    "distributed.scheduler.idle-timeout": None,
+    "distributed.scheduler.no-workers-timeout": None,
+}
 # Run by every worker process that is started here. Workers share the terminal of the driver, and Dask has them log
 # every task that is cancelled because the run was stopped.
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
@@ -86,6 +94,7 @@ def connected(
             client = stack.enter_context(_client_of_scheduler(config))
         else:
             stack.enter_context(_slower_profiler())
+            stack.enter_context(dask.config.set(_STAYING))
             cluster = stack.enter_context(_started_cluster(config))
             if config.job_queue is not None:
                 stack.enter_context(kept_up(cluster, config.kind, config.job_queue.jobs, on_failure))

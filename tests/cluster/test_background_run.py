@@ -23,7 +23,8 @@ import pairloom
 from pairloom import PairwiseSVC
 from pairloom.cluster.commands.cli import main
 from pairloom.cluster.connect.checks import Unreachable
-from pairloom.cluster.drive.schedule import ClusterLost, Stopped, UnitFailed
+from pairloom.cluster.drive import absent_workers
+from pairloom.cluster.drive.schedule import ClusterLost, Stop, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import Task, run_task
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.config.config import ConfigError
@@ -162,6 +163,34 @@ def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, c
     with pytest.raises(Unreachable, match="client must be connected"):
         pairloom.run(long_config, directory=tmp_path / "run", client=own_client)
     pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
+
+
+def test_a_run_whose_workers_have_all_left_does_not_wait_for_ever(
+    own_client, long_config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(absent_workers, "WATCH_SECONDS", 0.1)
+    patience = {"cluster.worker_timeout": 1}
+    handle = pairloom.run(long_config, directory=tmp_path / "run", client=own_client, overrides=patience)
+    begun(handle)
+    own_client.cluster.scale(0)
+    with pytest.raises(Stopped, match=r"no workers for 1 s\. Start some, or raise cluster\.worker_timeout"):
+        handle.wait(LONG)
+    assert handle.status().state == "unfinished"
+
+
+def test_a_run_whose_workers_have_all_left_goes_on_with_others(own_client, monkeypatch):
+    monkeypatch.setattr(absent_workers, "WATCH_SECONDS", 0.02)
+    notes, stop = [], Stop()
+    with absent_workers.absence_noticed(own_client, 60, stop, notes.append):
+        time.sleep(0.2)
+        own_client.cluster.scale(0)
+        while not notes:
+            time.sleep(0.01)
+        own_client.cluster.scale(1)
+        own_client.wait_for_workers(1)
+        time.sleep(0.2)
+    assert notes == ["All workers have left the cluster; waiting 60 s for others."]
+    stop.raise_if_requested()
 
 
 def test_an_error_inside_comes_out_of_wait_and_result(client, small_config, small_run, tmp_path):

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -121,6 +122,14 @@ def test_every_socket_of_a_worker_in_a_job_is_on_the_interface_or_on_loopback(da
 def test_who_says_where_workers_listen_is_believed():
     own = ["--dashboard-address", ":8790", "--lifetime", "5m"]
     assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_workers_that_are_started_here_stay_although_the_users_dask_has_them_leave(kind):
+    leaving = {"distributed.worker.lifetime.duration": "200ms", "distributed.scheduler.idle-timeout": "200ms"}
+    with dask.config.set(leaving), connected(ClusterConfig(kind=kind, workers=1)) as client:
+        time.sleep(1.0)
+        assert client.submit(int).result(timeout=10) == 0
 
 
 def test_threads_are_those_of_one_worker():
