@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ from distributed.security import Security
 
 from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_address
 from pairloom.cluster.connect.job_queue import JobsFailed, job_cluster, kept_up
+from pairloom.cluster.connect.main_script import GUARD_HINT
 from pairloom.pipeline.config.cluster_config import (
     ClusterConfig,
     JobQueueConfig,
@@ -217,8 +219,17 @@ def _local_cluster(config: ClusterConfig) -> LocalCluster:
     except (RuntimeError, OSError) as error:
         raise Unreachable(
             f"A worker process did not start, or died while it started ({error.__cause__ or error}). "
-            "If memory is short, pass a smaller number of --workers."
+            f"If memory is short, pass a smaller number of --workers.{_script_hint()}"
         ) from error
+
+
+def _script_hint() -> str:
+    """What else may keep worker processes from starting, where a script of the user is imported by them."""
+    main = sys.modules["__main__"]
+    of_pairloom = str(main.__package__ or "").partition(".")[0] == "pairloom"
+    return (
+        "" if of_pairloom or not hasattr(main, "__file__") else f" If a script begins the run: {GUARD_HINT}"
+    )
 
 
 def _job_cluster(kind: str, jobs: JobQueueConfig) -> Any:

@@ -338,6 +338,42 @@ def test_a_submitted_run_whose_driver_dask_gives_up_says_so(long_config, tmp_pat
             handle.wait(LONG)
 
 
+CALL = "pairloom.run({config!r}, directory='run', overrides={{'cluster.workers': 1}}).wait()"
+UNGUARDED = f"import pairloom\n{CALL}\n"
+GUARDED = f"import pairloom\nif __name__ == '__main__':\n    {CALL}\n"
+GUARDED_IN_VAIN = f"import pairloom\n{CALL}\nif __name__ == '__main__':\n    print('done')\n"
+
+
+def run_script(text, config, folder):
+    (folder / "script.py").write_text(text.format(config=str(config)))
+    command = [sys.executable, "script.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def test_a_script_that_every_worker_would_run_again_is_told_what_to_write(small_config, tmp_path):
+    done = run_script(UNGUARDED, small_config, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "script.py, line 2: Put the call of pairloom.run" in done.stderr
+    assert '`if __name__ == "__main__":`' in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_a_script_that_guards_its_run_gets_it(small_config, small_run, tmp_path):
+    done = run_script(GUARDED, small_config, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+
+
+@pytest.mark.long
+def test_a_script_that_guards_something_else_is_told_what_to_write(small_config, tmp_path):
+    done = run_script(GUARDED_IN_VAIN, small_config, tmp_path)
+    assert done.returncode == 1
+    assert "If a script begins the run: Put the call" in done.stderr
+    assert done.stderr.count("Locked") == 0
+
+
 def test_importing_pairloom_does_not_import_dask():
     code = "import sys, pairloom; print('distributed' in sys.modules, 'dask' in sys.modules); pairloom.run"
     done = subprocess.run(
