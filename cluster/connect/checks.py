@@ -68,12 +68,22 @@ def check_address(config: ClusterConfig) -> None:
     address = scheduler_address(config)
     if address.startswith("tls://") and config.tls_ca_file is None:
         raise ConfigError(f"The scheduler {address} uses TLS. Pass --tls-ca-file, --tls-cert and --tls-key.")
+    if config.tls_ca_file is not None and not _is_encrypted(address):
+        raise ConfigError(
+            f"The address of a scheduler with TLS must begin with tls://, got {address} and --tls-ca-file. "
+            "Write tls:// if the scheduler uses TLS, or leave out --tls-ca-file, --tls-cert and --tls-key."
+        )
     _check_certificates(config)
     if not (config.insecure or config.tls_ca_file or _on_loopback(address)):
         raise Insecure(
             f"The scheduler {address} is not on loopback and does not use TLS, so anyone who can reach it can run "
             "code on it. Pass --tls-ca-file, --tls-cert and --tls-key, or --insecure if the network is private."
         )
+
+
+def _is_encrypted(address: str) -> bool:
+    # Dask refuses to speak to any other with TLS, in an error of its own half a minute later.
+    return parse_address(address)[0] in ("tls", "wss")
 
 
 def _check_certificates(config: ClusterConfig) -> None:

@@ -68,6 +68,18 @@ def test_tls_without_certificates_is_refused_before_anything_is_connected():
         refused(ClusterConfig(kind="scheduler", scheduler="tls://127.0.0.1:9"))
 
 
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tcp://192.0.2.7:8786"])
+def test_tls_options_for_an_address_without_tls_are_refused_before_anything_is_connected(address, tmp_path):
+    tls = dict.fromkeys(("tls_ca_file", "tls_cert", "tls_key"), str(tmp_path / "any.pem"))
+    said = rf"must begin with tls://, got {re.escape(address)} and --tls-ca-file\. Write tls://"
+    with pytest.raises(ConfigError, match=said):
+        refused(ClusterConfig(kind="scheduler", scheduler=address, **tls))
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": address}))
+    with pytest.raises(ConfigError, match=said):
+        refused(ClusterConfig(kind="scheduler", scheduler_file=str(file), **tls))
+
+
 def test_an_open_network_in_a_scheduler_file_is_refused(tmp_path):
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"address": "tcp://192.0.2.7:8786"}))
