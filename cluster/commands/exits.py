@@ -21,7 +21,7 @@ from rich.console import Console
 from pairloom.cluster.commands.streams import closed_pipe_is_no_error, silence_closed_pipes
 from pairloom.cluster.connect.checks import Insecure, Unreachable
 from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
-from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
 from pairloom.graphs.text import printable
 from pairloom.pipeline.config.cluster_config import WorkersTooSmall
 from pairloom.pipeline.config.config import ConfigError
@@ -82,6 +82,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,
+    DirectoryUnseen: REFUSED,
     WorkersTooSmall: REFUSED,
     StoreRefused: REFUSED,
     Unreachable: RESUMABLE,

@@ -16,7 +16,7 @@ from pairloom.cluster.connect.checks import scheduler_answers
 from pairloom.cluster.watch.progress import Lines, View, progress_for
 from pairloom.cluster.watch.status import RunStatus, run_status
 from pairloom.graphs.text import printable
-from pairloom.pipeline.run.lock import RunLock, newest_driver, request_cancel
+from pairloom.pipeline.run.lock import newest_driver, request_cancel
 from pairloom.pipeline.run.run_log import read_forecast
 from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import read_run
@@ -162,14 +162,16 @@ def cancel_command(directory: Path, wait: bool) -> None:
     """
     with exits():
         status = run_status(directory)
-        if status.state == "submitted" and not _has_driver(status):
-            with RunLock(directory) as lock:
-                lock.end_as("cancelled before it started")
-            click.echo(f"Cancelled.\nResume with: pairloom resume {directory} --local")
-            return
-        driver = request_cancel(directory)
+        driver = None if status.state == "finished" else request_cancel(directory)
         if driver is None:
             click.echo(f"No driver is at work on {directory}.")
+            return
+        if status.state != "running":
+            here = "" if _has_driver(status) or status.state != "submitted" else " --local"
+            click.echo(
+                "Cancelled: no driver is at work, and one that the cluster still starts will not begin.\n"
+                f"Resume with: pairloom resume {directory}{here}"
+            )
             return
         while wait and _has_driver(run_status(directory)):
             time.sleep(0.2)

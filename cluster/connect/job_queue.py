@@ -89,7 +89,11 @@ def job_arguments(kind: str, config: JobQueueConfig) -> dict[str, Any]:
     # Workers start in the folder of the driver, so that relative paths are the same for both.
     here = f"cd {shlex.quote(str(Path.cwd()))} || exit 1"
     arguments["job_script_prologue"] = [here, *config.job_script_prologue]
-    arguments["worker_extra_args"] = [*config.worker_extra_args, *_lifetime_arguments(config)]
+    arguments["worker_extra_args"] = [
+        *config.worker_extra_args,
+        *_lifetime_arguments(config),
+        *_http_arguments(config),
+    ]
     arguments["walltime"] = _walltime_for(kind, config.walltime)
     # Dask's own default is a dashboard that listens on every network.
     given = {
@@ -106,6 +110,16 @@ def _lifetime_arguments(config: JobQueueConfig) -> list[str]:
         return []
     lifetime, stagger = worker_lifetime(config.walltime)
     return ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"] if lifetime else []
+
+
+def _http_arguments(config: JobQueueConfig) -> list[str]:
+    """Options that have the HTTP server of a worker listen on loopback, unless the configuration says where.
+
+    Dask's own default is every network, also where an interface is set.
+    """
+    if any(word.startswith("--dashboard-address") for word in config.worker_extra_args):
+        return []
+    return ["--dashboard-address", "127.0.0.1:0"]
 
 
 def worker_lifetime(walltime: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from distributed import Client
 
+from pairloom.cluster.drive.absent_workers import absence_noticed
 from pairloom.cluster.drive.schedule import StageTasks, Stop
 from pairloom.cluster.drive.tasks import Receipt, run_unit, warnings_kept
 from pairloom.cluster.watch.status import best_log_loss
@@ -193,6 +194,7 @@ def drive(
     stages: tuple[Stage, ...] | None = None,
 ) -> None:
     """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
+    stop.raise_if_requested()
     _sweep(run)
     with contextlib.ExitStack() as stack:
         stack.callback(release_predictors)  # where workers are threads of this process
@@ -314,10 +316,15 @@ class _Session:
         if stage.where == "driver":
             yield from _do_here(run, stage, units, self._data)
             return
-        retries, note = run.config.cluster.retries, self.progress.note
-        for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
-            keys = {unit: run.keys[stage.name][unit] for unit in some}
-            yield from StageTasks(self._client(), run.directory, stage.name, keys, retries, self._stop, note)
+        cluster, note, client = run.config.cluster, self.progress.note, self._client()
+        # Jobs of a batch system that have ended are asked for again, and may queue for hours.
+        patience = cluster.worker_timeout if cluster.job_queue is None else None
+        with absence_noticed(client, patience, self._stop, note):
+            for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
+                keys = {unit: run.keys[stage.name][unit] for unit in some}
+                yield from StageTasks(
+                    client, run.directory, stage.name, keys, cluster.retries, self._stop, note
+                )
 
 
 def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None) -> Iterator[Receipt]:

@@ -61,7 +61,10 @@ class ClusterConfig(Section):
     tls_key: str | None = Field(None, description="private key of this client (PEM)")
     insecure: bool = Field(False, description="allow a scheduler off loopback without TLS")
     worker_timeout: float = Field(
-        120.0, gt=0, le=LARGEST_COUNT, description="seconds to wait for the first worker of a scheduler"
+        120.0,
+        gt=0,
+        le=LARGEST_COUNT,
+        description="seconds to wait for a worker: the first, or others when all left",
     )
     retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run fails")
     slurm: JobQueueConfig | None = Field(None, description="jobs of SLURM")

@@ -129,7 +129,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     whiten : "auto", "none" or float in [0, 1], default="auto"
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
-        "none".
+        "none". It is not tried with more columns than rows (beyond one for each class), or than 4096.
     shortlist : int, "auto", "none" or None, default="auto"
         Couple only so many classes of each sample: the likeliest by a ranking of all. The others keep the probability
         that the ranking gives them. "auto" is 20 of more than 50 classes; "none" or None couples all of them.

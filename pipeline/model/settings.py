@@ -72,7 +72,7 @@ def candidates_of(
     return tuple(
         Candidate(c, t, how)
         for c in kind.Cs(C, moments)
-        for t in kind.shrinkages(whiten)
+        for t in kind.shrinkages(whiten, moments)
         for how in calibrations_of(calibration, kind.measures_distances)
     )
 

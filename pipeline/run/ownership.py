@@ -53,11 +53,16 @@ def check_directory(directory: Path, config: Config) -> None:
             )
     if not directory.is_dir() or _holds_a_run(directory):
         return
-    if others := sorted(path.name for path in directory.iterdir() if not is_litter(path.name)):
+    if others := sorted(path.name for path in directory.iterdir() if not _is_harmless(path.name)):
         raise NotARun(
             f"--directory must be new, empty or a run directory, got {directory}, which holds {listed(others)}. "
             "Nothing was changed. Choose another --directory."
         )
+
+
+def _is_harmless(name: str) -> bool:
+    """Whether a file is litter, or a temporary file of a run that was killed before it had a plan."""
+    return is_litter(name) or bool(_PARTIAL.search(name))
 
 
 # Files of a run that lie in no folder of a stage.

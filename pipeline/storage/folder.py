@@ -28,7 +28,7 @@ from pairloom.pipeline.storage.digests import file_digest
 from pairloom.pipeline.storage.places import link_on_the_way, place_inside
 from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
-__all__ = ["Folder", "folder_of", "is_litter"]
+__all__ = ["Folder", "Version", "folder_of", "is_litter"]
 
 _LITTER = re.compile(r"\.DS_Store|Thumbs\.db|desktop\.ini|\.nfs.*|\.directory")
 

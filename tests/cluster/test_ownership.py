@@ -222,7 +222,7 @@ def test_attach_and_cancel_say_that_the_cluster_is_dead(abandoned_run):
 
 def test_a_run_whose_cluster_is_dead_is_resumed_here(abandoned_run):
     # A request to cancel that the submitted driver never saw is not meant for this one.
-    (abandoned_run / "drivers" / "0002.cancel").write_bytes(b"")
+    (abandoned_run / "drivers" / "0001.cancel").write_bytes(b"")
     done = pairloom("resume", abandoned_run, "--local", "--workers", 1)
     assert done.exit_code == 0, done.output
     assert run_status(abandoned_run).state == "finished"

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_runs import write_config, write_features
 
 from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import prepare_run
 from pairloom.pipeline.features.feature_set import open_features
 from pairloom.pipeline.model import learning
 from pairloom.pipeline.run.needs import disk_bytes
@@ -144,3 +146,16 @@ def test_a_large_tensor_is_virtual_unless_asked_for(digits):
     assert not planned(digits, "run.tensor=virtual").shape.tensor_stored
     without_draws = planned(digits, "model.coupled_calibration=none", "model.whiten=0.5")
     assert disk_bytes(without_draws)["logits.zarr"] == 4 * 450 * 100
+
+
+def test_a_run_tries_whitening_where_an_estimator_does(tmp_path):
+    """Not unasked where there are more columns than rows, and never where their covariance would be too large."""
+    sizes = {"classes": 3, "rows": 8, "samples": 3}
+    for features, tried in ((21, {"none", 0.8}), (22, {"none"})):
+        write_features(tmp_path / "data.npz", features=features, **sizes)
+        config = write_config(tmp_path / "run.toml", tmp_path / "data.npz")
+        plan, _ = prepare_run(load_config(config, ["model.whiten=auto"]), tmp_path / "run")
+        assert {candidate.whiten for candidate in plan.candidates} == tried
+    write_features(tmp_path / "data.npz", features=16_385, **sizes)
+    with pytest.raises(ValueError, match=r"model\.whiten must be \"none\" or \"auto\""):
+        prepare_run(load_config(config), tmp_path / "run")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
 from folder_snapshot import snapshot
 from odd_files import flipped
 
-from pairloom.pipeline.run import lock
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
@@ -67,7 +67,7 @@ RECORDS = [
 @pytest.mark.parametrize("record", RECORDS, ids=[record[:60] for record in RECORDS])
 def test_nonsense_in_the_record_of_a_driver_stops_no_command(record, pairloom, copied):
     newest = max((copied / "drivers").glob("*.json"))
-    newest.write_text(record.replace("HERE", lock.socket.gethostname()))
+    newest.write_text(record.replace("HERE", socket.gethostname()))
     before = snapshot(copied)
     for command in ("status", "attach", "cancel"):
         done = pairloom(f"{command} {copied}")

@@ -1,6 +1,7 @@
 """PairwiseSVC: its probabilities, scikit-learn's habits, weights, bits and graphs."""
 
 import re
+import tracemalloc
 
 import networkx as nx
 import numpy as np
@@ -450,3 +451,29 @@ def test_pairs_are_found_either_way_round(data):
         pairs["b", "c"]
     with pytest.raises(AttributeError, match="linear machines"):
         fitted(data, kernel="rbf").pairs_  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Many more columns than rows."""
+    random, y = np.random.default_rng(0), np.arange(60) % 3
+    X = random.standard_normal((60, 20_000)).astype(np.float32)
+    X[:, :10] += y[:, None]
+    return X, y
+
+
+def test_a_wide_table_is_fitted_without_a_matrix_of_its_columns_by_its_columns(wide):
+    X, y = wide
+    tracemalloc.start()
+    model = PairwiseSVC(random_state=0).fit(X, y)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert model.whiten_ == "none"
+    assert most < 4 * X.shape[1] ** 2 / 4
+
+
+def test_whitening_of_too_many_columns_is_refused(wide):
+    with pytest.raises(
+        ValueError, match=r'PairwiseSVC: whiten must be "none" or "auto" with more than 16,384'
+    ):
+        PairwiseSVC(whiten=0.8).fit(*wide)
