@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -62,6 +63,13 @@ def _mark_long(collector, items):
         raise collector.CollectError(f"quick must name parameters of its test, got {unknown}.")
     for id_ in items.keys() - named if named else ():
         items[id_].add_marker("long")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Spare the garbage collector thousands of tests and modules, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):
