@@ -23,7 +23,7 @@ import pairloom
 from pairloom import PairwiseSVC
 from pairloom.cluster.commands.cli import main
 from pairloom.cluster.connect.checks import Unreachable
-from pairloom.cluster.drive.schedule import ClusterLost, Stopped, UnitFailed
+from pairloom.cluster.drive.schedule import ClusterLost, StageTasks, Stop, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import Task, run_task
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.config.config import ConfigError
@@ -163,6 +163,12 @@ def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, c
     with pytest.raises(Unreachable, match="client must be connected"):
         pairloom.run(long_config, directory=tmp_path / "run", client=own_client)
     pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
+
+
+def test_a_client_that_is_closed_between_two_tasks_is_a_lost_cluster(own_client, tmp_path):
+    own_client.close()
+    with pytest.raises(ClusterLost, match="closed"):
+        list(StageTasks(own_client, tmp_path, "machines", {0: "key"}, 0, Stop()))
 
 
 def test_an_error_inside_comes_out_of_wait_and_result(client, small_config, small_run, tmp_path):
