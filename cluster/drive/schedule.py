@@ -156,7 +156,7 @@ class StageTasks:
             self._launch(finished)
 
     def _launch(self, finished: as_completed) -> None:
-        threads = sum(self._client.nthreads().values())
+        threads = self._threads()
         if not threads:
             self._note("The cluster has no workers yet; waiting.")
         threads = max(1, threads)
@@ -169,6 +169,15 @@ class StageTasks:
             future = self._client.submit(run_task, task, key=name)
             self._under_way[future] = batch
             finished.add(future)
+
+    def _threads(self) -> int:
+        try:
+            return sum(self._client.nthreads().values())
+        except AttributeError as error:
+            if self._client.scheduler is not None:
+                raise
+            # Dask does not check for this: a client that was closed meanwhile has no scheduler to ask.
+            raise ClosedClientError("The client was closed.") from error
 
     def _outcome(self, future: Future[list[Receipt]], batch: tuple[int, ...]) -> list[Receipt]:
         """The receipts of a task. If it lost its workers, there are none and its units are pending again."""

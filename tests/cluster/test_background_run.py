@@ -24,7 +24,7 @@ from pairloom import PairwiseSVC
 from pairloom.cluster.commands.cli import main
 from pairloom.cluster.connect.checks import Unreachable
 from pairloom.cluster.drive import absent_workers
-from pairloom.cluster.drive.schedule import ClusterLost, Stop, Stopped, UnitFailed
+from pairloom.cluster.drive.schedule import ClusterLost, StageTasks, Stop, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import Task, run_task
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.config.config import ConfigError
@@ -191,6 +191,12 @@ def test_a_run_whose_workers_have_all_left_goes_on_with_others(own_client, monke
         time.sleep(0.2)
     assert notes == ["All workers have left the cluster; waiting 60 s for others."]
     stop.raise_if_requested()
+
+
+def test_a_client_that_is_closed_between_two_tasks_is_a_lost_cluster(own_client, tmp_path):
+    own_client.close()
+    with pytest.raises(ClusterLost, match="closed"):
+        list(StageTasks(own_client, tmp_path, "machines", {0: "key"}, 0, Stop()))
 
 
 def test_an_error_inside_comes_out_of_wait_and_result(client, small_config, small_run, tmp_path):
