@@ -657,9 +657,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
-        from pairloom.pipeline.model.saved_model import load_model
+        from pairloom.pipeline.model.saved_model import load_model, whole_model
 
-        return cls._of(load_model(path))
+        saved = load_model(path)
+        with whole_model(f"PairwiseSVC.load: {path}"):
+            return cls._of(saved)
 
     @classmethod
     def from_run(cls, directory: str | Path, *, coupling: str | None = None) -> Self:
@@ -676,10 +678,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
-        from pairloom.pipeline.model.saved_model import path_of
+        from pairloom.pipeline.model.saved_model import path_of, whole_model
         from pairloom.pipeline.run.run_model import read_run_model
 
-        return cls._of(read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling))
+        saved = read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling)
+        with whole_model(f"PairwiseSVC.from_run: {directory}"):
+            return cls._of(saved)
 
     @classmethod
     def _of(cls, saved: SavedModel) -> Self:
@@ -687,6 +691,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         estimator.model_, estimator.candidates_ = saved.model, saved.candidates
         estimator.n_features_in_ = saved.model.n_features
         if saved.feature_names:
+            if len(saved.feature_names) != saved.model.n_features:
+                raise ValueError(
+                    f"stored feature_names must be {saved.model.n_features}, got {len(saved.feature_names)}."
+                )
             estimator.feature_names_in_ = np.array(saved.feature_names, dtype=object)
         return estimator
 

@@ -327,7 +327,8 @@ def _relabelled(arrays: Arrays, name: str, source: str, training: Arrays) -> NDA
         raise ValueError(
             f"{source}: {name} must be labels of the classes of the training data, got {_listed(unknown)}."
         )
-    return np.array([number.get(one, -1) for one in own])[y]
+    relabelled: NDArray[np.int64] = np.array([number.get(one, -1) for one in own])[y]
+    return relabelled
 
 
 def _feature_names(arrays: Arrays, source: str, of: Sequence[str] = ("X", "X_train")) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ def _replaced(content: Any, steps: tuple[int | str, ...], value: Any) -> Any:
     keys = list(content) if isinstance(content, dict) else list(range(len(content)))
     key = keys[steps[0] % len(keys)] if isinstance(steps[0], int) else steps[0]
     changed = content.copy()
-    changed[key] = _replaced(content[key], steps[1:], value)
+    old = content.get(key) if isinstance(content, dict) else content[key]
+    changed[key] = _replaced(old, steps[1:], value)
     return changed
 
 
