@@ -302,7 +302,7 @@ def with_first_classes(
         y_train=data.y_train[train],
         X_test=data.X_test.read(test),
         y_test=y_test[test],
-        classes=np.array(data.classes[:classes]),
+        classes=data.labels[:classes],
     )
     return with_section(config, "data", {"features": str(path), "test": None})
 

@@ -20,6 +20,7 @@ from pairloom.cluster.commands.exits import error_named
 from pairloom.cluster.config.config_file import configured, with_cluster
 from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_answers
 from pairloom.cluster.connect.connect import connected
+from pairloom.cluster.connect.main_script import check_guarded
 from pairloom.cluster.drive.driver import Connect
 from pairloom.cluster.drive.schedule import ClusterLost, Stop, UnitFailed
 from pairloom.cluster.drive.whole_run import LockedRun, checked_run, locked_run, submit_driver
@@ -201,7 +202,7 @@ def run(
     client : distributed.Client, default=None
         A client of any Dask cluster, which stays open. It must not be asynchronous. By default the cluster is the one
         that the configuration names: unless it says otherwise, worker processes of this computer, which end with the
-        run.
+        run. A script that has them started must begin the run under ``if __name__ == "__main__":``.
     overrides : mapping, default=None
         Keys of the configuration to set, such as ``{"graph.hubs": 5}``.
     update : bool, default=False
@@ -222,6 +223,8 @@ def run(
     64
     """
     settings = configured(config, overrides or {})
+    if client is None and settings.cluster.kind == "processes":
+        check_guarded()
     where, stop = _directory(settings, directory), Stop()
     connect, at_once = (
         _connection(settings, client, stop),

@@ -21,6 +21,7 @@ __all__ = [
     "format_bytes",
     "listed",
     "plain_line",
+    "printable",
     "quoted",
 ]
 
@@ -102,6 +103,21 @@ def plain_line(name: object, most: int = 80) -> str:
     """
     line = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split()) or repr(str(name))
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def printable(text: str) -> str:
+    """A text of one line or several for a terminal, which may obey any other control character: they are escaped.
+
+    Examples
+    --------
+    >>> printable("two\\nlines, one \\x1b[31mred")
+    'two\\nlines, one \\\\x1b[31mred'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def figure_text(name: str, most: int = 40) -> str:

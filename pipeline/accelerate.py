@@ -7,6 +7,8 @@ kernel, so that one of several processes compiles it and the others load it, and
 from __future__ import annotations
 
 import contextlib
+import inspect
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
@@ -108,7 +110,7 @@ _listeners: list[Callable[[Compilation], None]] = []
 
 def _compile_once(dispatcher: Any, compile_: Callable[[Any], Any], signature: Any) -> Any:
     """Compile a kernel for a signature, or load it if that has been done before."""
-    if dispatcher.stats.cache_path is None:
+    if dispatcher.stats.cache_path is None and _has_a_place(dispatcher.py_func):
         # Not before it is needed: numba looks for a writable folder for each kernel, of which there are a hundred.
         with contextlib.suppress(RuntimeError):  # there is none, neither the package's nor the user's
             dispatcher.enable_caching()
@@ -123,6 +125,21 @@ def _compile_once(dispatcher: Any, compile_: Callable[[Any], Any], signature: An
             # The index of the cache is a pickle. One that an older version of this package left may name what is gone.
             dispatcher._cache.flush()
             return compile_(signature)
+
+
+def _has_a_place(function: Callable[..., Any]) -> bool:
+    """Whether there is a folder to look for. A user without a home has none: numba would make "~" where it stands."""
+    if config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or _home_is_known():
+        return True
+    beside = Path(inspect.getfile(function)).parent
+    folder = beside / "__pycache__" if (beside / "__pycache__").exists() else beside
+    return folder.is_dir() and os.access(folder, os.W_OK)
+
+
+def _home_is_known() -> bool:
+    with contextlib.suppress(RuntimeError):
+        return Path.home().is_absolute()
+    return False
 
 
 @contextlib.contextmanager

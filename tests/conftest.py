@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -38,8 +39,37 @@ LONGEST = (
 
 def pytest_configure(config):
     """Keep the order of the files: pytest-xdist would begin with those of most tests."""
+    config.addinivalue_line(
+        "markers",
+        "quick(*ids): the parameters of this test that the quick part runs; with the others it takes long",
+    )
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector):
+    """Leave to the long part the parameters of a test that its mark ``quick`` does not name."""
+    made = yield
+    if isinstance(made, list):
+        _mark_long(collector, {item.callspec.id: item for item in made if hasattr(item, "callspec")})
+    return made
+
+
+def _mark_long(collector, items):
+    named = {id_ for item in items.values() for mark in item.iter_markers("quick") for id_ in mark.args}
+    if named - items.keys():
+        unknown = ", ".join(sorted(named - items.keys()))
+        raise collector.CollectError(f"quick must name parameters of its test, got {unknown}.")
+    for id_ in items.keys() - named if named else ():
+        items[id_].add_marker("long")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Spare the garbage collector thousands of tests and modules, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -16,7 +16,7 @@ from pairloom.cluster.commands.exits import exits
 from pairloom.cluster.config.config_file import configured, named_configs
 from pairloom.cluster.config.config_reference import config_schema, config_text, toml_value, unset_keys
 from pairloom.cluster.drive.driver import load_data
-from pairloom.graphs.text import did_you_mean
+from pairloom.graphs.text import did_you_mean, plain_line, printable
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.config.input_errors import InputError, OutputExists, input_errors
 from pairloom.pipeline.config.sections import DataConfig, ModelConfig
@@ -99,8 +99,8 @@ def init_command(data: str | None, label: str | None, out: Path | None, force: b
             summary = _look_at(source, label)
             text = _text(summary, target)
         write_atomically(target, text.encode())
-        click.echo("\n".join(summary.findings))
-        click.echo(f"\nWrote {target}. Next:\n  pairloom plan {target}\n  pairloom run {target}")
+        click.echo(printable("\n".join(summary.findings)))
+        click.echo(printable(f"\nWrote {target}. Next:\n  pairloom plan {target}\n  pairloom run {target}"))
 
 
 class _DataSummary(NamedTuple):
@@ -181,7 +181,7 @@ def _look_at_table(path: Path, label: str | None) -> _DataSummary:
         f"{path}: {facts.rows} rows, {len(facts.columns) + 1} columns",
         *_class_findings(_rows_by_class(opened), facts.label),
         f"features: {len(facts.features)} columns of numbers",
-        *(f"left out: {name} ({why})" for name, why in facts.left_out.items()),
+        *(f"left out: {plain_line(name)} ({why})" for name, why in facts.left_out.items()),
         *_missing_findings(facts),
         units,
         _test_finding(opened, None),
@@ -210,7 +210,7 @@ def _sizes(opened: OpenFeatures) -> str:
 
 def _class_findings(rows: dict[str, int], label: str | None = None) -> Iterator[str]:
     least = min(rows, key=lambda name: rows[name])
-    named = f"label: {label}, " if label is not None else "labels: "
+    named = f"label: {plain_line(label)}, " if label is not None else "labels: "
     yield f"{named}{len(rows)} classes of {rows[least]} to {max(rows.values())} rows; the smallest is {least[:60]!r}"
     few = [name for name, count in rows.items() if count < 8]
     if few:
@@ -226,7 +226,7 @@ def _missing_findings(facts: TableFacts) -> Iterator[str]:
     by_column = {column.name: column.missing for column in facts.features if column.missing}
     by_column |= {facts.label: facts.without_label} if facts.without_label else {}
     shown_first = sorted(by_column.items(), key=lambda item: -item[1])[:8]
-    listed = ", ".join(f"{name} in {count}" for name, count in shown_first)
+    listed = ", ".join(f"{plain_line(name)} in {count}" for name, count in shown_first)
     more = f" and {len(by_column) - 8} more columns" if len(by_column) > 8 else ""
     yield (
         f"missing values: {facts.incomplete} of {facts.rows} rows ({listed}{more}); these rows are left out, in"
@@ -275,10 +275,11 @@ def _text(summary: _DataSummary, target: Path) -> str:
     why = f"all {pairs} pairs" if few else f"20 or 40 near classes and some hubs, of {pairs} pairs in all"
     model: Sequence[str] = ["standardise = true"] if summary.standardise else []
     lines = [
-        "# Made by `pairloom init`. Run it with: pairloom run " + target.name,
+        f"# Made by `pairloom init`. Run it with: pairloom run {plain_line(target.name)}",
         "# `pairloom config` prints every key, its default and its meaning.",
         "#",
-        *(f"# {line}" for finding in summary.findings for line in finding.splitlines()),
+        # TOML allows no control characters, not even in comments.
+        *(f"# {line}" for finding in summary.findings for line in printable(finding).splitlines()),
         "",
         "[data]",
         f"features = {toml_value(features)}  # a relative path is relative to this file",

@@ -21,7 +21,8 @@ from rich.console import Console
 from pairloom.cluster.commands.streams import closed_pipe_is_no_error, silence_closed_pipes
 from pairloom.cluster.connect.checks import Insecure, Unreachable
 from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
-from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
+from pairloom.graphs.text import printable
 from pairloom.pipeline.config.cluster_config import WorkersTooSmall
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.config.input_errors import InputError, InputMissing, OutputExists
@@ -31,6 +32,7 @@ from pairloom.pipeline.run.ownership import NotARun
 from pairloom.pipeline.run.run_model import UnknownCoupling
 from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch
 from pairloom.pipeline.storage.local_path import NotLocal
+from pairloom.pipeline.storage.places import LinkInside
 
 __all__ = [
     "RESUMABLE",
@@ -56,8 +58,8 @@ stderr = PipedConsole(stderr=True)
 
 
 def print_error(message: str) -> None:
-    """Print a message on standard error as it is, in lines of any length."""
-    stderr.print(message, highlight=False, markup=False, soft_wrap=True)
+    """Print a message on standard error, in lines of any length. A terminal must not obey the names in it."""
+    stderr.print(printable(message), highlight=False, markup=False, soft_wrap=True)
 
 
 # Exit codes, for scripts.
@@ -76,9 +78,11 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     OutputExists: REFUSED,
     Locked: REFUSED,
     NotARun: REFUSED,
+    LinkInside: REFUSED,
     Mismatch: REFUSED,
     Insecure: REFUSED,
     VersionMismatch: REFUSED,
+    DirectoryUnseen: REFUSED,
     WorkersTooSmall: REFUSED,
     StoreRefused: REFUSED,
     Unreachable: RESUMABLE,
@@ -114,7 +118,7 @@ def exits() -> Iterator[None]:
 def _plain_warnings() -> Iterator[None]:
     """Show warnings as errors are shown, without the line of code that issued them."""
     before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *place: f"Warning: {message}\n"
+    warnings.formatwarning = lambda message, *place: f"Warning: {printable(str(message))}\n"
     try:
         yield
     finally:

@@ -64,9 +64,10 @@ __all__ = ["experiment_command"]
 @click.option(
     "--page",
     type=local_path,
-    default=Path("docs/results.md"),
-    help="Page that `results` writes. Default: docs/results.md.",
+    metavar="FILE",
+    help="Page that `results` writes, with a folder of figures beside it. Default: results.md in the folder of --out.",
 )
+@click.option("--force", is_flag=True, help="Replace the page of `results` and its figures if they exist.")
 @cluster_options
 def experiment_command(
     name: str,
@@ -77,7 +78,8 @@ def experiment_command(
     resume: bool,
     seed: int,
     pictures: Path | None,
-    page: Path,
+    page: Path | None,
+    force: bool,
     **options: Any,
 ) -> None:
     """Repeat an experiment of the paper.
@@ -92,7 +94,8 @@ def experiment_command(
     """
     with exits(), ended_by_signals("Trained machines are kept. Run the same command again to continue."):
         if name == "results":
-            click.echo("\n".join(str(file) for file in write_results(out, page)))
+            written = write_results(out, page or out / "results.md", force=force)
+            click.echo("\n".join(str(file) for file in written))
             return
         wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
         began, times_taken = time.perf_counter(), {}

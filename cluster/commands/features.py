@@ -16,6 +16,7 @@ from pairloom.cluster.commands.exits import ended_by_signals, exits, stderr
 from pairloom.cluster.commands.options import LocalPath, json_option, local_path
 from pairloom.cluster.connect.connect import install_hint
 from pairloom.cluster.watch.picture_progress import PictureProgress
+from pairloom.graphs.text import printable
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.config.input_errors import InputError
 from pairloom.pipeline.images.image_folder import StoreRefused
@@ -198,4 +199,4 @@ def _print_summary(done: Any) -> None:
             f"accuracy of the network itself, among these classes, on the {part}: {done.network_accuracy:.4f}"
         )
     lines.append(f'Use it in a configuration: [data] features = "{done.out}"')
-    click.echo("\n".join(lines))
+    click.echo(printable("\n".join(lines)))

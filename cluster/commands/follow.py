@@ -15,7 +15,8 @@ from pairloom.cluster.commands.options import json_option, run_argument
 from pairloom.cluster.connect.checks import scheduler_answers
 from pairloom.cluster.watch.progress import Lines, View, progress_for
 from pairloom.cluster.watch.status import RunStatus, run_status
-from pairloom.pipeline.run.lock import RunLock, newest_driver, request_cancel
+from pairloom.graphs.text import printable
+from pairloom.pipeline.run.lock import newest_driver, request_cancel
 from pairloom.pipeline.run.run_log import read_forecast
 from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import read_run
@@ -41,7 +42,7 @@ def status_command(directory: Path, as_json: bool, verify: bool) -> None:
 
 
 def _print_status(status: RunStatus) -> None:
-    click.echo(f"{status.directory}: {status.state}")
+    click.echo(printable(f"{status.directory}: {status.state}"))
     for stage, (done, total) in status.stages.items():
         if total:
             click.echo(f"  {stage:>13}  {done} of {total}")
@@ -51,9 +52,9 @@ def _print_status(status: RunStatus) -> None:
             f"accuracy {wave['accuracy']:.4f}"
         )
     if status.driver:
-        click.echo(f"driver: {status.driver}")
+        click.echo(printable(f"driver: {status.driver}"))
     for path in status.damaged:
-        click.echo(f"damaged: {path}")
+        click.echo(printable(f"damaged: {path}"))
 
 
 @click.command("attach")
@@ -161,14 +162,16 @@ def cancel_command(directory: Path, wait: bool) -> None:
     """
     with exits():
         status = run_status(directory)
-        if status.state == "submitted" and not _has_driver(status):
-            with RunLock(directory) as lock:
-                lock.end_as("cancelled before it started")
-            click.echo(f"Cancelled.\nResume with: pairloom resume {directory} --local")
-            return
-        driver = request_cancel(directory)
+        driver = None if status.state == "finished" else request_cancel(directory)
         if driver is None:
             click.echo(f"No driver is at work on {directory}.")
+            return
+        if status.state != "running":
+            here = "" if _has_driver(status) or status.state != "submitted" else " --local"
+            click.echo(
+                "Cancelled: no driver is at work, and one that the cluster still starts will not begin.\n"
+                f"Resume with: pairloom resume {directory}{here}"
+            )
             return
         while wait and _has_driver(run_status(directory)):
             time.sleep(0.2)

@@ -20,7 +20,7 @@ from pairloom.cluster.drive.schedule import Stop
 from pairloom.cluster.drive.whole_run import expect_run
 from pairloom.cluster.watch.progress import progress_for
 from pairloom.cluster.watch.status import RunRow, differing_settings, list_runs, run_row, scores_of
-from pairloom.graphs.text import duration, duration_range, durations
+from pairloom.graphs.text import duration, duration_range, durations, printable
 from pairloom.pipeline.config.cluster_config import ClusterConfig
 from pairloom.pipeline.config.input_errors import input_errors
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
@@ -29,6 +29,7 @@ from pairloom.pipeline.report.report import table_rows
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.lock import RunLock
+from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.probability_files import check_target, write_probabilities
 from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.folder import Folder
@@ -47,6 +48,7 @@ def report_command(directory: Path, as_json: bool) -> None:
     """Rewrite the report of a finished run and print its table."""
     with exits():
         stored = read_run(directory)
+        check_links(stored)
         missing = unfinished_units(stored, stored.stages[:-1])
         if any(missing.values()):
             raise ValueError(
@@ -109,7 +111,14 @@ def print_result(directory: Path, as_json: bool) -> None:
 )
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 @click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
-def predict_command(directory: Path, features: str, out: Path, coupling: str | None, force: bool) -> None:
+@click.option(
+    "--fill-missing-chunks",
+    is_flag=True,
+    help="Read chunks that the features of a zarr group lack as its fill value; else they are an error.",
+)
+def predict_command(
+    directory: Path, features: str, out: Path, coupling: str | None, force: bool, fill_missing_chunks: bool
+) -> None:
     """Predict new samples with the run in DIRECTORY.
 
     Writes the predicted label and the probabilities of all classes for each sample. Of a table, columns are found by
@@ -121,11 +130,16 @@ def predict_command(directory: Path, features: str, out: Path, coupling: str | N
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         with input_errors():
             names = getattr(model, "feature_names_in_", None)
-            X = load_samples(features, model.n_features_in_, None if names is None else names.tolist())
+            X = load_samples(
+                features,
+                model.n_features_in_,
+                None if names is None else names.tolist(),
+                "fill" if fill_missing_chunks else "refuse",
+            )
             if names is not None:
                 del model.feature_names_in_  # columns were found by them; an array has none to compare
             p = model.predict_proba(X)
-        write_probabilities(out, p, model.classes_.tolist(), force=force)
+        write_probabilities(out, p, model.classes_, force=force)
         click.echo(f"Wrote the labels and probabilities of {len(X)} samples, by {model.coupling}, to {out}")
 
 
@@ -143,7 +157,7 @@ def list_command(folder: Path | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps([row.as_json() for row in rows], indent=1))
         elif rows:
-            click.echo("\n".join(_lines(rows)))
+            click.echo(printable("\n".join(_lines(rows))))
         else:
             click.echo(f"No runs in {where}. Make one with: pairloom run CONFIG")
 
@@ -207,11 +221,11 @@ def compare_command(runs: tuple[Path, ...], as_json: bool) -> None:
                 json.dumps({"runs": listed, "same_test_samples": same, "differing": differing}, indent=1)
             )
             return
-        click.echo("\n".join(_side_by_side(rows, scores)))
+        click.echo(printable("\n".join(_side_by_side(rows, scores))))
         if not same:
             click.echo("\nThe test samples differ, so the scores cannot be compared directly.")
         click.echo("")
-        click.echo("\n".join(_differences(rows, differing)))
+        click.echo(printable("\n".join(_differences(rows, differing))))
 
 
 def _side_by_side(rows: Sequence[RunRow], scores: Sequence[dict[str, Any]]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pairloom.cluster.config.config_reference import sections
+from pairloom.pipeline.config.cluster_config import is_shown
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.config.sections import PATTERNS
 
@@ -34,7 +35,9 @@ def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
         return f"{key}: missing, and there is no default."
     if detail["type"] == "value_error" and isinstance(detail["input"], dict):
         return f"{detail['ctx']['error']}."  # the check of a section names its keys itself
-    return f"{key} {_or([_requirement(detail) for detail in details])}, got {detail['input']!r}."
+    value = detail["input"]
+    got = repr(value) if is_shown(key) else f"a {type(value).__name__}"  # it may be a secret
+    return f"{key} {_or([_requirement(detail) for detail in details])}, got {got}."
 
 
 def _requirement(detail: dict[str, Any]) -> str:

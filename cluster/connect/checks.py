@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import ipaddress
 import json
+import os
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +22,7 @@ from distributed import Client
 from distributed.comm.addressing import parse_address, parse_host_port
 
 import pairloom
-from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
 from pairloom.pipeline.config.cluster_config import (
     ClusterConfig,
     WorkersTooSmall,
@@ -26,12 +30,14 @@ from pairloom.pipeline.config.cluster_config import (
 )
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.features.source_files import shown
+from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX
 
 __all__ = [
     "Insecure",
     "Unreachable",
     "check_address",
     "check_dask_versions",
+    "check_shared",
     "check_workers",
     "scheduler_address",
     "scheduler_answers",
@@ -41,6 +47,8 @@ __all__ = [
 ANSWER_SECONDS = 3
 #: Seconds that workers may take to say which versions they have.
 VERSION_SECONDS = 10
+#: Seconds that a new file may take to be seen by a worker: a network file system remembers that a folder was not there.
+SEEN_SECONDS = 5
 
 Answer = TypeVar("Answer")
 
@@ -60,12 +68,22 @@ def check_address(config: ClusterConfig) -> None:
     address = scheduler_address(config)
     if address.startswith("tls://") and config.tls_ca_file is None:
         raise ConfigError(f"The scheduler {address} uses TLS. Pass --tls-ca-file, --tls-cert and --tls-key.")
+    if config.tls_ca_file is not None and not _is_encrypted(address):
+        raise ConfigError(
+            f"The address of a scheduler with TLS must begin with tls://, got {address} and --tls-ca-file. "
+            "Write tls:// if the scheduler uses TLS, or leave out --tls-ca-file, --tls-cert and --tls-key."
+        )
     _check_certificates(config)
     if not (config.insecure or config.tls_ca_file or _on_loopback(address)):
         raise Insecure(
             f"The scheduler {address} is not on loopback and does not use TLS, so anyone who can reach it can run "
             "code on it. Pass --tls-ca-file, --tls-cert and --tls-key, or --insecure if the network is private."
         )
+
+
+def _is_encrypted(address: str) -> bool:
+    # Dask refuses to speak to any other with TLS, in an error of its own half a minute later.
+    return parse_address(address)[0] in ("tls", "wss")
 
 
 def _check_certificates(config: ClusterConfig) -> None:
@@ -184,6 +202,64 @@ def _memory_limits(client: Client) -> dict[str, int]:
 def _versions_of(client: Client) -> tuple[Any, Any]:
     """Versions of Dask everywhere, and of pairloom on the workers."""
     return client.get_versions(), client.run(_version, on_error="return")
+
+
+def check_shared(client: Client, directory: Path) -> None:
+    """Have every worker prove that it sees the run directory: it opens a file there whose name is new.
+
+    The file is removed again, and so are folders that were made for it. Workers that join later, or do not answer,
+    prove it with their first task.
+
+    Raises
+    ------
+    DirectoryUnseen
+        If a worker does not see it, or may not write into it.
+    """
+    with _made(directory):
+        token = directory.absolute() / f".token.{uuid.uuid4().hex}{PARTIAL_SUFFIX}"
+        token.touch(exist_ok=False)
+        try:
+            ask = functools.partial(client.run, _sight_of, str(token), SEEN_SECONDS, on_error="return")
+            answers = _within(VERSION_SECONDS + SEEN_SECONDS, ask)
+        except TimeoutError:
+            return
+        except (OSError, RuntimeError, CancelledError) as error:
+            raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
+        finally:
+            token.unlink(missing_ok=True)
+    for worker, problem in answers.items():
+        if isinstance(problem, str):
+            raise DirectoryUnseen(
+                f"The run directory must have the same path on all workers, got {directory.absolute()}: {worker} "
+                f"{problem}. Choose a --directory that they share."
+            )
+
+
+@contextlib.contextmanager
+def _made(directory: Path) -> Iterator[None]:
+    """A folder that is there for a while: where it was not there before, it is removed again if it is empty."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for path in missing:
+            with contextlib.suppress(OSError):  # somebody else has put something there meanwhile
+                path.rmdir()
+
+
+async def _sight_of(token: str, seconds: float) -> str | None:
+    """What keeps this worker from the folder of a token, None if nothing does. A worker serves others meanwhile."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            Path(token).read_bytes()
+            break
+        except OSError as error:
+            if time.monotonic() > deadline:
+                return f"cannot read it ({error})"
+            await asyncio.sleep(0.1)
+    return None if os.access(Path(token).parent, os.W_OK) else "may not write into it"
 
 
 def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,7 @@ from distributed.security import Security
 
 from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_address
 from pairloom.cluster.connect.job_queue import JobsFailed, job_cluster, kept_up
+from pairloom.cluster.connect.main_script import GUARD_HINT
 from pairloom.pipeline.config.cluster_config import (
     ClusterConfig,
     JobQueueConfig,
@@ -36,11 +38,21 @@ __all__ = ["connected", "install_hint"]
 
 #: Seconds that a scheduler may take to answer a client.
 CONNECT_SECONDS = 15
+# Where Dask's HTTP servers listen: on loopback, on a port that is free.
+_LOOPBACK = "127.0.0.1:0"
 #: Seconds for a cluster whose start was interrupted to notice that its workers are gone.
 _ABANDON_SECONDS = 0.5
 # Dask's profiler samples the stacks of a worker every 10 ms by default, which takes 10% of the time of a run.
 _PROFILER = "distributed.worker.profile.interval"
 _PROFILER_DEFAULT, _PROFILER_INTERVAL = "10ms", "100ms"
+# A cluster that is started for a run lives as long as the run, whatever the user's configuration of Dask says of
+# others: its workers would leave for good, and its scheduler while the driver is at work itself. Workers in jobs have a
+# lifetime on their command line.
+_STAYING = {
+    "distributed.worker.lifetime.duration": None,
+    "distributed.scheduler.idle-timeout": None,
+    "distributed.scheduler.no-workers-timeout": None,
+}
 # Run by every worker process that is started here. Workers share the terminal of the driver, and Dask has them log
 # every task that is cancelled because the run was stopped.
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
@@ -84,6 +96,7 @@ def connected(
             client = stack.enter_context(_client_of_scheduler(config))
         else:
             stack.enter_context(_slower_profiler())
+            stack.enter_context(dask.config.set(_STAYING))
             cluster = stack.enter_context(_started_cluster(config))
             if config.job_queue is not None:
                 stack.enter_context(kept_up(cluster, config.kind, config.job_queue.jobs, on_failure))
@@ -186,22 +199,37 @@ def _kill(processes: Iterable[int | None]) -> None:
 def _local_cluster(config: ClusterConfig) -> LocalCluster:
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
+        # A worker without an address of its own would serve its state on every network.
         return LocalCluster(
-            n_workers=1, threads_per_worker=workers, processes=False, dashboard_address="127.0.0.1:0"
+            n_workers=1,
+            threads_per_worker=workers,
+            processes=False,
+            dashboard_address=_LOOPBACK,
+            worker_dashboard_address=_LOOPBACK,
         )
     try:
         return LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
+            dashboard_address=_LOOPBACK,
+            worker_dashboard_address=_LOOPBACK,
             preload=[*dask.config.get("distributed.worker.preload"), QUIET_WORKER],
         )
     except (RuntimeError, OSError) as error:
         raise Unreachable(
             f"A worker process did not start, or died while it started ({error.__cause__ or error}). "
-            "If memory is short, pass a smaller number of --workers."
+            f"If memory is short, pass a smaller number of --workers.{_script_hint()}"
         ) from error
+
+
+def _script_hint() -> str:
+    """What else may keep worker processes from starting, where a script of the user is imported by them."""
+    main = sys.modules["__main__"]
+    of_pairloom = str(main.__package__ or "").partition(".")[0] == "pairloom"
+    return (
+        "" if of_pairloom or not hasattr(main, "__file__") else f" If a script begins the run: {GUARD_HINT}"
+    )
 
 
 def _job_cluster(kind: str, jobs: JobQueueConfig) -> Any:

@@ -25,7 +25,7 @@ from dask.utils import parse_timedelta
 from distributed.core import Status
 
 from pairloom.graphs.text import did_you_mean
-from pairloom.pipeline.config.cluster_config import JOB_QUEUES, JobQueueConfig
+from pairloom.pipeline.config.cluster_config import JOB_QUEUES, JobQueueConfig, without_hidden
 from pairloom.pipeline.config.config import ConfigError
 
 __all__ = ["JobsFailed", "job_arguments", "job_cluster", "kept_up", "unknown_arguments", "worker_lifetime"]
@@ -89,7 +89,11 @@ def job_arguments(kind: str, config: JobQueueConfig) -> dict[str, Any]:
     # Workers start in the folder of the driver, so that relative paths are the same for both.
     here = f"cd {shlex.quote(str(Path.cwd()))} || exit 1"
     arguments["job_script_prologue"] = [here, *config.job_script_prologue]
-    arguments["worker_extra_args"] = [*config.worker_extra_args, *_lifetime_arguments(config)]
+    arguments["worker_extra_args"] = [
+        *config.worker_extra_args,
+        *_lifetime_arguments(config),
+        *_http_arguments(config),
+    ]
     arguments["walltime"] = _walltime_for(kind, config.walltime)
     # Dask's own default is a dashboard that listens on every network.
     given = {
@@ -106,6 +110,16 @@ def _lifetime_arguments(config: JobQueueConfig) -> list[str]:
         return []
     lifetime, stagger = worker_lifetime(config.walltime)
     return ["--lifetime", f"{lifetime}s", "--lifetime-stagger", f"{stagger}s"] if lifetime else []
+
+
+def _http_arguments(config: JobQueueConfig) -> list[str]:
+    """Options that have the HTTP server of a worker listen on loopback, unless the configuration says where.
+
+    Dask's own default is every network, also where an interface is set.
+    """
+    if any(word.startswith("--dashboard-address") for word in config.worker_extra_args):
+        return []
+    return ["--dashboard-address", "127.0.0.1:0"]
 
 
 def worker_lifetime(walltime: str) -> tuple[int, int]:
@@ -155,14 +169,18 @@ def job_cluster(kind: str, config: JobQueueConfig) -> Any:
     try:
         cluster = cluster_class(**job_arguments(kind, config))
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"cluster.{kind} must be arguments of {CLASSES[kind]}: {error}") from error
+        said = without_hidden(str(error), config)
+        raise ConfigError(f"cluster.{kind} must be arguments of {CLASSES[kind]}: {said}") from None
     except (RuntimeError, OSError) as error:
-        raise JobsFailed(f"{CLASSES[kind]} could not start a scheduler: {error}") from error
+        said = without_hidden(str(error), config)
+        raise JobsFailed(f"{CLASSES[kind]} could not start a scheduler: {said}") from None
     try:
         cluster.sync(_ask_for, cluster, config.jobs)
     except (RuntimeError, OSError, ValueError) as error:
         cluster.close()
-        raise JobsFailed(f"{CLASSES[kind]} could not submit a job: {_last_lines(str(error))}") from error
+        # A batch system may repeat lines of the script, and so would the error that this one comes from.
+        said = _last_lines(without_hidden(str(error), config))
+        raise JobsFailed(f"{CLASSES[kind]} could not submit a job: {said}") from None
     return cluster
 
 

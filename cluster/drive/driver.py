@@ -16,11 +16,12 @@ from typing import Protocol
 
 from distributed import Client
 
+from pairloom.cluster.drive.absent_workers import absence_noticed
 from pairloom.cluster.drive.schedule import StageTasks, Stop
 from pairloom.cluster.drive.tasks import Receipt, run_unit, warnings_kept
 from pairloom.cluster.watch.status import best_log_loss
 from pairloom.pipeline.config.config import Config
-from pairloom.pipeline.config.input_errors import input_errors
+from pairloom.pipeline.config.input_errors import InputError, input_errors
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.growth.waves import Wave, grow_in_waves
 from pairloom.pipeline.run.growing_run import judged_waves, regrown, whole_waves, with_next_wave
@@ -39,6 +40,7 @@ from pairloom.pipeline.stages.run_file import (
     read_run,
     write_run,
 )
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = [
     "Connect",
@@ -83,6 +85,7 @@ def load_data(config: Config) -> OpenFeatures:
             test_fraction=data.test_fraction,
             seed=config.model.random_state,
             columns=data.columns,
+            missing_chunks=data.missing_chunks,
         )
 
 
@@ -191,6 +194,7 @@ def drive(
     stages: tuple[Stage, ...] | None = None,
 ) -> None:
     """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
+    stop.raise_if_requested()
     _sweep(run)
     with contextlib.ExitStack() as stack:
         stack.callback(release_predictors)  # where workers are threads of this process
@@ -199,9 +203,10 @@ def drive(
         growth = run.stage("growth") in stages
         if run.config.growth is not None and growth:
             run = _grow(session, run)
-        session.do(run, stages)
         if growth:
+            # Before the ledger forgets which they are.
             remove_waves(run.directory, run.units("growth"))
+        session.do(run, stages)
 
 
 def _connected(directory: Path, stack: contextlib.ExitStack, connect: Connect) -> Client:
@@ -311,15 +316,25 @@ class _Session:
         if stage.where == "driver":
             yield from _do_here(run, stage, units, self._data)
             return
-        retries, note = run.config.cluster.retries, self.progress.note
-        for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
-            keys = {unit: run.keys[stage.name][unit] for unit in some}
-            yield from StageTasks(self._client(), run.directory, stage.name, keys, retries, self._stop, note)
+        cluster, note, client = run.config.cluster, self.progress.note, self._client()
+        # Jobs of a batch system that have ended are asked for again, and may queue for hours.
+        patience = cluster.worker_timeout if cluster.job_queue is None else None
+        with absence_noticed(client, patience, self._stop, note):
+            for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
+                keys = {unit: run.keys[stage.name][unit] for unit in some}
+                yield from StageTasks(
+                    client, run.directory, stage.name, keys, cluster.retries, self._stop, note
+                )
 
 
 def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None) -> Iterator[Receipt]:
     if data is None and stage.needs_data:
         data = load_data(run.config)
+        if data.fingerprints != run.fingerprints:
+            raise InputError(
+                f"data.features: {run.config.data.features} must be what it was when the run was planned, got other"
+                f" numbers or names. Plan it again: pairloom resume {run.directory}."
+            )
     try:
         for unit in units:
             yield run_unit(run, stage, unit, data)
@@ -330,5 +345,6 @@ def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None
 
 def _sweep(run: Run) -> None:
     """Remove partial files of killed processes. A writer that is still alive fails and is run again."""
+    folder = Folder(run.directory)
     for path in unfinished_files(run):
-        path.unlink(missing_ok=True)
+        folder.delete(path)

@@ -16,7 +16,7 @@ from distributed.client import ClosedClientError
 from distributed.comm.core import CommClosedError
 
 import pairloom
-from pairloom.cluster.drive.tasks import Receipt, Task, VersionMismatch, run_task
+from pairloom.cluster.drive.tasks import DirectoryUnseen, Receipt, Task, VersionMismatch, run_task
 
 __all__ = ["ClusterLost", "DiskFull", "StageTasks", "Stop", "Stopped", "UnitFailed"]
 
@@ -49,6 +49,11 @@ class Stop:
     def __init__(self) -> None:
         self._reason: str | None = None
         self._wake: Callable[[], None] = lambda: None
+        self._look: Callable[[], None] = lambda: None
+
+    def look_with(self, look: Callable[[], None]) -> None:
+        """Have ``look`` called before a request is looked for: it makes one if the run directory has it."""
+        self._look = look
 
     def request(self, reason: str) -> None:
         """Ask the run to stop."""
@@ -57,6 +62,7 @@ class Stop:
 
     def raise_if_requested(self) -> None:
         """Raise `Stopped` if the run was asked to stop."""
+        self._look()
         if self._reason is not None:
             raise Stopped(self._reason)
 
@@ -150,7 +156,7 @@ class StageTasks:
             self._launch(finished)
 
     def _launch(self, finished: as_completed) -> None:
-        threads = sum(self._client.nthreads().values())
+        threads = self._threads()
         if not threads:
             self._note("The cluster has no workers yet; waiting.")
         threads = max(1, threads)
@@ -163,6 +169,15 @@ class StageTasks:
             future = self._client.submit(run_task, task, key=name)
             self._under_way[future] = batch
             finished.add(future)
+
+    def _threads(self) -> int:
+        try:
+            return sum(self._client.nthreads().values())
+        except AttributeError as error:
+            if self._client.scheduler is not None:
+                raise
+            # Dask does not check for this: a client that was closed meanwhile has no scheduler to ask.
+            raise ClosedClientError("The client was closed.") from error
 
     def _outcome(self, future: Future[list[Receipt]], batch: tuple[int, ...]) -> list[Receipt]:
         """The receipts of a task. If it lost its workers, there are none and its units are pending again."""
@@ -179,16 +194,16 @@ class StageTasks:
                 ) from error
             self._pending.extendleft(reversed(batch))
             return []
-        except (CommClosedError, CancelledError, TimeoutError, VersionMismatch):
+        except (CommClosedError, CancelledError, TimeoutError, VersionMismatch, DirectoryUnseen):
             raise
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise DiskFull(
                     self._error_text(batch, f"could not be written: {error}. Free some disk space")
                 ) from error
-            raise UnitFailed(self._error_text(batch, f"failed: {error!r}")) from error
+            raise UnitFailed(self._error_text(batch, f"failed: {_told(error)}")) from error
         except Exception as error:
-            raise UnitFailed(self._error_text(batch, f"failed: {error!r}")) from error
+            raise UnitFailed(self._error_text(batch, f"failed: {_told(error)}")) from error
         return receipts
 
     def _error_text(self, batch: tuple[int, ...], problem: str) -> str:
@@ -200,3 +215,8 @@ class StageTasks:
         gone = (CommClosedError, ClosedClientError, CancelledError, TimeoutError, RuntimeError)
         with contextlib.suppress(*gone):
             self._client.cancel(list(self._under_way), force=True)
+
+
+def _told(error: Exception) -> str:
+    """An error with its kind. (The repr of one of the file system leaves out the path.)"""
+    return f"{type(error).__name__}: {error}" if str(error) else repr(error)

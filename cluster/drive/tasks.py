@@ -33,10 +33,12 @@ from pairloom.pipeline.storage.folder import Folder
 
 __all__ = [
     "COMPILATIONS",
+    "DirectoryUnseen",
     "Receipt",
     "StaleTask",
     "Task",
     "VersionMismatch",
+    "check_directory_seen",
     "keep_freed_memory",
     "run_task",
     "run_unit",
@@ -76,6 +78,19 @@ class StaleTask(RuntimeError):
 
 class VersionMismatch(RuntimeError):
     """A worker has another version of pairloom than the driver."""
+
+
+class DirectoryUnseen(RuntimeError):
+    """A worker does not see the run directory of the driver under its path."""
+
+
+def check_directory_seen(directory: Path) -> None:
+    """Raise unless the plan of a run is seen here. A worker that made the directory itself would work for nobody."""
+    if not Folder(directory).exists("run.json"):
+        raise DirectoryUnseen(
+            f"The run directory must have the same path on all workers, got {directory}, where {this_process()} sees "
+            "no run.json. Choose a --directory that they share."
+        )
 
 
 def run_task(task: Task) -> list[Receipt]:
@@ -159,6 +174,7 @@ class CompilationLog:
 
 def _run_in(directory: Path) -> Run:
     """The run in a directory, read again only if run.json has changed."""
+    check_directory_seen(directory)
     return _stored_run(directory, Folder(directory).version("run.json"))
 
 

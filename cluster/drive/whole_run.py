@@ -14,16 +14,27 @@ from pathlib import Path
 
 from distributed import Future, fire_and_forget, worker_client
 
-from pairloom.cluster.connect.checks import check_workers
+from pairloom.cluster.connect.checks import check_shared, check_workers
 from pairloom.cluster.drive.driver import Connect, adopt_run, drive, matching_run, prepare_run
-from pairloom.cluster.drive.schedule import Stop
+from pairloom.cluster.drive.schedule import Stop, Stopped
+from pairloom.cluster.drive.tasks import check_directory_seen
 from pairloom.cluster.simulator.forecast import forecast_seconds, is_worth_a_forecast
 from pairloom.cluster.watch.progress import Quiet
 from pairloom.cluster.watch.status import finished_units
 from pairloom.graphs.text import duration_range
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.run.lock import REFUSED, STALE_SECONDS, SUBMITTED, Locked, RunLock, check_free
+from pairloom.pipeline.run.lock import (
+    CANCELLED,
+    REFUSED,
+    STALE_SECONDS,
+    SUBMITTED,
+    Locked,
+    RunLock,
+    check_free,
+    is_cancelled,
+)
+from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges, log_line, read_forecast, write_forecast
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
@@ -68,7 +79,8 @@ def checked_run(
     connect
         Connects to the cluster.
     at_once
-        Connect now, unless the run is finished: a cluster that will not do is then found before anything is written.
+        Connect now, unless the run is finished: a cluster that will not do, or that does not share the directory, is
+        then found before anything is written.
         Otherwise it is connected to when the first task needs it.
     update
         Accept a directory whose configuration or data differ.
@@ -78,11 +90,13 @@ def checked_run(
     fresh, data = prepare_run(config, directory, say)
     check_free(directory)
     run = matching_run(directory, config, fresh, update=update)
+    check_links(run)
     ready = CheckedRun(config, directory, fresh, data, connect, update)
     if not at_once or _seems_finished(run):
         yield ready
         return
     with connect() as client:
+        check_shared(client, directory)
         yield replace(ready, connect=lambda: contextlib.nullcontext(client))
 
 
@@ -112,6 +126,7 @@ def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[Locke
     directory = ready.directory
     directory.mkdir(parents=True, exist_ok=True)
     with RunLock(directory, stop.request) as lock:
+        stop.look_with(lock.heed)
         if lock.taken_over:
             progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
@@ -123,7 +138,7 @@ def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[Locke
             lock.end_as(REFUSED)
             raise
         except BaseException as error:
-            lock.end_as(f"{type(error).__name__}: {error}")
+            lock.end_as(_outcome_of(error))
             log_line(directory, f"ended by {error!r}")
             raise
 
@@ -163,23 +178,32 @@ def submit_driver(ready: CheckedRun) -> Future[str]:
             adopt_run(directory, ready.config, ready.fresh, update=ready.update)
             lock.end_as(SUBMITTED)
         # Every submission has its own key: for a known key, Dask would return the outcome of the driver before.
-        driver = client.submit(drive_on_worker, str(directory), key=f"pairloom-driver-{time.time_ns()}")
+        key = f"pairloom-driver-{time.time_ns()}"
+        driver = client.submit(drive_on_worker, str(directory), lock.number, key=key)
         fire_and_forget(driver)
         return driver
 
 
-def drive_on_worker(directory: str) -> str:
+def drive_on_worker(directory: str, submission: int) -> str:
     """Drive the run whose plan is in ``directory``, and return its outcome.
 
     If this worker dies, Dask starts the task again on another worker, which resumes the run. It takes over the lock
     of the dead driver: immediately on the same host, on another host when the heartbeat has been missing long enough.
+    If the submission was cancelled meanwhile, it does nothing.
     """
     where, stop = Path(directory), Stop()
+    check_directory_seen(where)
     with worker_client() as client, contextlib.ExitStack() as stack:
-        lock = _lock_in_time(where, stop, stack)
+        try:
+            lock = _lock_in_time(where, stop, submission, stack)
+        except Stopped as error:
+            log_line(where, f"driver did not begin: {error}")
+            return _outcome_of(error)
+        stop.look_with(lock.heed)
         try:
             config = read_run(where).config
             check_workers(client, config.cluster.worker_timeout)
+            check_shared(client, where)
             fresh, data = prepare_run(config, where)
             run = adopt_run(where, config, fresh)
             expect_run(run, data, Quiet())
@@ -187,17 +211,24 @@ def drive_on_worker(directory: str) -> str:
             outcome = "finished"
         except Exception as error:
             # Nobody waits for the result of this task. The outcome is in the record of the driver and in the log.
-            outcome = f"{type(error).__name__}: {error}"
+            outcome = _outcome_of(error)
         lock.end_as(outcome)
         log_line(where, f"driver ended: {outcome}")
     return outcome
 
 
-def _lock_in_time(directory: Path, stop: Stop, stack: contextlib.ExitStack) -> RunLock:
+def _outcome_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _lock_in_time(directory: Path, stop: Stop, submission: int, stack: contextlib.ExitStack) -> RunLock:
+    """Lock a directory as the driver of a submission. Raise `Stopped`, and write nothing, if that was cancelled."""
     deadline = time.monotonic() + 1.5 * STALE_SECONDS
     while True:
+        if is_cancelled(directory, submission):
+            raise Stopped(CANCELLED)
         try:
-            return stack.enter_context(RunLock(directory, stop.request, submitted=True))
+            return stack.enter_context(RunLock(directory, stop.request, submission=submission))
         except Locked:
             if time.monotonic() > deadline:
                 raise

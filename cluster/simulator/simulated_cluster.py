@@ -101,7 +101,7 @@ def described_cluster(file: Path | None, options: dict[str, Any]) -> SimulatedCl
 def _table(file: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8")).get("simulate", {})
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ConfigError(
             f"--cluster must be a TOML file with a table [simulate], got {file}: {error}."
         ) from error

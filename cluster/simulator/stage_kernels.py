@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.accelerate import kernel
+from pairloom.pipeline.accelerate import inline_kernel, kernel
 
 __all__ = [
     "BYTES",
@@ -214,7 +214,7 @@ def stage_events(
     return tally[:TALLIES]
 
 
-@kernel
+@inline_kernel()
 def _cores(n: int) -> _Cores:
     return _Cores(
         np.zeros(n),
@@ -226,7 +226,7 @@ def _cores(n: int) -> _Cores:
     )
 
 
-@kernel
+@inline_kernel()
 def _workers(back: NDArray[np.float64], inputs: Inputs, begin: float) -> _Workers:
     n, pieces = len(back), 0
     if len(inputs.touched):
@@ -241,7 +241,7 @@ def _workers(back: NDArray[np.float64], inputs: Inputs, begin: float) -> _Worker
     )
 
 
-@kernel
+@inline_kernel()
 def _units_per_task(
     pending: int, threads: int, recent: NDArray[np.float64], tally: NDArray[np.float64], policy: Policy
 ) -> int:
@@ -254,7 +254,7 @@ def _units_per_task(
     return max(1, int(min(affordable, fair)))
 
 
-@kernel
+@inline_kernel()
 def _start(
     core: int,
     task: tuple[float, int, int, int],
@@ -290,7 +290,7 @@ def _start(
     return ready + work
 
 
-@kernel
+@inline_kernel()
 def _shared(n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -> float:
     """Bytes of the input that all units share: read once per worker, or by every unit if the cache is too small."""
     once = 0.0 if workers.warm[w] else inputs.once
@@ -299,7 +299,7 @@ def _shared(n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -
     return once if workers.warm[w] else once + inputs.shared
 
 
-@kernel
+@inline_kernel()
 def _fetched(a: int, n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -> float:
     """Bytes of the pieces that units read and the worker's cache does not hold.
 
@@ -317,7 +317,7 @@ def _fetched(a: int, n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _W
     return float(workers.fetched[w] - before)
 
 
-@kernel
+@inline_kernel()
 def _finish(
     core: int,
     now: float,
@@ -343,7 +343,7 @@ def _finish(
     _write_trace(trace, tally, core, cores.start[core], now, a, n, n)
 
 
-@kernel
+@inline_kernel()
 def _victim(faults: WorkerFaults, number: int, alive: int, now: float, workers: _Workers) -> int:
     """The worker that is lost: any of those that are there."""
     nth, w = int(faults.victims[number % len(faults.victims)] * alive), 0
@@ -353,7 +353,7 @@ def _victim(faults: WorkerFaults, number: int, alive: int, now: float, workers: 
     return w
 
 
-@kernel
+@inline_kernel()
 def _lose(
     w: int,
     now: float,
@@ -384,7 +384,7 @@ def _lose(
             cores.size[core] = 0
 
 
-@kernel
+@inline_kernel()
 def _finished_units(
     core: int, now: float, inputs: Inputs, cores: _Cores, tally: NDArray[np.float64]
 ) -> tuple[int, int]:

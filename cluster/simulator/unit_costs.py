@@ -204,7 +204,7 @@ def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
         "X_train": data.X_train.read(rows),
         "y_train": data.y_train[rows],
         "X_test": data.X_test.read(samples),
-        "classes": np.array(data.classes[:n]),
+        "classes": data.labels[:n],
     }
     if labels is not None and (labels[samples] < n).all():
         arrays["y_test"] = labels[samples]
@@ -212,7 +212,12 @@ def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
 
 
 def _with_errors(sizes: RunSizes, directory: Path) -> RunSizes:
-    """The sizes of a finished short run, with the errors that its report explains instead of as many as it could."""
+    """The sizes of a finished short run, with the errors that its report explains instead of as many as it could.
+
+    Without labels of test samples, which the data or their first classes may lack, it explains none.
+    """
+    if not Folder(directory).exists("report/errors.csv"):
+        return sizes._replace(explained=0)
     with io.StringIO(Folder(directory).read("report/errors.csv").decode(), newline="") as file:
         return sizes._replace(explained=min(sizes.explained, sum(1 for _ in csv.DictReader(file))))
 

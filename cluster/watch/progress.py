@@ -23,7 +23,7 @@ from rich.text import Text
 
 from pairloom.cluster.drive.tasks import Receipt
 from pairloom.cluster.watch.run_progress import RunProgress, StageProgress, run_facts
-from pairloom.graphs.text import duration
+from pairloom.graphs.text import duration, printable
 from pairloom.pipeline.accelerate import Compilation
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges
@@ -186,7 +186,7 @@ class Lines(_Display):
 
     def note(self, line: str) -> None:
         with self._lock, contextlib.suppress(ValueError):  # a stream that is closed
-            self._stream.write(f"{line}\n")
+            self._stream.write(f"{printable(line)}\n")
             self._stream.flush()
 
     def _said(self) -> None:
@@ -224,7 +224,7 @@ class View(_Display):
         return super().__enter__()
 
     def note(self, line: str) -> None:
-        self._live.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._live.console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     def _closed(self) -> None:
         self._time_passed()

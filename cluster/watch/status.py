@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pairloom.pipeline.config.cluster_config import shown_setting
 from pairloom.pipeline.config.config import flattened
 from pairloom.pipeline.report.report import judgement
 from pairloom.pipeline.run.growing_run import end_of_growth, judged_waves
@@ -270,7 +271,7 @@ def scores_of(directory: Path) -> dict[str, Any]:
     """The scores of each coupling, from the report of a run; none without labels or without a report."""
     try:
         methods = json.loads(Folder(directory).read("report/metrics.json")).get("methods", {})
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
     return methods if isinstance(methods, dict) else {}
 
@@ -300,7 +301,11 @@ def differing_settings(directories: Sequence[Path]) -> dict[str, list[Any]]:
     tables = [dict(_settings(read_run(directory))) for directory in directories]
     keys = sorted({key for table in tables for key in table})
     values = {key: [table.get(key) for table in tables] for key in keys}
-    return {key: of_runs for key, of_runs in values.items() if any(value != of_runs[0] for value in of_runs)}
+    return {
+        key: [shown_setting(key, value) for value in of_runs]
+        for key, of_runs in values.items()
+        if any(value != of_runs[0] for value in of_runs)
+    }
 
 
 def _settings(run: Run) -> Iterator[tuple[str, Any]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self
 
 import dask
 from pydantic import ConfigDict, Field, JsonValue, model_validator
@@ -20,8 +20,28 @@ __all__ = [
     "JobQueueConfig",
     "WorkersTooSmall",
     "check_worker_memory",
+    "is_shown",
     "least_worker_bytes",
+    "shown_setting",
+    "without_hidden",
 ]
+
+#: Keys of [cluster], and of the section of a batch system, that reports, comparisons and errors show. Any other may
+#: hold a secret, such as a token that `job_script_prologue` exports.
+_SHOWN = {
+    "kind",
+    "workers",
+    "scheduler",
+    "scheduler_file",
+    "tls_ca_file",
+    "tls_cert",
+    "tls_key",
+    "insecure",
+    "worker_timeout",
+    "retries",
+}
+_SHOWN_OF_JOBS = {"queue", "account", "cores", "processes", "memory", "walltime", "jobs", "interface"}
+HIDDEN = "(not shown)"
 
 
 class ClusterConfig(Section):
@@ -41,7 +61,10 @@ class ClusterConfig(Section):
     tls_key: str | None = Field(None, description="private key of this client (PEM)")
     insecure: bool = Field(False, description="allow a scheduler off loopback without TLS")
     worker_timeout: float = Field(
-        120.0, gt=0, le=LARGEST_COUNT, description="seconds to wait for the first worker of a scheduler"
+        120.0,
+        gt=0,
+        le=LARGEST_COUNT,
+        description="seconds to wait for a worker: the first, or others when all left",
     )
     retries: int = Field(10, ge=0, description="how often a task may lose its worker before the run fails")
     slurm: JobQueueConfig | None = Field(None, description="jobs of SLURM")
@@ -135,6 +158,46 @@ class JobQueueConfig(Section):
     job_extra_directives: list[str] = Field([], description="further lines of the job's header")
     job_script_prologue: list[str] = Field([], description="commands of the job before a worker starts")
     worker_extra_args: list[str] = Field([], description="further arguments of dask worker")
+
+
+def shown_setting(key: str, value: Any) -> Any:
+    """The value of a dotted key of a configuration as others may see it: hidden where it may hold a secret.
+
+    Examples
+    --------
+    >>> shown_setting("cluster.slurm.job_script_prologue", ["export TOKEN=1"]), shown_setting("graph.hubs", 3)
+    ('(not shown)', 3)
+    """
+    return value if is_shown(key) or not value else HIDDEN
+
+
+def is_shown(key: str) -> bool:
+    """Whether others may see the value of a dotted key of a configuration."""
+    match key.split("."):
+        case ["cluster", kind, name, *_] if kind in JOB_QUEUES:
+            return name in _SHOWN_OF_JOBS
+        case ["cluster", name, *_]:
+            return name in _SHOWN
+    return True
+
+
+def without_hidden(text: str, config: JobQueueConfig) -> str:
+    """A text, such as the answer of a batch system, without the values of a section that are not to be shown."""
+    values = config.model_dump(mode="json", exclude=_SHOWN_OF_JOBS)
+    for value in sorted(_texts(values), key=len, reverse=True):
+        text = text.replace(value, HIDDEN)
+    return text
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All lines of text in a JSON value; those of a character or two are no secrets, and are in any sentence."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield from (line.strip() for line in value.splitlines() if len(line.strip()) > 2)
 
 
 #: Memory of a worker process before its first task: Python, numpy, scikit-learn, dask, zarr and compiled kernels.

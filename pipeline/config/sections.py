@@ -9,6 +9,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, TypeAdapter, field_
 from pairloom.graphs import family_parameters
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
+from pairloom.pipeline.features.source_files import MissingChunks
 from pairloom.pipeline.features.tables import Missing, TableColumns
 from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
@@ -40,7 +41,8 @@ __all__ = [
 class Section(BaseModel):
     """A section of the TOML file, or the whole of it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # pydantic's own errors, which a traceback may show, do not repeat values: some are secrets.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
 SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
@@ -72,6 +74,11 @@ class DataConfig(Section):
     leave_out: list[str] = Field([], description="columns of a table that are no features")
     missing: Missing = Field(
         "refuse", description="what to do about missing values of a table: refuse it, or leave out their rows"
+    )
+    missing_chunks: MissingChunks = Field(
+        "refuse",
+        description="what to do about chunks that the features of a zarr group lack: refuse it, or fill in the array's"
+        " fill value",
     )
     test: str | None = Field(None, description="source of test samples that replace those of `features`")
     test_fraction: float = Field(
@@ -199,7 +206,9 @@ class ModelConfig(Section):
     )
     machine_weight: MachineWeight = Field("none", description="weight of a machine in the coupling")
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
-    priors: list[float] | None = Field(None, description="class priors at prediction")
+    priors: list[float] | None = Field(
+        None, description="class priors at prediction, in the order of the sorted labels"
+    )
     class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
         None, description="weight of the samples of each class, by class name"
     )

@@ -27,6 +27,7 @@ from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import EstimatorKind, KernelKind, MachineKind, svm_kind_of
 from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
+from pairloom.pipeline.machines.whitening import check_covariance
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.fit_progress import FitProgress
 from pairloom.pipeline.model.fitted_model import ClassTable, checksum
@@ -74,6 +75,8 @@ def fit_samples(
     if parameters.priors is not None:
         check_priors(parameters.priors, n, "PairwiseSVC: priors")
     settings = _settings(parameters, training, moments, kind)
+    if settings.may_whiten:
+        check_covariance(X.shape[1], "PairwiseSVC: whiten")
     asked: Any = parameters.graph
     # Other machines take too long to be trained more often than they must.
     if kind.retrains_pairs and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):

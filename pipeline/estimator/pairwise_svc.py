@@ -131,7 +131,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     whiten : "auto", "none" or float in [0, 1], default="auto"
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
-        "none".
+        "none". It is not tried with more columns than rows (beyond one for each class), or than 4096.
     shortlist : int, "auto", "none" or None, default="auto"
         Couple only so many classes of each sample: the likeliest by a ranking of all. The others keep the probability
         that the ranking gives them. "auto" is 20 of more than 50 classes; "none" or None couples all of them.
@@ -642,7 +642,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         path : str or Path
             The folder. It appears whole or not at all.
         overwrite : bool, default=False
-            Replace a saved model that is there.
+            Replace a saved model that is there: its own files, and nothing else. At every moment the folder holds the
+            old model or the new one whole.
         """
         from pairloom.pipeline.model.saved_model import SavedModel, save_model
 
@@ -664,9 +665,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
-        from pairloom.pipeline.model.saved_model import load_model
+        from pairloom.pipeline.model.saved_model import load_model, whole_model
 
-        return cls._of(load_model(path))
+        saved = load_model(path)
+        with whole_model(f"PairwiseSVC.load: {path}"):
+            return cls._of(saved)
 
     @classmethod
     def from_run(cls, directory: str | Path, *, coupling: str | None = None) -> Self:
@@ -683,10 +686,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
-        from pairloom.pipeline.model.saved_model import path_of
+        from pairloom.pipeline.model.saved_model import path_of, whole_model
         from pairloom.pipeline.run.run_model import read_run_model
 
-        return cls._of(read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling))
+        saved = read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling)
+        with whole_model(f"PairwiseSVC.from_run: {directory}"):
+            return cls._of(saved)
 
     @classmethod
     def _of(cls, saved: SavedModel) -> Self:
@@ -695,6 +700,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         estimator.candidates_, estimator.calibrations_ = saved.candidates, saved.calibrations
         estimator.n_features_in_ = saved.model.n_features
         if saved.feature_names:
+            if len(saved.feature_names) != saved.model.n_features:
+                raise ValueError(
+                    f"stored feature_names must be {saved.model.n_features}, got {len(saved.feature_names)}."
+                )
             estimator.feature_names_in_ = np.array(saved.feature_names, dtype=object)
         return estimator
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
@@ -25,6 +24,7 @@ from pairloom.pipeline.images.picture_store import name_in_store, settings_of
 from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 from pairloom.pipeline.storage.digests import digest_of
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = ["NetworkAnswers", "picture_files", "pictures_digest", "softmax_answers", "stored_answers"]
 
@@ -83,7 +83,7 @@ def _store(source: str) -> Path | None:
 
 
 def _array(store: Path, name: str) -> NDArray[Any]:
-    return np.asarray(zarr.open_group(store, mode="r")[name][:])  # type: ignore[index]
+    return np.asarray(Folder(store).array(name)[:])
 
 
 def _place(store: Path, part: str) -> tuple[str, NDArray[np.int64]]:
@@ -91,15 +91,17 @@ def _place(store: Path, part: str) -> tuple[str, NDArray[np.int64]]:
 
     Of a pool the test samples are those that `load_features` sets apart.
     """
-    group = zarr.open_group(store, mode="r")
-    if name_in_store("y", TEST) in group:
+    if Folder(store).exists(f"{name_in_store('y', TEST)}/zarr.json"):
         return part, np.arange(len(_array(store, name_in_store("y", part))))
     testing = rows_for_test(_array(store, "y"), str(store))
     return POOL, np.flatnonzero(testing if part == TEST else ~testing)
 
 
 def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-    """(n, N) probabilities of the classes of a part of the samples, and the (n,) classes they are of."""
+    """(n, N) probabilities of the classes of a part of the samples, and the (n,) classes they are of.
+
+    Classes are in the order of their sorted names, as `load_features` has them.
+    """
     stored, rows = _place(store, part)
     y = _array(store, name_in_store("y", stored))
     blocks = []
@@ -108,7 +110,8 @@ def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.in
         if p is None:
             return None
         blocks.append(p)
-    return np.concatenate(blocks)[rows], y[rows]
+    order = np.argsort(_array(store, "classes"))
+    return np.concatenate(blocks)[rows][:, order], np.argsort(order)[y[rows]]
 
 
 FOLDS = 4

@@ -1,11 +1,13 @@
 """The page of results: all records that the experiments have written as one Markdown text, and its figures."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pairloom.pipeline.config.input_errors import OutputExists
 from pairloom.pipeline.experiments.finding import DIFFERS, HOLDS, OURS, PAPER, UNDECIDED
 from pairloom.pipeline.experiments.perform import EXPERIMENTS
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -83,13 +85,18 @@ _WORDS = {HOLDS: "Holds", DIFFERS: "**Differs**", UNDECIDED: "*Undecided*"}
 Record = dict[str, Any]
 
 
-def write_results(out: Path, page: Path) -> list[Path]:
-    """Write the page of all records under the folder `out`, and its figures into a folder with the page's name."""
+def write_results(out: Path, page: Path, *, force: bool = False) -> list[Path]:
+    """Write the page of all records under the folder `out`, and its figures into a folder with the page's name.
+
+    Files that are there are replaced with ``force`` only; otherwise nothing is written.
+    """
     records = read_records(out)
     figures = {}
     for record in _shown(records).values():
         written = out / record["data"] / f"{record['experiment']}.svg"
         figures[page.parent / _figure(page.stem, record)] = written.read_bytes()
+    if not force and (there := [file for file in (page, *figures) if os.path.lexists(file)]):
+        raise OutputExists(f"--page must be new, got {there[0]}, which exists. Pass --force to replace it.")
     for file, content in figures.items():
         write_atomically(file, content)
     write_atomically(page, results_page(records, page.stem).encode())

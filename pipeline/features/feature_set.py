@@ -9,6 +9,7 @@ arrays are not read.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,14 +18,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pairloom.graphs.text import plain_line
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
 from pairloom.pipeline.features.moments import Moments, find_moments
-from pairloom.pipeline.features.row_sources import Arrays, Rows, SelectedRows, in_order
-from pairloom.pipeline.features.source_files import open_arrays, shown
+from pairloom.pipeline.features.row_sources import (
+    Arrays,
+    CheckedRows,
+    ChosenColumns,
+    Rows,
+    SelectedRows,
+    in_order,
+    row_checksums,
+)
+from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, shown
 from pairloom.pipeline.features.tables import TableColumns
 from pairloom.pipeline.pieces import pieces
 
-__all__ = ["FeatureSet", "OpenFeatures", "load_features", "load_samples", "open_features", "rows_for_test"]
+__all__ = [
+    "FeatureSet",
+    "OpenFeatures",
+    "load_features",
+    "load_samples",
+    "names_of",
+    "open_features",
+    "rows_for_test",
+]
 
 #: Share of every class of a pool to use as test samples.
 TEST_FRACTION = 0.25
@@ -45,7 +63,7 @@ class FeatureSet(NamedTuple):
     y_train, y_test : (n,) int64 arrays
         Labels as indices into ``classes``. ``y_test`` is None if the test samples have no labels.
     classes : tuple of str
-        Class names, in the order of the labels.
+        Class names, in the order of the sorted labels.
     fingerprints : dict
         ``{"train": ..., "test": ...}``: equal if and only if that part has the same numbers and names.
     synthetic : bool
@@ -65,20 +83,26 @@ class FeatureSet(NamedTuple):
 class OpenFeatures:
     """A data set whose samples were checked but are not in memory: they are read when they are needed.
 
-    The fields are those of `FeatureSet`, with `Rows` in place of arrays, the moments of the training samples, and the
-    names of the features, if they have any.
+    The fields are those of `FeatureSet`, with `Rows` in place of arrays, the labels of the classes in place of their
+    names, the moments of the training samples, and the names of the features, if they have any. Labels are sorted and
+    have the type of the source: whole numbers stay numbers.
     """
 
     X_train: Rows
     y_train: NDArray[np.int64]
     X_test: Rows
     y_test: NDArray[np.int64] | None
-    classes: tuple[str, ...]
+    labels: NDArray[Any]
     fingerprints: dict[str, str]
     moments: Moments
     synthetic: bool = False
     feature_names: tuple[str, ...] = ()
     _kept: dict[str, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes: their labels as text."""
+        return names_of(self.labels)
 
     def load(self) -> FeatureSet:
         """All samples, in memory."""
@@ -110,6 +134,7 @@ def load_features(
     test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     columns: TableColumns | None = None,
+    missing_chunks: MissingChunks = "refuse",
 ) -> FeatureSet:
     """Load, check and fingerprint a data set. The parameters are those of `open_features`.
 
@@ -119,7 +144,14 @@ def load_features(
     >>> data.X_train.shape, data.X_test.shape, data.classes[:3]
     ((1347, 64), (450, 64), ('0', '1', '2'))
     """
-    opened = open_features(source, test=test, test_fraction=test_fraction, seed=seed, columns=columns)
+    opened = open_features(
+        source,
+        test=test,
+        test_fraction=test_fraction,
+        seed=seed,
+        columns=columns,
+        missing_chunks=missing_chunks,
+    )
     return opened.load()
 
 
@@ -130,6 +162,7 @@ def open_features(
     test_fraction: float = TEST_FRACTION,
     seed: int = 0,
     columns: TableColumns | None = None,
+    missing_chunks: MissingChunks = "refuse",
 ) -> OpenFeatures:
     """Check and fingerprint a data set, which may be larger than memory.
 
@@ -147,16 +180,21 @@ def open_features(
         Seed of that split.
     columns : TableColumns, optional
         How the columns of a table are used.
+    missing_chunks : {"refuse", "fill"}
+        Whether the features of a zarr group may lack chunks, which then hold the fill value of their array. Labels may
+        not.
     """
     embedded = EMBEDDED.get(source)
-    arrays = embedded() if embedded else open_arrays(source, "data.features", EMBEDDED, columns)
+    arrays = (
+        embedded()
+        if embedded
+        else open_arrays(source, "data.features", EMBEDDED, columns, missing_chunks=missing_chunks)
+    )
     names = _feature_names(arrays, shown(source))
     arrays = _split_pool(arrays, shown(source), test_fraction, seed)
     if test is not None:
-        arrays = {
-            **arrays,
-            **_test_part(open_arrays(test, "data.test", (), columns, names or None), shown(test)),
-        }
+        tested = open_arrays(test, "data.test", (), columns, names or None, missing_chunks)
+        arrays = {**arrays, **_test_part(tested, shown(test), names, arrays)}
     data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
     if source in RECIPES:
         prints = {
@@ -167,15 +205,20 @@ def open_features(
     return data
 
 
-def load_samples(source: str, features: int, names: Sequence[str] | None = None) -> NDArray[np.floating]:
+def load_samples(
+    source: str,
+    features: int,
+    names: Sequence[str] | None = None,
+    missing_chunks: MissingChunks = "refuse",
+) -> NDArray[np.floating]:
     """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns.
 
-    Of a table the columns with these names are read, in this order, if the model knows names.
+    The columns with these names are read, in this order, if both the model and the source know names.
     """
-    arrays = open_arrays(source, "--features", features=names)
+    arrays = open_arrays(source, "--features", features=names, missing_chunks=missing_chunks)
     for name in ("X", "X_test"):
         if name in arrays:
-            rows = _rows(arrays[name])
+            rows = _named_columns(arrays, name, source, tuple(names or ()))
             if rows.shape[1] != features:
                 raise ValueError(
                     f"{source}: {name} must have {features} features, as the model has, got {rows.shape[1]}."
@@ -221,31 +264,79 @@ def rows_for_test(
 ) -> NDArray[np.bool_]:
     """(n,) which rows of a pool with labels y are test samples: the same share of every class."""
     testing = np.zeros(len(y), dtype=bool)
-    for index, label in enumerate(np.unique(y)):
-        rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
+    labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
+    for index, label in enumerate(labels):
+        rows = order[ends[index] - counts[index] : ends[index]]
         held_out = round(fraction * len(rows))
         if held_out == len(rows):
             raise ValueError(
-                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class {label}"
-                f" of {source} has {len(rows)} samples."
+                f"data.test_fraction must leave training samples of every class, got {fraction:g}: class"
+                f" {plain_line(label)} of {source} has {len(rows)} samples."
             )
-        testing[rows[:held_out]] = True
+        if held_out:
+            testing[np.random.default_rng((seed, index)).permutation(rows)[:held_out]] = True
     return testing
 
 
-def _test_part(arrays: Arrays, source: str) -> Arrays:
+def _test_part(arrays: Arrays, source: str, features: tuple[str, ...], training: Arrays) -> Arrays:
+    """The test samples of a source: columns and classes are those of the training samples, where both have names."""
     for X, y in (("X_test", "y_test"), _POOL):
         if X in arrays:
-            return {"X_test": arrays[X]} | ({"y_test": arrays[y]} if y in arrays else {})
+            part: Arrays = {"X_test": _named_columns(arrays, X, source, features)}
+            return part | ({"y_test": _relabelled(arrays, y, source, training)} if y in arrays else {})
     raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}.")
 
 
-def _feature_names(arrays: Arrays, source: str) -> tuple[str, ...]:
+def _named_columns(arrays: Arrays, name: str, source: str, wanted: tuple[str, ...]) -> Rows:
+    """The rows of an array, with the columns that have the wanted names; all of them where one side has no names."""
+    rows, names = _rows(arrays[name]), _feature_names(arrays, source, (name,))
+    if not wanted or not names or names == wanted:
+        return rows
+    for of, which in ((names, f"{source}: feature_names"), (wanted, "the names of the training features")):
+        if len(set(of)) != len(of):
+            raise ValueError(
+                f"{which} must be different names, or the same in the same order as those of the training data, got"
+                f" {_listed(_repeated(of))} more than once."
+            )
+    places = {column: place for place, column in enumerate(names)}
+    if absent := [column for column in wanted if column not in places]:
+        raise ValueError(
+            f"{source}: feature_names must have those of the training data, got none named {_listed(absent)}. Its"
+            " columns are matched by name; remove feature_names if they are in the right order."
+        )
+    return ChosenColumns(rows, np.array([places[column] for column in wanted]))
+
+
+def _relabelled(arrays: Arrays, name: str, source: str, training: Arrays) -> NDArray[Any] | Rows:
+    """Labels that are numbers of other ``classes`` than those of the training data, or in another order, as theirs."""
+    if "classes" not in arrays or "classes" not in training:
+        return arrays[name]
+    own, others = (
+        _class_names(of, place) for of, place in ((arrays, source), (training, "the training data"))
+    )
+    y = _labels(arrays[name], name, source)
+    if own == others or y.dtype.kind not in "iu" or np.asarray(training["y_train"]).dtype.kind not in "iu":
+        return y
+    if len(y) and not (y.min() >= 0 and y.max() < len(own)):
+        raise ValueError(
+            f"{source}: {name} must be numbers of its {len(own)} classes, got {y.min()} to {y.max()}."
+        )
+    number = {one: place for place, one in enumerate(others)}
+    if unknown := [own[c] for c in np.unique(y).tolist() if own[c] not in number]:
+        raise ValueError(
+            f"{source}: {name} must be labels of the classes of the training data, got {_listed(unknown)}."
+        )
+    relabelled: NDArray[np.int64] = np.array([number.get(one, -1) for one in own])[y]
+    return relabelled
+
+
+def _feature_names(arrays: Arrays, source: str, of: Sequence[str] = ("X", "X_train")) -> tuple[str, ...]:
     """The names of the features, or none."""
     if "feature_names" not in arrays:
         return ()
     names = tuple(str(name) for name in _labels(arrays["feature_names"], "feature_names", source))
-    features = next((_rows(arrays[name]) for name in ("X", "X_train") if name in arrays), None)
+    features = next((_rows(arrays[name]) for name in of if name in arrays), None)
     if features is not None and len(names) != features.shape[1]:
         raise ValueError(
             f"{source}: feature_names must be one name for each of {features.shape[1]} features, got {len(names)}."
@@ -261,51 +352,81 @@ def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str,
         raise ValueError(
             f"{test_source}: X_test must have {D} features as X_train has, got {X_test.shape[1]}."
         )
-    values, names = _label_values(arrays, source)
+    values, labels = _label_values(arrays, source)
     y_train = _encoded(arrays["y_train"], values, "y_train", source, len(X_train))
     y_test = None
     if "y_test" in arrays:
         y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
-    _check_every_class_has_rows(y_train, names, source)
-    train, moments = _read_training(X_train, y_train, (*names, *features), len(names), source)
-    test = _read_test(X_test, y_test, (*names, *features), test_source)
-    return OpenFeatures(X_train, y_train, X_test, y_test, names, {"train": train, "test": test}, moments)
+    _check_every_class_has_rows(y_train, names_of(labels), source)
+    names = (labels.dtype.kind, *names_of(labels), *features)
+    train, moments, X_train = _read_training(X_train, y_train, names, len(labels), source)
+    test, X_test = _read_test(X_test, y_test, names, test_source)
+    return OpenFeatures(X_train, y_train, X_test, y_test, labels, {"train": train, "test": test}, moments)
 
 
 def _read_training(
     X: Rows, y: NDArray[np.int64], names: tuple[str, ...], n_classes: int, source: str
-) -> tuple[str, Moments]:
-    """The fingerprint of the training samples and their moments, or an error if they are not finite."""
+) -> tuple[str, Moments, Rows]:
+    """The fingerprint of the training samples, their moments, and the samples, which have to stay what they are.
+
+    An error if they are not finite.
+    """
     seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_train", source)
+    kept = _Checksums(X, f"{source}: X_train")
 
     def checked() -> Iterator[tuple[NDArray[np.floating], NDArray[np.int64]]]:
         for part, piece in X.pieces():
             if part.stop > finite.rows_seen:  # not in a second pass
                 finite.look_at(piece)
                 seen.update(piece.data)
+                kept.look_at(piece)
             yield piece, y[part]
 
     moments = find_moments(checked, X.shape[1], n_classes)
     finite.raise_if_not()
     seen.update(y.data)
-    return seen.hexdigest(), moments
+    return seen.hexdigest(), moments, kept.rows()
 
 
-def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> str:
-    """The fingerprint of the test samples, or an error if they are not finite."""
+def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> tuple[str, Rows]:
+    """The fingerprint of the test samples, and the samples, which have to stay what they are.
+
+    An error if they are not finite.
+    """
     seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_test", source)
+    kept = _Checksums(X, f"{source}: X_test")
     for _, piece in X.pieces():
         finite.look_at(piece)
         seen.update(piece.data)
+        kept.look_at(piece)
     finite.raise_if_not()
     if y is not None:
         seen.update(y.data)
-    return str(seen.hexdigest())
+    return str(seen.hexdigest()), kept.rows()
 
 
 def _fingerprint_of(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> Any:
     """A fingerprint that is to be updated with the samples, then with their labels."""
     return hashlib.sha256(repr((X.shape, y is None, names)).encode())
+
+
+class _Checksums:
+    """Takes the checksums of rows that come in pieces, if somebody else could change them."""
+
+    def __init__(self, rows: Rows, name: str) -> None:
+        self._rows, self._name = rows, name
+        self._parts: list[NDArray[np.uint32]] = []
+
+    def look_at(self, piece: NDArray[np.floating]) -> None:
+        """Look at the next rows."""
+        if self._rows.can_change:
+            self._parts.append(row_checksums(piece))
+
+    def rows(self) -> Rows:
+        """The rows, which from now on must be what they were."""
+        if not self._parts:
+            return self._rows
+        return CheckedRows(self._rows, np.concatenate(self._parts), self._name)
 
 
 class _Finiteness:
@@ -362,22 +483,50 @@ def _check_length(y: NDArray[Any], rows: int, name: str, source: str) -> None:
         )
 
 
-def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """The distinct labels, sorted or in the order of ``classes``, and the class names."""
+def names_of(labels: NDArray[Any]) -> tuple[str, ...]:
+    """The names of classes: their labels as text."""
+    return tuple(labels.astype(str).tolist())
+
+
+def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What y has for each class, and the labels of the classes: these in ascending order, as scikit-learn has them."""
     y = _labels(arrays["y_train"], "y_train", source)
     if "classes" not in arrays:
         values = np.unique(y)
-        return values, tuple(str(value) for value in values)
+        return _in_order_of(values, _storable(values))
+    labels = _class_labels(arrays, source)
+    values = np.arange(len(labels)) if y.dtype.kind in "iu" else np.asarray(names_of(labels))
+    return _in_order_of(values, labels)
+
+
+def _class_names(arrays: Arrays, source: str) -> tuple[str, ...]:
+    """The names of the classes that the data list."""
+    return names_of(_class_labels(arrays, source))
+
+
+def _class_labels(arrays: Arrays, source: str) -> NDArray[Any]:
+    """The labels of the classes that the data list, in the order of the list."""
     classes = np.asarray(arrays["classes"])
     if classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"{source}: classes must be a list of two names or more, got shape {classes.shape}.")
-    names = tuple(str(name) for name in _labels(classes, "classes", source))
+    labels = _storable(_labels(classes, "classes", source))
+    names = names_of(labels)
     if len(set(names)) != len(names):
         raise ValueError(
             f"{source}: classes must be different names, got {_listed(_repeated(names))} more than once."
         )
-    values = np.arange(len(names)) if y.dtype.kind in "iu" else np.asarray(names)
-    return values, names
+    return labels
+
+
+def _in_order_of(values: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    order = np.argsort(labels)
+    return values[order], labels[order]
+
+
+def _storable(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as JSON can hold them: numbers, text and times as they are, anything else as text."""
+    plain = labels.dtype.kind in "biuUmM" or (labels.dtype.kind == "f" and labels.dtype.char != "g")
+    return labels if plain else np.array(names_of(labels))
 
 
 def _encoded(
@@ -414,10 +563,10 @@ def _check_every_class_has_rows(y: NDArray[np.int64], names: tuple[str, ...], so
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _listed(names: Any, limit: int = 8) -> str:
-    listed = [str(name) for name in names] or ["nothing"]
+    listed = [plain_line(name) for name in names] or ["nothing"]
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more

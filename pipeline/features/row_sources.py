@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ __all__ = [
     "PIECE_BYTES",
     "ArrayRows",
     "Arrays",
+    "CheckedRows",
+    "ChosenColumns",
     "FileRows",
     "GeneratedRows",
     "MappedRows",
@@ -29,6 +32,7 @@ __all__ = [
     "SelectedRows",
     "ZarrRows",
     "in_order",
+    "row_checksums",
     "write_all",
 ]
 
@@ -46,9 +50,11 @@ class Rows(ABC):
     shape : (n, D)
     dtype : the type of the rows that `read` returns
     scattered : whether rows far apart are read about as fast as rows side by side
+    can_change : whether somebody else can write to where the rows are
     """
 
     scattered = True
+    can_change = False
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = (int(shape[0]), int(shape[1]))
@@ -108,6 +114,7 @@ class FileRows(Rows):
     ) -> None:
         super().__init__(shape, dtype)
         self._path, self._offset, self._stored = path, offset, dtype
+        self.can_change = isinstance(path, Path)
         self._stamp = _stamp(path) if isinstance(path, Path) else None
 
     def _read(self, rows: Index) -> NDArray[Any]:
@@ -155,6 +162,8 @@ def _fill(wanted: memoryview, file: IO[bytes]) -> None:
 class MappedRows(Rows):
     """Rows of a ``.npy`` file that is stored column by column. It is mapped only while it is read."""
 
+    can_change = True
+
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         super().__init__(shape, dtype)
         self._path = path
@@ -167,6 +176,7 @@ class ZarrRows(Rows):
     """Rows of a zarr array. The chunks that were read last are kept: the next rows may lie in them too."""
 
     scattered = False
+    can_change = True
 
     def __init__(self, array: Any, name: str) -> None:
         super().__init__(array.shape, array.dtype)
@@ -228,10 +238,57 @@ class SelectedRows(Rows):
 
     def __init__(self, source: Rows, chosen: NDArray[np.int64]) -> None:
         super().__init__((len(chosen), source.shape[1]), source.dtype)
-        self._source, self._chosen, self.scattered = source, chosen, source.scattered
+        self._source, self._chosen = source, chosen
+        self.scattered, self.can_change = source.scattered, source.can_change
 
     def _read(self, rows: Index) -> NDArray[Any]:
         return self._source.read(self._chosen[rows])
+
+
+class ChosenColumns(Rows):
+    """Some columns of another source, in any order."""
+
+    def __init__(self, source: Rows, columns: NDArray[np.intp]) -> None:
+        super().__init__((len(source), len(columns)), source.dtype)
+        self._source, self._columns = source, columns
+        self.scattered, self.can_change = source.scattered, source.can_change
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        return self._source.read(rows)[:, self._columns]
+
+
+class CheckedRows(Rows):
+    """Rows of another source that are what they were when all of them were read before.
+
+    A source is read at least twice: once to be checked and fingerprinted, once to be copied. What is copied has to be
+    what was checked, so every row that is read is compared with its checksum of then.
+    """
+
+    def __init__(self, source: Rows, checksums: NDArray[np.uint32], name: str) -> None:
+        super().__init__(source.shape, source.dtype)
+        self._source, self._checksums, self._name = source, checksums, name
+        self.scattered = source.scattered
+
+    @property
+    def rows_per_piece(self) -> int:
+        """As many as suit the source."""
+        return self._source.rows_per_piece
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        values = self._source.read(rows)
+        changed = np.flatnonzero(row_checksums(values) != self._checksums[rows])
+        if len(changed):
+            first = int(changed[0]) + rows.start if isinstance(rows, slice) else int(rows[changed[0]])
+            raise ValueError(
+                f"{self._name} must not change while it is read, but row {first} is not what it was when it was"
+                " checked. Start again when nothing writes to it."
+            )
+        return values
+
+
+def row_checksums(values: NDArray[np.floating]) -> NDArray[np.uint32]:
+    """(n,) the checksum of every row."""
+    return np.fromiter(map(zlib.crc32, np.ascontiguousarray(values)), np.uint32, len(values))
 
 
 def in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:

@@ -6,13 +6,14 @@ The features of a zarr group or of a ``.npy`` file are opened, not read: they ma
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import numpy as np
 import zarr
@@ -20,10 +21,23 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.features.row_sources import ArrayRows, Arrays, FileRows, MappedRows, Rows, ZarrRows
 from pairloom.pipeline.features.tables import TableColumns, is_table, open_table, read_table
+from pairloom.pipeline.storage.zarr_metadata import (
+    HARMLESS,
+    MissingChunk,
+    RefusedArray,
+    is_array,
+    open_checked,
+    stored_array,
+)
 
-__all__ = ["DATA_FOLDER", "expand_data_folder", "open_arrays", "shown"]
+__all__ = ["DATA_FOLDER", "MissingChunks", "expand_data_folder", "open_arrays", "shown"]
 
 DATA_FOLDER = "PAIRLOOM_DATA"
+
+MissingChunks = Literal["refuse", "fill"]
+
+# Deflate makes at most 258 bytes of two bits.
+_MOST_DEFLATED = 1032
 
 _FEATURES = ("X_train", "X_test", "X")
 # What is read at once from a zarr group. It may hold other arrays, which nothing here asks for: a network's own
@@ -37,10 +51,12 @@ def open_arrays(
     embedded: Iterable[str] = (),
     columns: TableColumns | None = None,
     features: Sequence[str] | None = None,
+    missing_chunks: MissingChunks = "refuse",
 ) -> Arrays:
     """The arrays of a source. Errors name ``parameter``, and the ``embedded`` sets if there is no such source.
 
     ``columns`` say how the columns of a table are used; ``features`` are the names of those to read, if they are known.
+    ``missing_chunks`` of the features in a zarr group are refused or take the fill value of their array.
     """
     path = expand_data_folder(source)
     if not _exists(path):
@@ -54,9 +70,8 @@ def open_arrays(
                 "data.label, data.leave_out and data.missing must not be set, since they are for tables (.csv, .tsv,"
                 f" .parquet), got data.features = {shown(path)!r}."
             )
-        return {
-            name: _opened(values, name, shown(source)) for name, values in _arrays(path, parameter).items()
-        }
+        arrays = _arrays(path, parameter, missing_chunks)
+        return {name: _opened(values, name, shown(source)) for name, values in arrays.items()}
     except _BROKEN as error:
         raise ValueError(
             f"{parameter}: {shown(path)} is damaged or not what its name says: {error}."
@@ -93,13 +108,24 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
 
 
 def expand_data_folder(source: str) -> Path:
-    """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable."""
+    """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable, and ``~`` by a home folder."""
     if f"${DATA_FOLDER}" not in source:
-        return Path(source).expanduser()
+        return _with_home(source)
     if not os.environ.get(DATA_FOLDER):
         name = source.replace(f"${DATA_FOLDER}", "").lstrip("/")
         raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}.")
     return Path(source.replace(f"${DATA_FOLDER}", os.environ[DATA_FOLDER]))
+
+
+def _with_home(source: str) -> Path:
+    try:
+        return Path(source).expanduser()
+    except RuntimeError as error:  # no such user, or a user without a home
+        user = Path(source).parts[0]
+        raise ValueError(
+            f"{source}: {user} must be the home folder of a user of this computer, got none. Write the whole path, or"
+            f" ./{source} for a folder of that name."
+        ) from error
 
 
 # What numpy, zipfile and zarr raise for files that are cut short, changed, or of another kind.
@@ -121,12 +147,12 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _arrays(path: Path, parameter: str) -> dict[str, Any]:
+def _arrays(path: Path, parameter: str, missing_chunks: MissingChunks) -> dict[str, Any]:
     if path.suffix == ".npz" and path.is_file():
         return _read_npz(path)
     if path.is_dir():
         is_zarr = (path / "zarr.json").exists() or (path / ".zgroup").exists()
-        return _open_zarr(path) if is_zarr else _open_npy_files(path)
+        return _open_zarr(path, missing_chunks) if is_zarr else _open_npy_files(path)
     raise ValueError(
         f"{parameter} must be a .npz file, a zarr group, a folder of .npy files, or a table (.csv, .tsv, .parquet), got"
         f" {shown(path)}."
@@ -157,16 +183,86 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise zipfile.BadZipFile("not a .npz archive")
+    with zipfile.ZipFile(path) as members:
+        _check_members(members, path.stat().st_size)
     with np.load(path, allow_pickle=False) as archive:
         return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
 
 
-def _open_zarr(path: Path) -> dict[str, Any]:
+def _check_members(archive: zipfile.ZipFile, size: int) -> None:
+    """Raise if members claim to be larger than Deflate can make of their bytes, or arrays larger than their member."""
+    if sum(member.compress_size for member in archive.infolist()) > size:
+        raise zipfile.BadZipFile("its members overlap")
+    for member in archive.infolist():
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise zipfile.BadZipFile(f"{member.filename} must be stored or deflated, as numpy does")
+        if member.file_size > _MOST_DEFLATED * member.compress_size:
+            raise zipfile.BadZipFile(
+                f"{member.filename} has {member.compress_size} bytes, which cannot hold {member.file_size}"
+            )
+        with archive.open(member) as file:
+            _check_npy(file, member.file_size, member.filename)
+
+
+def _check_npy(file: IO[bytes], size: int, name: str) -> None:
+    """Raise if the header of a ``.npy`` file names more bytes than follow it. numpy would allocate them first."""
     try:
-        group = zarr.open_group(path, mode="r")
-        return {name: np.asarray(array[:]) if name in _SMALL else array for name, array in group.arrays()}
+        version = np.lib.format.read_magic(file)
+        read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}.get(
+            version[0]
+        )
+        if read is None:  # numpy writes 3.0 only for names of fields, which are no features or labels
+            return
+        shape, _, dtype = read(file)
+    except ValueError:
+        return  # numpy says what is wrong with it
+    named = math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and named > size:
+        raise EOFError(f"{name} has {size} bytes, which cannot hold {named}")
+
+
+def _open_zarr(path: Path, missing_chunks: MissingChunks) -> dict[str, Any]:
+    """The features of a group, opened, and its labels and names, read. Other arrays are named in messages only."""
+    try:
+        zarr.open_group(path, mode="r", use_consolidated=False)
+        return {
+            folder.name: _open_array(folder, missing_chunks)
+            for folder in sorted(path.iterdir())
+            if is_array(folder)
+        }
+    except RefusedArray:
+        raise
     except Exception as error:  # zarr and its codecs raise many kinds
         raise RuntimeError(error) from error
+
+
+def _open_array(folder: Path, missing_chunks: MissingChunks) -> Any:
+    """An array by its own metadata: that of a group, which zarr would believe first, may say something else."""
+    if folder.name not in (*_FEATURES, *_SMALL):
+        return np.empty(0)
+    try:
+        stored = stored_array(folder, HARMLESS)
+        filled = missing_chunks == "fill" and folder.name in _FEATURES
+        stored.check_files(may_be_absent=filled)
+        array = open_checked(stored)
+    except MissingChunk as error:
+        raise MissingChunk(
+            f"{shown(folder.parent)}: {folder.name}: {error}. {_advice_for(folder.name)}"
+        ) from None
+    except RefusedArray as error:
+        raise RefusedArray(f"{shown(folder.parent)}: {folder.name} is not read: {error}.") from error
+    return array if folder.name in _FEATURES else np.asarray(array[...])
+
+
+def _advice_for(name: str) -> str:
+    """What to do about a missing chunk. zarr does not write chunks that hold nothing but the fill value."""
+    write_all = 'write it with zarr.config.set({"array.write_empty_chunks": True})'
+    if name in _FEATURES:
+        return (
+            "Copy the group again if it is incomplete. If such chunks mean the fill value of the array, say"
+            f' data.missing_chunks = "fill" (--fill-missing-chunks), or {write_all}.'
+        )
+    return f"Copy the group again if it is incomplete. If the chunk means the fill value of the array, {write_all}."
 
 
 def _open_npy_files(path: Path) -> dict[str, NDArray[Any]]:
@@ -181,6 +277,8 @@ def _open_npy(path: Path) -> NDArray[Any]:
             return mapped
         except ValueError:
             pass  # an empty array, one of objects, or a file that is cut short: the next line reports which
+    with path.open("rb") as file:
+        _check_npy(file, path.stat().st_size, path.name)
     loaded: NDArray[Any] = np.load(path, allow_pickle=False)
     return loaded
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pairloom.graphs.text import did_you_mean, listed
+from pairloom.graphs.text import did_you_mean, listed, plain_line
 from pairloom.pipeline.features.tables import Cells, Table, class_labels, open_table
 
 __all__ = ["ColumnFacts", "TableFacts", "look_at_table"]
@@ -185,7 +185,7 @@ def look_at_table(path: Path, label: str | None) -> TableFacts:
 
 def _no_numbers(left_out: Mapping[str, str]) -> str:
     """Why no column can be a feature: the first ones, and what they have in common if it is the decimal sign."""
-    shown = [f"{name}: {why}" for name, why in islice(left_out.items(), _MOST_REASONS)]
+    shown = [f"{plain_line(name)}: {why}" for name, why in islice(left_out.items(), _MOST_REASONS)]
     more = f" and {len(left_out) - len(shown)} more columns" if len(left_out) > len(shown) else ""
     commas = any(_DECIMAL_COMMA.search(why) for why in left_out.values())
     advice = ". Numbers must have a decimal point, not a comma" if commas else ""

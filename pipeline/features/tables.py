@@ -58,6 +58,11 @@ _CELLS_PER_BLOCK = 2**20
 _LONGEST = 64
 #: Numbers of a table that are kept in memory. More are written to a temporary file.
 _IN_MEMORY_BYTES = 256 * 2**20
+#: Characters of a line of a CSV file.
+_LONGEST_LINE = 2**26
+_WHOLE_FLOATS = 2.0**53
+#: Bytes of numbers for each byte of a Parquet file: as much as Zstd can pack.
+_MOST_EXPANSION = 2**17 // 4
 _INTEGER, _INTEGRAL = re.compile(r"[+-]?(0|[1-9]\d{0,17})"), re.compile(r"[+-]?\d{1,15}\.0*")
 
 
@@ -192,10 +197,10 @@ def open_table(path: Path) -> Table:
 class _CsvTable(Table):
     def __init__(self, path: Path) -> None:
         with _opened_text(path) as file, _readable(path):
-            head = file.readline()
+            head = file.readline(_LONGEST_LINE)
             self._separator = max(_SEPARATORS, key=head.count)
             file.seek(0)
-            names = [name.strip() for name in next(self._reader(file), [])]
+            names = [name.strip() for name in next(self._rows_in(file, path), [])]
         if not any(names):
             raise ValueError(
                 f"{path}: must have a first line with the names of the columns, and rows, got nothing."
@@ -207,8 +212,23 @@ class _CsvTable(Table):
                 f"{path}: the first line must name the columns, got numbers: {listed(names, 8)}. Add a line of names."
             )
 
-    def _reader(self, file: Any) -> Iterator[list[str]]:
-        return csv.reader(file, delimiter=self._separator, skipinitialspace=True)
+    def _rows_in(self, file: io.TextIOBase, path: Path) -> Iterator[list[str]]:
+        """The rows of a file, or an error that names the line in which the one that is wrong begins.
+
+        Where quotes are not as they should be, Python's csv would take all lines up to the next one for one cell.
+        """
+        reader, begun = (
+            csv.reader(_lines_in(file, path), delimiter=self._separator, skipinitialspace=True, strict=True),
+            1,
+        )
+        try:
+            for row in reader:
+                yield row
+                begun = reader.line_num + 1
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}: the row that begins in line {begun} cannot be read: {_csv_problem(error)}."
+            ) from error
 
     def line_of(self, row: int) -> str:
         """Blank lines and lines within quotes are not counted."""
@@ -218,7 +238,7 @@ class _CsvTable(Table):
         """All rows, some at a time."""
         size, first = max(1, _CELLS_PER_BLOCK // len(self.names)), 0
         with _opened_text(self.path) as file, _readable(self.path):
-            rows = (row for row in islice(self._reader(file), 1, None) if row)
+            rows = (row for row in islice(self._rows_in(file, self.path), 1, None) if row)
             while block := list(islice(rows, size)):
                 self._check_widths(block, first)
                 first += len(block)
@@ -231,6 +251,26 @@ class _CsvTable(Table):
                     f"{self.path}: every row must have {len(self.names)} cells, as the first line has names, got"
                     f" {len(row)} in {self.line_of(number)}."
                 )
+
+
+def _lines_in(file: io.TextIOBase, path: Path) -> Iterator[str]:
+    """The lines of a file. A few packed bytes can be a line that fills the memory, so their length has a limit."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise ValueError(
+                f"{path}: lines must have fewer than {_LONGEST_LINE} characters, got a longer one."
+            )
+        yield line
+
+
+def _csv_problem(error: csv.Error) -> str:
+    """What is wrong with a row, and what to do about it."""
+    problem = str(error)
+    if "unexpected end of data" in problem or "field larger" in problem:
+        return 'a quote is opened and not closed. Close it, or double it (""...) if it is part of a cell'
+    if "expected after" in problem:
+        return 'text follows a quote that closes a cell. Double quotes ("") that are part of a cell'
+    return problem
 
 
 def _csv_cells(cells: list[str]) -> Cells:
@@ -269,7 +309,20 @@ class _ParquetTable(Table):
                 ' pip install -e ".[parquet]"'
             )
         self._file = self._opened(path)
+        self._check_size(path)
         super().__init__(path, self._file.schema_arrow.names)
+
+    def _check_size(self, path: Path) -> None:
+        """A few bytes can claim to be more rows than any disk holds."""
+        rows, columns, size = (
+            self._file.metadata.num_rows,
+            self._file.metadata.num_columns,
+            path.stat().st_size,
+        )
+        if rows * columns * 8 > _MOST_EXPANSION * size:
+            raise ValueError(
+                f"{path}: is damaged: its {size} bytes cannot hold {rows} rows of {columns} columns."
+            )
 
     @staticmethod
     def _opened(path: Path) -> Any:
@@ -299,8 +352,8 @@ def _arrow_cells(batch: Any, place: int) -> Cells:
 
     column = batch.column(place)
     kind = column.type
-    if pyarrow.types.is_decimal(kind):
-        column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
+    if pyarrow.types.is_decimal(kind):  # as text, which keeps all digits
+        column, kind = column.cast(pyarrow.string()), pyarrow.string()
     missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if pyarrow.types.is_boolean(kind) or pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind):
         values = column.fill_null(False if pyarrow.types.is_boolean(kind) else 0).to_numpy(
@@ -489,11 +542,14 @@ def class_labels(labels: NDArray[Any], place: str) -> NDArray[Any]:
     if labels.dtype.kind in "iu":
         return labels
     if labels.dtype.kind == "f":
-        fractional = labels[labels != np.floor(labels)]
-        if len(fractional):
-            raise _no_classes(place, str(fractional[0]))
-        return labels.astype(np.int64)
+        return _whole_numbers(labels, place)
     different = np.unique(labels).tolist()
+    # Two quotes that were never closed are a pair, and the rows between them one label.
+    if broken := [text for text in different if "\n" in text or "\r" in text]:
+        raise ValueError(
+            f"{place} must be classes of one line, got {broken[0][:60]!r}. Look for a quote that is opened and not"
+            " closed."
+        )
     if all(map(_INTEGER.fullmatch, different)):
         return labels.astype(np.int64)
     if all(map(_INTEGRAL.fullmatch, different)):
@@ -503,6 +559,20 @@ def class_labels(labels: NDArray[Any], place: str) -> NDArray[Any]:
     if len(fractional) and not strange.any():
         raise _no_classes(place, str(labels[fractional[0]]))
     return labels
+
+
+def _whole_numbers(labels: NDArray[Any], place: str) -> NDArray[np.int64]:
+    """Labels that are stored as floats, as integers. Beyond 2^53 two of these may have become one float."""
+    fractional = labels[labels != np.floor(labels)]
+    if len(fractional):
+        raise _no_classes(place, str(fractional[0]))
+    large = labels[~(np.abs(labels) < _WHOLE_FLOATS)]
+    if len(large):
+        raise ValueError(
+            f"{place} must be classes, got {large[0]} among floats, which hold whole numbers only up to 2^53. Store the"
+            " labels as integers or as text."
+        )
+    return labels.astype(np.int64)
 
 
 def _no_classes(place: str, example: str) -> ValueError:

@@ -58,7 +58,7 @@ def gather_block(logits, samples, block):
                 target[r] = source[samples[r]]
 
 
-@simd_kernel()
+@inline_kernel()
 def complete_block(logits, trained, offsets, neighbours, L):
     """L = logits of trained pairs, completed as in `completion_kernels.fill_missing`. The diameter is at most two."""
     L[:] = logits
@@ -80,7 +80,7 @@ def complete_block(logits, trained, offsets, neighbours, L):
                 mean[r] /= np.float32(common)
 
 
-@simd_kernel()
+@inline_kernel()
 def set_up(L, wlw2, stratified):
     """odds_ji = exp(L_ij) and products_ij = r_ij r_ji of all pairs; zero for a class and itself."""
     n = L.shape[0]
@@ -172,7 +172,7 @@ def form_residuals(wlw2, stratified, steps):
         push(flow, odds[j], steps)
 
 
-@simd_kernel()
+@inline_kernel()
 def start_from_normal(row_sums, wlw2, stratified):
     """p = softmax(row_sums / N), the probabilities of `normal`, for both."""
     p, sums, x = wlw2[2], stratified[1], stratified[2]
@@ -294,7 +294,7 @@ def would_move(moves, t, limits):
     return beyond > 0
 
 
-@simd_kernel()
+@inline_kernel()
 def settle_wlw2(wlw2, limits, steps, moves, s):
     """Relax p_t <- (sum_{j != t} r_tj r_jt p_j + p'Qp) / Q_tt [LW] until none moves. False if that takes too long.
 
@@ -327,7 +327,7 @@ def settle_wlw2(wlw2, limits, steps, moves, s):
     return False
 
 
-@simd_kernel()
+@inline_kernel()
 def relax_wlw2(wlw2, t, steps, s):
     """One class. The scratch s has p'Qp, then the mass of p."""
     products, diagonal, p, gradient = wlw2
@@ -362,7 +362,7 @@ def normalise(p, residuals, steps):
         residuals[m] *= steps[m]
 
 
-@simd_kernel()
+@inline_kernel()
 def settle_stratified(stratified, limits, steps, moves, s):
     """Relax x_i <- sum_{j != i} odds_ji x_j / sums_i until no p_i moves. False if that takes too long."""
     odds, sums, x, flow = stratified
@@ -410,7 +410,7 @@ def tighten(leads, limits):
     return tighter
 
 
-@simd_kernel()
+@inline_kernel()
 def predict_wlw2(wlw2, labels, limits, steps, moves, leads, s):
     """The leads of `wlw2`. Limits are those of the leads before, so it may have to settle again. False if it cannot."""
     p = wlw2[2]
@@ -421,7 +421,7 @@ def predict_wlw2(wlw2, labels, limits, steps, moves, leads, s):
             return settled
 
 
-@simd_kernel()
+@inline_kernel()
 def predict_stratified(stratified, labels, limits, steps, moves, leads, s):
     """The leads of `stratified`, in the same way."""
     while True:
@@ -432,7 +432,7 @@ def predict_stratified(stratified, labels, limits, steps, moves, leads, s):
             return settled
 
 
-@simd_kernel()
+@inline_kernel()
 def add_pair(L, logits, row_sums, wlw2, stratified, trained, common, i, j, s):
     """Train pair (i, j): its own logits, and one more path for the means of others."""
     for r in range(LANES):

@@ -6,7 +6,7 @@ one vector per picture: sizes of one are dropped, and a map of activations is av
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,10 +177,10 @@ def _loaded(path: Path) -> tuple[Any, str]:
     """The model, and the digest of its file and of the files beside it that hold its weights, if there are any."""
     try:
         model = onnx.load(path, load_external_data=False)
-        entries = (entry for tensor in model.graph.initializer for entry in tensor.external_data)
-        places = sorted({entry.value for entry in entries if entry.key == "location"})
+        places = sorted(set(_external_places(model)))
+        _check_places(places, path)
         onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
-    except FileNotFoundError:
+    except (FileNotFoundError, _Outside):
         raise
     except Exception as error:  # protobuf raises kinds of its own
         raise ValueError(
@@ -189,6 +189,34 @@ def _loaded(path: Path) -> tuple[Any, str]:
     if not places:
         return model, file_digest(path)
     return model, digest_of([file_digest(path), *(file_digest(path.parent / place) for place in places)])
+
+
+class _Outside(ValueError):
+    """A network whose weights are not in its folder."""
+
+
+def _external_places(message: Any) -> Iterator[str]:
+    """Where a network says that its weights are, in its graphs, the graphs within them and its functions."""
+    if isinstance(message, onnx.TensorProto):
+        if message.data_location == onnx.TensorProto.EXTERNAL:
+            yield from (entry.value for entry in message.external_data if entry.key == "location")
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None and field.message_type.full_name.startswith("onnx."):
+            for one in [value] if field.has_presence else value:
+                yield from _external_places(one)
+
+
+def _check_places(places: Sequence[str], path: Path) -> None:
+    """Raise unless these are files in the folder of the network, and no links out of it."""
+    folder = path.parent.resolve()
+    for place in places:
+        inside = not Path(place).is_absolute() and (folder / place).resolve().is_relative_to(folder)
+        if not inside or (folder / place).is_symlink():
+            raise _Outside(
+                f"--model: {path} must have its weights in files of its own folder, got {place!r}. Save it again with"
+                " its weights beside it."
+            )
 
 
 def _session(model: Any, path: Path, provider: str, threads: int) -> Any:

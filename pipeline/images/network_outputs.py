@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import listed
 from pairloom.pipeline.images.image_folder import ClassFolder, WrongNames, lines_of
 from pairloom.pipeline.images.picture_store import name_in_store
 from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.storage.folder import Folder
 
 __all__ = ["FOLDERS", "class_probabilities", "named_outputs", "network_accuracy", "outputs_of_classes"]
 
@@ -65,11 +65,11 @@ def class_probabilities(store: Path, part: str, rows: slice) -> NDArray[np.float
 
     None if the store has none, or does not know which output stands for which class.
     """
-    group = zarr.open_group(store, mode="r")
-    if "output_of_class" not in group or name_in_store("probabilities", part) not in group:
+    folder, probabilities = Folder(store), name_in_store("probabilities", part)
+    if not all(folder.exists(f"{name}/zarr.json") for name in ("output_of_class", probabilities)):
         return None
-    of_class = np.asarray(group["output_of_class"][:])  # type: ignore[index]
-    p = np.asarray(group[name_in_store("probabilities", part)][rows])[:, of_class]  # type: ignore[index]
+    of_class = np.asarray(folder.array("output_of_class")[:])
+    p = np.asarray(folder.array(probabilities)[rows])[:, of_class]
     # float32 rounds the share of an unlikely class to zero, and perhaps that of all of them.
     p = np.maximum(p, np.finfo(np.float32).tiny)
     shares: NDArray[np.float32] = p / p.sum(axis=1, keepdims=True)
@@ -78,7 +78,7 @@ def class_probabilities(store: Path, part: str, rows: slice) -> NDArray[np.float
 
 def network_accuracy(store: Path, part: str) -> float | None:
     """The share of rows of a part whose likeliest class, by the network itself, is right; None if it is not known."""
-    y = np.asarray(zarr.open_group(store, mode="r")[name_in_store("y", part)][:])  # type: ignore[index]
+    y = np.asarray(Folder(store).array(name_in_store("y", part))[:])
     right = 0
     for rows in pieces(len(y), _ROWS_AT_ONCE):
         p = class_probabilities(store, part, rows)

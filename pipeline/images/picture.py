@@ -34,6 +34,11 @@ __all__ = [
 ]
 
 
+#: The kinds of files that are read, by Pillow's names; `image_folder.SUFFIXES` has their endings. Pillow knows others,
+#: some of which it hands to other programs: PostScript to Ghostscript, whatever the name of the file.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+#: A picture with more pixels takes more than a quarter of a gigabyte, of however few bytes its file is.
+MOST_PIXELS = 2**30 // 4 // 3
 # Futures that wait at once, per thread: each holds a path, not a picture.
 _AHEAD = 16
 
@@ -55,13 +60,19 @@ def decode_picture(data: bytes, mode: str = "RGB") -> Image.Image:
     if not data:
         raise BrokenPicture("it is empty")
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise BrokenPicture(
+                    f"it has {image.width} x {image.height} pixels, more than {MOST_PIXELS}; make it smaller"
+                )
             image.load()
             return _eight_bits(ImageOps.exif_transpose(image)).convert(mode)
     except (BrokenPicture, MemoryError):
         raise
     except Image.UnidentifiedImageError as error:
-        raise BrokenPicture("it is not a picture") from error
+        raise BrokenPicture(
+            "it is not a picture of a known kind (BMP, GIF, JPEG, PNG, PPM, TIFF, WebP)"
+        ) from error
     except Exception as error:  # decoders raise many kinds
         raise BrokenPicture(str(error) or type(error).__name__) from error
 

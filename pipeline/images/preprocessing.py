@@ -291,7 +291,7 @@ def _known(key: str, value: str, values: Mapping[str, dict[str, Any]]) -> dict[s
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return [part.strip() for part in text.split(",")] if "," in text else text
 
 

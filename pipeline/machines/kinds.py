@@ -27,7 +27,7 @@ from pairloom.pipeline.machines.kernel_machines import KernelModel, train_kernel
 from pairloom.pipeline.machines.linear_machines import Advance, LinearModel, train_linear_model
 from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments
 from pairloom.pipeline.machines.settings import MachineSettings, scaled_C
-from pairloom.pipeline.machines.whitening import Shrinkage, Whitening
+from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_worth_a_trial
 
 __all__ = [
     "EstimatorKind",
@@ -151,7 +151,9 @@ class MachineKind(Protocol):
     def normalisation(self, full: Normalisation) -> Normalisation:
         """The part of centring, standardising and scaling that the machines need."""
 
-    def shrinkages(self, whiten: Shrinkage | Literal["auto"]) -> tuple[Shrinkage, ...]:
+    def shrinkages(
+        self, whiten: Shrinkage | Literal["auto"], moments: NormalisedMoments | None
+    ) -> tuple[Shrinkage, ...]:
         """The whitenings to try."""
 
     def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
@@ -184,10 +186,13 @@ class LinearKind:
         """All of it."""
         return full
 
-    def shrinkages(self, whiten: Shrinkage | Literal["auto"]) -> tuple[Shrinkage, ...]:
-        """What was asked for, or for "auto" those of `SHRINKAGES`."""
+    def shrinkages(
+        self, whiten: Shrinkage | Literal["auto"], moments: NormalisedMoments | None
+    ) -> tuple[Shrinkage, ...]:
+        """What was asked for, or for "auto" those of `SHRINKAGES` if the rows are enough for them."""
+        assert moments is not None
         if whiten == "auto":
-            return SHRINKAGES
+            return SHRINKAGES if is_worth_a_trial(moments.n_rows, *moments.class_means.shape) else ("none",)
         return ("none" if whiten == "none" else float(whiten),)
 
     def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
@@ -236,7 +241,7 @@ class _WithoutWhitening:
 
     retrains_pairs = False
 
-    def shrinkages(self, whiten: object) -> tuple[Shrinkage, ...]:
+    def shrinkages(self, whiten: object, moments: object) -> tuple[Shrinkage, ...]:
         """None."""
         return ("none",)
 

@@ -98,12 +98,15 @@ class NormalisedMoments(NamedTuple):
     class_means : (N, D) float64
     total_variance : float
         The sum of the variances of the columns: the mean squared norm of centred rows.
+    n_rows : int
+        How many rows there are.
     """
 
     normalisation: Normalisation
     mean: NDArray[np.float64]
     class_means: NDArray[np.float64]
     total_variance: float
+    n_rows: int
 
 
 def normalised_moments(moments: Moments, owner: str, *, standardise: bool = False) -> NormalisedMoments:
@@ -119,6 +122,7 @@ def normalised_moments(moments: Moments, owner: str, *, standardise: bool = Fals
         mean=normalisation.mean_of(moments.dtype),
         class_means=normalisation.of_means(moments.class_means),
         total_variance=total_variance,
+        n_rows=int(moments.counts.sum()),
     )
 
 

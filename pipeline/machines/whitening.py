@@ -19,8 +19,10 @@ __all__ = [
     "WithinClasses",
     "centred_at",
     "centring",
+    "check_covariance",
     "class_scatter",
     "is_whitened",
+    "is_worth_a_trial",
     "rows_per_batch",
     "scatter_parts",
     "within_classes",
@@ -35,6 +37,29 @@ Shrinkage = float | Literal["none"]
 def is_whitened(shrinkage: Shrinkage) -> bool:
     """Whether a shrinkage asks for whitening at all."""
     return shrinkage != "none"
+
+
+# A covariance of more features is not tried unasked: it takes a quarter of a minute to decompose, and 128 MiB.
+_MOST_TRIED = 2**12
+# A larger covariance, of more than 2 GiB, is refused. Whitening needs four matrices of its size.
+_MOST_FEATURES = 2**14
+
+
+def is_worth_a_trial(n_rows: int, n_classes: int, n_features: int) -> bool:
+    """Whether whitening is tried unasked: the rows determine the covariance within classes, and it is not large.
+
+    With fewer rows than it has dimensions the covariance is singular, and whitening is a matter of the shrinkage alone.
+    """
+    return n_features <= min(n_rows - n_classes, _MOST_TRIED)
+
+
+def check_covariance(n_features: int, owner: str) -> None:
+    """Raise if the covariance of so many features is too large; ``owner`` is the parameter that asks to whiten."""
+    if n_features > _MOST_FEATURES:
+        raise ValueError(
+            f'{owner} must be "none" or "auto" with more than {_MOST_FEATURES:,} features, whose covariance takes '
+            f"2 GiB, got a shrinkage with {n_features:,} features."
+        )
 
 
 class Whitening(NamedTuple):

@@ -5,11 +5,12 @@ A run describes its model in the same form, and `assembled` makes a model of eit
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from pairloom import graphs
 from pairloom.graphs import ModelCode
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.linear_machines import AffineLogits
@@ -32,23 +34,34 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
 from pairloom.pipeline.model.learning import Learned
-from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
+from pairloom.pipeline.model.model_folder import (
+    ARRAYS,
+    MODEL_JSON,
+    arrays_folder,
+    check_files,
+    model_to_replace,
+    put_in_place,
+)
+from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
+from pairloom.pipeline.storage.zarr_metadata import OURS, is_group, open_checked, stored_array
 
 __all__ = [
     "SavedModel",
     "arrays_of",
     "assembled",
     "description_of",
+    "labels_as_json",
+    "labels_from_json",
     "load_model",
     "path_of",
     "plain",
     "save_model",
     "slope_arrays",
+    "whole_model",
 ]
 
 
 FORMAT, FORMAT_VERSION = "pairloom-model", 5
-_JSON, _ARRAYS = "model.json", "arrays.zarr"
 
 
 class SavedModel(NamedTuple):
@@ -68,8 +81,8 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
     """
     arrays = arrays_of(saved.model)
     path = path_of(path, "PairwiseSVC.save: path")
-    _check_target(path, overwrite)
-    content = {
+    model_to_replace(path, FORMAT, overwrite=overwrite)
+    description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": description_of(saved.model),
@@ -78,7 +91,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
         "calibrations": plain(saved.calibrations, "calibrations_"),
         "feature_names": saved.feature_names,
     }
-    # Written beside its place and then renamed: a folder of that name is always a whole model.
+    # Written beside its place and then put there: a folder of that name is always a whole model.
     unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         unfinished.mkdir(parents=True)
@@ -87,27 +100,56 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
             f"PairwiseSVC.save: path must be in a folder that can be written, got {path}: {error.strerror}."
         ) from error
     try:
-        _write_arrays(arrays, unfinished / _ARRAYS)
-        (unfinished / _JSON).write_bytes(sealed({**content, "files": _digests(unfinished)}, indent=1))
-        _put_in_place(unfinished, path)
-    except BaseException:
+        _write_arrays(arrays, unfinished / ARRAYS)
+        put_in_place(unfinished, path, description, overwrite=overwrite)
+    finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a model that `save_model` has written."""
     path = path_of(path, "PairwiseSVC.load: path")
-    content = _read_description(path)
-    try:
-        _check_files(path, content["files"])
-        arrays = _read_arrays(path)
+    while True:
+        content = _read_description(path)
+        # Another process may put another model in its place meanwhile, and remove files of this one.
+        try:
+            loaded = _loaded(path, content)
+        except ValueError:
+            if _read_description(path) == content:
+                raise
+        else:
+            if _read_description(path) == content:
+                return loaded
+
+
+def _loaded(path: Path, content: dict[str, Any]) -> SavedModel:
+    files = content.get("files")
+    if not isinstance(files, dict):
+        raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no list of files.")
+    check_files(path, files, content.get("changing", ()))
+    arrays = _read_arrays(path, arrays_folder(path, content).name, files)
+    with whole_model(f"PairwiseSVC.load: {path}"):
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
         compared = (content["candidates"], content["calibrations"])
         return SavedModel(model, parameters, *compared, content["feature_names"])
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: {error!r}.") from error
+
+
+@contextlib.contextmanager
+def whole_model(place: str) -> Iterator[None]:
+    """Turn what a description without its entries, or with others, raises into an error that names its place."""
+    try:
+        yield
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        ValueError,
+        nx.NetworkXException,
+    ) as error:
+        reason = str(error) if isinstance(error, ValueError) else repr(error)
+        raise ValueError(f"{place} is not a whole model: {reason.removesuffix('.')}.") from error
 
 
 def path_of(path: str | Path, parameter: str) -> Path:
@@ -117,46 +159,6 @@ def path_of(path: str | Path, parameter: str) -> Path:
     if not str(path) or "\0" in str(path):
         raise ValueError(f"{parameter} must be the path of a folder, got {str(path)!r}.")
     return Path(path)
-
-
-def _check_target(path: Path, overwrite: bool) -> None:
-    if path.is_symlink():
-        raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
-    if not path.exists():
-        return
-    if not overwrite:
-        raise FileExistsError(
-            f"PairwiseSVC.save: {path} exists already; overwrite=True replaces a saved model."
-        )
-    if not _is_saved_model(path):
-        raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is none or"
-            " holds other files too."
-        )
-
-
-def _is_saved_model(path: Path) -> bool:
-    """Whether a folder holds the files of a saved model, and no others."""
-    try:
-        content = unsealed((path / _JSON).read_bytes())
-        return content.get("format") == FORMAT and set(content["files"]) == _digests(path).keys()
-    except (OSError, DamagedSeal, KeyError, TypeError):
-        return False
-
-
-def _put_in_place(unfinished: Path, path: Path) -> None:
-    """Rename the new folder to its place; an old model is moved aside first, and removed last."""
-    if not path.exists():
-        unfinished.rename(path)
-        return
-    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    path.rename(aside)
-    try:
-        unfinished.rename(path)
-    except BaseException:
-        aside.rename(path)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -181,31 +183,15 @@ def _parameters_from_json(content: dict[str, Any], model: FittedModel) -> dict[s
     return parameters
 
 
-def _digests(path: Path) -> dict[str, str]:
-    """The digest of every file below a folder, by its name there."""
-    return {
-        file.relative_to(path).as_posix(): file_digest(file)
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.name != _JSON
-    }
-
-
-def _check_files(path: Path, written: dict[str, str]) -> None:
-    """Raise unless the files are those that were written. zarr takes a chunk that is not there for zeros."""
-    present = _digests(path)
-    for name in sorted(written.keys() | present.keys()):
-        if name not in present:
-            raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: it has no {name}.")
-        if name not in written:
-            raise ValueError(f"PairwiseSVC.load: {path} must hold a saved model only, got also {name}.")
-        if present[name] != written[name]:
-            raise ValueError(f"PairwiseSVC.load: {path / name} is damaged: it is not what was saved.")
-
-
 def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
-        group.create_array(name, data=np.ascontiguousarray(values), compressors=ZstdCodec(checksum=True))
+        group.create_array(
+            name,
+            data=np.ascontiguousarray(values),
+            compressors=ZstdCodec(checksum=True),
+            config={"write_empty_chunks": True},  # a chunk of zeros is there like any other
+        )
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -214,14 +200,14 @@ def _read_description(path: Path) -> dict[str, Any]:
             f"PairwiseSVC.load: {path} is a run directory, not a saved model: use PairwiseSVC.from_run."
         )
     try:
-        data = (path / _JSON).read_bytes()
+        data = (path / MODEL_JSON).read_bytes()
         stored = json.loads(data)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"PairwiseSVC.load: {path} is not a saved model: it has no {_JSON}."
+            f"PairwiseSVC.load: {path} is not a saved model: it has no {MODEL_JSON}."
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"PairwiseSVC.load: {path / _JSON} cannot be read: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / MODEL_JSON} cannot be read: {error}.") from error
     about = stored if isinstance(stored, dict) else {}
     kind, version = about.get("format"), about.get("format_version")
     if (kind, version) != (FORMAT, FORMAT_VERSION):
@@ -232,19 +218,27 @@ def _read_description(path: Path) -> dict[str, Any]:
     try:
         return unsealed(data)
     except DamagedSeal as error:
-        raise ValueError(f"PairwiseSVC.load: {path / _JSON} is damaged: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / MODEL_JSON} is damaged: {error}.") from error
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path, folder: str, written: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """The arrays in a folder of a model, by name. Of each the metadata is checked before a chunk is read."""
+    suffix = "/zarr.json"
+    places = [name.removesuffix(suffix) for name in written if name.endswith(suffix)]
+    return {
+        place.removeprefix(f"{folder}/"): _read_array(path, place)
+        for place in sorted(places)
+        if not is_group(path / place)
+    }
+
+
+def _read_array(path: Path, place: str) -> NDArray[Any]:
     try:
-        group = zarr.open_group(path / _ARRAYS, mode="r")
-        return {
-            name: np.asarray(array[...])
-            for name, array in group.members(max_depth=None)
-            if isinstance(array, zarr.Array)
-        }
+        stored = stored_array(path / place, OURS)
+        stored.check_files()
+        return np.asarray(open_checked(stored)[...])
     except Exception as error:  # zarr and its codecs raise many kinds for a damaged chunk
-        raise ValueError(f"PairwiseSVC.load: the arrays of {path} cannot be read: {error}.") from error
+        raise ValueError(f"PairwiseSVC.load: {path / place} cannot be read: {error}.") from error
 
 
 _STRUCTURED = ("classes", "graph", "trained", "settings", "coupled", "normalisation", "learned")
@@ -256,8 +250,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
     """All of a model that is not in its arrays, as JSON values."""
     labels, kernel = model.classes.labels, model.trained.kernel
     return {
-        "labels": _plain_labels(labels),
-        "labels_dtype": labels.dtype.str,
+        **labels_as_json(labels),
         "graph": {key: plain(value) for key, value in model.decomposition.label.items()},
         "settings": asdict(model.settings),
         **{name: getattr(model, name) for name in PLAIN_FIELDS},
@@ -290,8 +283,9 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
 
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
-    labels = np.array(description["labels"], dtype=description["labels_dtype"])
+    labels = labels_from_json(description)
     kernel = description.get("kernel")
+    check_shapes(arrays, classes=len(labels), features=description["n_features"])
     return FittedModel(
         classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
         graph=_graph(len(labels), description["graph"], arrays),
@@ -308,6 +302,75 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         learned=_learned(description.get("learned"), arrays),
         **{name: description[name] for name in PLAIN_FIELDS if name in description},
     )
+
+
+#: The axes of every array of a model: E edges, M machines of each, N classes, D features, K of them after whitening,
+#: Z coefficients on S support vectors. A name that is not here is no array of a model.
+_AXES: dict[str, tuple[str | int, ...]] = {
+    "machines/coef": ("E", "M", "K"),
+    "machines/start": ("E + 1",),
+    "machines/row": ("Z",),
+    "machines/beta": ("Z", "M"),
+    "machines/intercept": ("E", "M"),
+    "machines/norm": ("E", "M"),
+    "machines/platt": ("E", "M", 2),
+    "machines/crossfit": ("E", "M", PARTS, 2),
+    "machines/threshold": ("E",),
+    "machines/dprime": ("E",),
+    "machines/gap": ("E", "M"),
+    "machines/iterations": ("E", "M"),
+    "whitening/mean": ("D",),
+    "whitening/factor": ("D", "K"),
+    "support_vectors": ("S", "D"),
+    "edges": ("E", 2),
+    "code": ("N", "E"),
+    "slope": ("E",),
+    "shift": ("E",),
+    "totals": ("N",),
+    "keys": ("N",),
+    "checksums": ("N",),
+    "centre": ("D",),
+    "deviation": ("D",),
+    "slopes/slope": ("E",),
+    "slopes/without_part": ("E", PARTS),
+    "slopes/prior": (1 + PARTS, "G"),
+    "learned/weights": ("E", "D"),
+    "learned/bias": ("E",),
+}
+# Without whitening there is no factor, and models that are not retrained have no checksums of their rows.
+_MAY_BE_EMPTY = ("whitening/factor", "checksums")
+
+
+def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: int) -> None:
+    """Raise unless the arrays of a model fit each other: compiled kernels do not check their indices."""
+    sizes = {"N": classes, "D": features, "E": len(arrays["slope"])}
+    sizes["E + 1"] = sizes["E"] + 1
+    if "whitening/factor" in arrays and not arrays["whitening/factor"].size:
+        sizes["K"] = features
+    for name, values in arrays.items():
+        axes = _AXES.get(name)
+        if name == "support_vectors" and values.ndim == 1:  # the rows of a kernel matrix, by their numbers
+            axes = ("S",)
+        if name in _MAY_BE_EMPTY and not values.size:
+            continue
+        if axes is None or values.ndim != len(axes) or values.dtype.kind not in "iuf":
+            raise ValueError(
+                f"stored array {name!r} is none of a model, got {values.dtype} of shape {values.shape}."
+            )
+        for axis, size in zip(axes, values.shape, strict=True):
+            if sizes.setdefault(str(axis), axis if isinstance(axis, int) else size) != size:
+                raise ValueError(
+                    f"stored array {name!r} must have {sizes[str(axis)]} {axis}, got shape {values.shape}."
+                )
+    if "machines/start" in arrays:
+        _check_coefficients(arrays["machines/start"], arrays["machines/row"], len(arrays["support_vectors"]))
+
+
+def _check_coefficients(start: NDArray[Any], row: NDArray[Any], vectors: int) -> None:
+    """The coefficients of the edges follow each other, and every support vector has some."""
+    follows = start[0] == 0 and start[-1] == len(row) and (np.diff(start) >= 0).all()
+    if not follows or len(np.unique(row)) != vectors:
+        raise ValueError("stored array 'machines/start' must divide the coefficients of the support vectors.")
 
 
 def _graph(
@@ -355,6 +418,20 @@ def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]
     if record["iterations"]:
         logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
     return Learned(logits, LearningRecord(**record))
+
+
+def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
+    """Labels and their type, as `labels_from_json` reads them."""
+    return {"labels": _plain_labels(labels), "labels_dtype": labels.dtype.str}
+
+
+def labels_from_json(stored: Mapping[str, Any]) -> NDArray[Any]:
+    """The labels that `labels_as_json` described; text is as long as the longest of it, whatever the type says."""
+    dtype = stored["labels_dtype"]
+    kind = np.dtype(dtype)
+    if kind.kind not in "biufUOmM":
+        raise ValueError(f"stored labels must be text, numbers or times, got dtype {dtype!r:.60}.")
+    return np.array(stored["labels"], dtype="U" if kind.kind == "U" else kind)
 
 
 def _plain_labels(labels: NDArray[Any]) -> list[Any]:

@@ -87,7 +87,7 @@ def candidates_of(
     They are compared with slopes of their own, if these are among the calibrations: between the others.
     """
     how: Calibration = "slopes" if "slopes" in calibrations else calibrations[0]
-    return tuple(Candidate(c, t, how) for c in kind.Cs(C, moments) for t in kind.shrinkages(whiten))
+    return tuple(Candidate(c, t, how) for c in kind.Cs(C, moments) for t in kind.shrinkages(whiten, moments))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from pairloom.pipeline.report.short_names import short_names
 from pairloom.pipeline.report.stage_times import RunTimes, run_seconds, times_section
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import coordinate_labels
 from pairloom.pipeline.run.run_log import first_time
 from pairloom.pipeline.storage.folder import Folder
 
@@ -131,11 +132,10 @@ def _metrics(
         metrics["planned_seconds"] = times.planned
     if judged is None:
         return metrics
+    labels = coordinate_labels(shape.labels).tolist()
     return metrics | {
         "methods": {method: scores_of(outcomes)._asdict() for method, outcomes in judged.by_method.items()},
-        "worst_pairs": [
-            [shape.classes[pair.i], shape.classes[pair.j], pair.errors] for pair in confused[:_WORST_PAIRS]
-        ],
+        "worst_pairs": [[labels[pair.i], labels[pair.j], pair.errors] for pair in confused[:_WORST_PAIRS]],
     }
 
 

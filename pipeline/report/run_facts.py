@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from pairloom.pipeline.config.cluster_config import shown_setting
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.results import (
@@ -104,7 +105,8 @@ def configuration_section(run: Run) -> Section:
     """The configuration, keys that differ from their defaults first, and versions and fingerprints."""
     keys = [Column("key"), Column("value")]
     every = [
-        [key, _code(value)] for key, value in _flat(run.config.model_dump(mode="json", exclude_none=True))
+        [key, _code(shown_setting(key, value))]
+        for key, value in _flat(run.config.model_dump(mode="json", exclude_none=True))
     ]
     differing = dict(_flat(run.config.model_dump(mode="json", exclude_defaults=True)))
     changed = [row for row in every if row[0] in differing]

@@ -45,6 +45,9 @@ class Entry:
     worker: str
 
 
+_DIGITS = 6
+
+
 class Ledger:
     """The entries of one run directory."""
 
@@ -100,12 +103,19 @@ class Ledger:
         """Remove an entry; its unit is then computed again."""
         self.folder.delete(_path(stage, unit))
 
+    def beyond(self, stage: str, units: int) -> Iterator[Entry]:
+        """Entries of units that a stage no longer has. A file is one if its content says so, whatever its name is."""
+        for name in self.folder.names(f"ledger/{stage}"):
+            if name.isdecimal() and len(name) == _DIGITS and int(name) >= units:
+                entry = self.read(stage, int(name))
+                if entry is not None:
+                    yield entry
+
     def forget_beyond(self, stage: str, units: int) -> None:
         """Remove entries of units that a stage no longer has."""
-        for name in self.folder.names(f"ledger/{stage}"):
-            if name.isdecimal() and int(name) >= units:
-                self.folder.delete(f"ledger/{stage}/{name}.json")
+        for entry in self.beyond(stage, units):
+            self.forget(stage, entry.unit)
 
 
 def _path(stage: str, unit: int) -> str:
-    return f"ledger/{stage}/{unit:06d}.json"
+    return f"ledger/{stage}/{unit:0{_DIGITS}d}.json"

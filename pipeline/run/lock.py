@@ -3,14 +3,18 @@
 Every driver writes a record, ``drivers/0001.json``, ``drivers/0002.json`` and so on: its process, its start, and how
 it ended. The newest record is the lock. If its driver has ended or is dead, another driver takes the lock by creating
 the next record, which only one process can do. Records are never removed, so two drivers can never both hold the lock.
+
+A driver writes its record again and again. This heartbeat tells of drivers whose process is not visible, on another
+host for example. Clocks may be set meanwhile, so a driver that seems silent is watched before its lock is taken.
+
+A wish to cancel is a file too, ``drivers/0002.cancel``. It concerns the drivers up to that number, and all drivers that
+a submission up to that number still brings: a scheduler that loses the worker of a driver starts it again on another.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -20,30 +24,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.run.process_identity import ProcessIdentity
+from pairloom.pipeline.storage.folder import Folder, Version
 
 __all__ = [
+    "CANCELLED",
     "REFUSED",
     "SUBMITTED",
     "Driver",
     "Locked",
     "RunLock",
     "check_free",
+    "is_cancelled",
     "last_at_work",
     "newest_driver",
     "request_cancel",
 ]
 
 HEARTBEAT_SECONDS = 2.0
-# The process of a driver on another host is not visible: it counts as dead after this long without a heartbeat.
+# A driver whose process is not visible, as on another host, counts as dead after this long without a heartbeat.
 STALE_SECONDS = 60.0
+# So many heartbeats may be missed, by a driver that is watched, before its lock is taken.
+_WATCHED_BEATS = 3
 
 # The outcome of `pairloom submit`, which only sends a driver to the cluster.
 SUBMITTED = "submitted"
 # The outcome of a driver that changed nothing, because its configuration was not that of the run.
 REFUSED = "refused"
+# Why a driver stops that was cancelled.
+CANCELLED = "The run was cancelled."
 
 
 class Locked(RuntimeError):
@@ -52,7 +61,11 @@ class Locked(RuntimeError):
 
 @dataclass(frozen=True)
 class Driver:
-    """The record of one driver. ``process_start`` distinguishes its process from a later one with the same pid."""
+    """The record of one driver.
+
+    ``boot`` and ``process_start`` tell its process from others with the same pid. ``submission`` is the number of the
+    record of `pairloom submit` that sent it, if one did.
+    """
 
     host: str
     pid: int
@@ -60,12 +73,19 @@ class Driver:
     since: str
     ended: str | None = None
     outcome: str | None = None
+    boot: str = ""
+    submission: int | None = None
 
     @classmethod
     def here(cls) -> Driver:
         """This process."""
-        start = psutil.Process().create_time()
-        return cls(socket.gethostname(), os.getpid(), start, datetime.now(UTC).isoformat(timespec="seconds"))
+        me, since = ProcessIdentity.here(), datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(me.host, me.pid, me.start, since, boot=me.boot)
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """Its process."""
+        return ProcessIdentity(self.host, self.pid, self.boot, self.process_start)
 
     def __str__(self) -> str:
         return f"host {self.host}, pid {self.pid}, since {self.since}"
@@ -78,17 +98,19 @@ class RunLock:
     ----------
     directory
         The run directory.
-    submitted
-        Whether this driver was sent by `pairloom submit`. It may have been cancelled before it started; a driver that
-        a person starts has not been.
     on_stop
-        Called from another thread, with a reason, when this driver must stop: it was cancelled, or another driver
+        Called with a reason, from another thread too, when this driver must stop: it was cancelled, or another driver
         took over because this one seemed dead (after a laptop slept, for example).
+    submission
+        Number of the record of `pairloom submit` that sent this driver. It may have been cancelled before it started; a
+        driver that a person starts has not been.
 
     Attributes
     ----------
     taken_over : Driver or None
         The dead driver whose lock was taken over.
+    number : int
+        The number of this driver's record, while the lock is held.
     """
 
     def __init__(
@@ -96,9 +118,9 @@ class RunLock:
         directory: Path,
         on_stop: Callable[[str], None] = lambda reason: None,
         *,
-        submitted: bool = False,
+        submission: int | None = None,
     ) -> None:
-        self._folder, self._submitted = Folder(directory), submitted
+        self._folder, self._submission = Folder(directory), submission
         self._on_stop = on_stop
         self._released = threading.Event()
         self._outcome = "failed"
@@ -108,13 +130,11 @@ class RunLock:
         newest = newest_number(self._folder)
         previous = _settled_record(self._folder, newest)
         if previous is not None and previous.ended is None:
-            if _alive(previous, self._folder, newest):
+            if _surely_alive(previous, self._folder, newest):
                 raise Locked(_refusal(self._folder.root, previous))
             self.taken_over = previous
-        self._number, self._driver = newest + 1, Driver.here()
-        if not self._submitted:
-            self._folder.delete(_cancel(self._number))
-        if not self._folder.create(_path(self._number), _encoded(self._driver)):
+        self.number, self._driver = newest + 1, replace(Driver.here(), submission=self._submission)
+        if not self._folder.create(_path(self.number), _encoded(self._driver)):
             winner = _settled_record(self._folder, newest_number(self._folder))
             raise Locked(_refusal(self._folder.root, winner))
         self._beating = threading.Thread(target=self._beat, name="pairloom-heartbeat", daemon=True)
@@ -129,22 +149,31 @@ class RunLock:
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         with contextlib.suppress(OSError):  # then the driver counts as dead, and another can take over
             record = replace(self._driver, ended=ended, outcome=self._outcome)
-            self._folder.write(_path(self._number), _encoded(record))
+            self._folder.write(_path(self.number), _encoded(record))
 
     def end_as(self, outcome: str) -> None:
         """Set the outcome in the record of the driver."""
         self._outcome = outcome
 
+    def heed(self) -> None:
+        """Read whether this driver must stop."""
+        if self._is_taken_over():
+            self._on_stop("Another driver took over this run directory.")
+        elif is_cancelled(self._folder.root, self._submission or self.number):
+            self._on_stop(CANCELLED)
+
+    def _is_taken_over(self) -> bool:
+        return newest_number(self._folder) > self.number
+
     def _beat(self) -> None:
         while True:
-            if newest_number(self._folder) > self._number:
-                self._on_stop("Another driver took over this run directory.")
-                return
-            if self._folder.exists(_cancel(self._number)):
-                self._on_stop("The run was cancelled.")
-            # This also repairs a damaged record, before another driver can take over.
-            with contextlib.suppress(OSError):  # a full disk stops the run when it writes results, not here
-                self._folder.write(_path(self._number), _encoded(self._driver))
+            # A full disk stops the run when it writes results, not here, and a disk that does not answer may do later.
+            with contextlib.suppress(OSError):
+                self.heed()
+                if self._is_taken_over():
+                    return
+                # This also repairs a damaged record, before another driver can take over.
+                self._folder.write(_path(self.number), _encoded(self._driver))
             if self._released.wait(HEARTBEAT_SECONDS):
                 return
 
@@ -176,17 +205,39 @@ def last_at_work(directory: Path) -> Driver | None:
     return next((driver for driver in records if driver is None or driver.outcome != REFUSED), None)
 
 
+def is_cancelled(directory: Path, number: int) -> bool:
+    """Whether a driver, or whatever a submission brings, is to stop; ``number`` is that of its record."""
+    wishes = Folder(directory).names("drivers", ".cancel")
+    return max((int(name) for name in wishes if name.isdecimal()), default=0) >= number
+
+
 def request_cancel(directory: Path) -> Driver | None:
-    """Ask the running or submitted driver of a directory to stop; return its record, or None if there is none."""
+    """Ask the running driver of a directory to stop, and those that its submission may still bring not to begin.
+
+    Returns the record of the last driver, or None if none is at work and none will come.
+    """
     folder = Folder(directory)
     driver, alive = newest_driver(directory)
-    submitted = driver is not None and driver.outcome == SUBMITTED
-    if not (alive or submitted):
+    if not (alive or _may_come(folder)):
         return None
-    # The request names one driver, so the file may stay after that driver has ended.
-    number = newest_number(folder) + submitted
-    folder.create(_cancel(number), b"")
+    # The wish names drivers by number, so the file may stay after they have ended.
+    folder.create(_cancel(newest_number(folder)), b"")
+    if not alive:
+        # If a driver has come just now, it reads the wish and ends by itself.
+        with contextlib.suppress(Locked), RunLock(directory) as lock:
+            lock.end_as(f"Stopped: {CANCELLED}")
     return driver
+
+
+def _may_come(folder: Folder) -> bool:
+    """Whether a scheduler may start a driver: one was submitted and not cancelled, and none of its submission ended."""
+    for number in range(newest_number(folder), 0, -1):
+        driver = _record(folder, number)
+        if driver is not None and driver.submission is not None and driver.ended is not None:
+            return False
+        if driver is not None and driver.outcome == SUBMITTED:
+            return not is_cancelled(folder.root, number)
+    return False
 
 
 def _settled_record(folder: Folder, number: int) -> Driver | None:
@@ -201,22 +252,43 @@ def _settled_record(folder: Folder, number: int) -> Driver | None:
 def _record(folder: Folder, number: int) -> Driver | None:
     try:
         driver = Driver(**json.loads(folder.read(_path(number))))
-        texts = (driver.host, driver.since, driver.ended or "", driver.outcome or "")
+        texts = (driver.host, driver.since, driver.boot, driver.ended or "", driver.outcome or "")
         "".join(texts).encode()  # strings all of them, and such as can be printed
         sound = isinstance(driver.pid, int) and driver.pid > 0 and driver.process_start >= 0
+        sound = sound and isinstance(driver.submission, int | None)
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     return driver if sound else None
 
 
 def _alive(driver: Driver, folder: Folder, number: int) -> bool:
-    if driver.host != socket.gethostname():
-        return folder.age(_path(number)) < STALE_SECONDS
-    try:
-        started = float(psutil.Process(driver.pid).create_time())
-        return abs(started - driver.process_start) < 1.0
-    except psutil.NoSuchProcess:
-        return False
+    """Whether a driver lives, as far as can be told at once."""
+    alive = driver.process.is_alive()
+    return abs(folder.age(_path(number))) < STALE_SECONDS if alive is None else alive
+
+
+def _surely_alive(driver: Driver, folder: Folder, number: int) -> bool:
+    """Whether a driver lives. One that seems silent is watched for a while: the clock may have been set."""
+    if _alive(driver, folder, number):
+        return True
+    return driver.process.is_alive() is None and _beats(folder, number)
+
+
+def _beats(folder: Folder, number: int) -> bool:
+    """Whether a driver writes its record again while it is watched."""
+    before, deadline = _last_beat(folder, number), time.monotonic() + _WATCHED_BEATS * HEARTBEAT_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(HEARTBEAT_SECONDS / 4)
+        if _last_beat(folder, number) != before:
+            return True
+    return False
+
+
+def _last_beat(folder: Folder, number: int) -> Version | None:
+    """A value that changes with every heartbeat."""
+    with contextlib.suppress(OSError):
+        return folder.version(_path(number))
+    return None
 
 
 def _refusal(directory: Path, driver: Driver | None) -> str:
@@ -231,7 +303,7 @@ def _path(number: int) -> str:
 
 
 def _cancel(number: int) -> str:
-    """The file that asks a driver to stop."""
+    """The file that asks drivers to stop."""
     return f"drivers/{number:04d}.cancel"
 
 

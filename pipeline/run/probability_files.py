@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import csv_cell
+from pairloom.pipeline.features.feature_set import names_of
+from pairloom.pipeline.run.run_directory import coordinate_labels
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, group_files, stamp
 
@@ -42,9 +44,9 @@ def check_target(path: Path, *, force: bool = False, samples: str = "") -> None:
 
 
 def write_probabilities(
-    path: Path, p: NDArray[np.floating], classes: Sequence[str], *, force: bool = False
+    path: Path, p: NDArray[np.floating], classes: NDArray[Any], *, force: bool = False
 ) -> None:
-    """Write the likeliest class of each sample, probabilities and class names, in the format of the ending of ``path``.
+    """Write the likeliest class of each sample, probabilities and labels, in the format of the ending of ``path``.
 
     They are written beside their place and then renamed: a file of that name is always whole.
     """
@@ -67,36 +69,35 @@ def _holds_probabilities_only(folder: Path) -> bool:
     return names - {"prediction"} == {"class", "probabilities", "zarr.json"}
 
 
-def _write_npz(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
-    names = np.array(classes)
-    np.savez_compressed(path, prediction=_predicted(p, names), probabilities=p, classes=names)
+def _write_npz(path: Path, p: NDArray[np.floating], classes: NDArray[Any]) -> None:
+    np.savez_compressed(path, prediction=_predicted(p, classes), probabilities=p, classes=classes)
 
 
-def _write_csv(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
+def _write_csv(path: Path, p: NDArray[np.floating], classes: NDArray[Any]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(_csv_rows(p, classes))
 
 
-def _write_zarr(path: Path, p: NDArray[np.floating], classes: Sequence[str]) -> None:
+def _write_zarr(path: Path, p: NDArray[np.floating], classes: NDArray[Any]) -> None:
     array = ChunkedArray("probabilities", ("sample", "class"), p.shape, p.shape, p.dtype.name)
-    names = np.array(classes)
+    labels = coordinate_labels(classes)
     coordinates = [
-        Coordinate("class", ("class",), names),
-        Coordinate("prediction", ("sample",), _predicted(p, names)),
+        Coordinate("class", ("class",), labels),
+        Coordinate("prediction", ("sample",), _predicted(p, labels)),
     ]
     stamp(Folder(path), group_files([array], coordinates, {}))
     zarr.open_array(path, path="probabilities", mode="r+")[:] = p
 
 
-def _predicted(p: NDArray[np.floating], names: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(names[p.argmax(axis=1)])
+def _predicted(p: NDArray[np.floating], classes: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(classes[p.argmax(axis=1)])
 
 
 _WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".zarr": _write_zarr}
 
 
-def _csv_rows(p: NDArray[np.floating], classes: Sequence[str]) -> Iterator[list[str]]:
-    names = [csv_cell(name) for name in classes]
+def _csv_rows(p: NDArray[np.floating], classes: NDArray[Any]) -> Iterator[list[str]]:
+    names = [csv_cell(name) for name in names_of(classes)]
     yield ["prediction", *names]
     for row in p:
         yield [names[int(row.argmax())], *(f"{value:.6g}" for value in row)]

@@ -22,6 +22,7 @@ from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.settings import Candidate
+from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -165,11 +166,15 @@ def read_wave(directory: Path, wave: int) -> Wave:
 
 
 def remove_waves(directory: Path, first: int) -> None:
-    """Remove the results of waves from number ``first`` on, which the run no longer has."""
-    folder = Folder(directory)
-    for name in folder.names("growth"):
-        if name.isdecimal() and int(name) >= first:
-            folder.delete(f"growth/{name}.json")
+    """Remove the results of waves from number ``first`` on, which the run no longer has.
+
+    The ledger says which they are: another file of such a name is not of the run, and stays.
+    """
+    ledger = Ledger(directory)
+    for entry in ledger.beyond("growth", first):
+        path = _path("growth", entry.unit)
+        if ledger.folder.digest(path) == entry.files.get(path, ""):
+            ledger.folder.delete(path)
 
 
 def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:

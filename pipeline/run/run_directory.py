@@ -22,8 +22,8 @@ probabilities.zarr        one array (sample, class) per coupling; scale (couplin
                           calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
 
-Class names and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where machines are
-on sets of classes, an edge is a column of the code, and the coordinate ``side`` (edge, class) has it.
+The labels of the classes and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where
+machines are on sets of classes, an edge is a column of the code, and the coordinate ``side`` (edge, class) has it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
+from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.slopes import PROFILE_SIZE
@@ -61,6 +62,8 @@ __all__ = [
     "RunShape",
     "StoredGroup",
     "chunk_count",
+    "coordinate_labels",
+    "group_members",
     "open_group",
     "rows_per_file",
     "run_groups",
@@ -111,7 +114,7 @@ class RunShape(NamedTuple):
 
     Attributes
     ----------
-    classes, rows : names of the classes, and number of training rows per class
+    labels, rows : labels of the classes, sorted, in the type of the source, and number of training rows per class
     features, dtype : number of features, and type of the stored training rows
     samples, sample_dtype, labelled : number of test samples, their type, and whether their labels are known
     edges : (E, 2) pairs in the order of the tiles; none if machines are on sets of classes
@@ -132,7 +135,7 @@ class RunShape(NamedTuple):
     calibrations : the calibrations to choose from, by the machines of the run
     """
 
-    classes: tuple[str, ...]
+    labels: NDArray[Any]
     rows: tuple[int, ...]
     features: int
     dtype: str
@@ -164,10 +167,15 @@ class RunShape(NamedTuple):
         return "slopes" in self.calibrations
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes: their labels as text."""
+        return names_of(self.labels)
+
+    @property
     def decomposition(self) -> graphs.Decomposition:
         """The classes that each machine is trained on, in the order of the tiles."""
         if self.code is None:
-            return graphs.Pairs(self.edges, len(self.classes))
+            return graphs.Pairs(self.edges, len(self.labels))
         return graphs.ModelCode(self.code, {"family": "run"})
 
     @property
@@ -221,6 +229,14 @@ def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
     """The files of each group, before any chunk is written."""
     coordinates, about = _coordinates(shape), {"synthetic": shape.synthetic}
     return {group: group_files(arrays, coordinates[group], about) for group, arrays in _arrays(shape).items()}
+
+
+def group_members(shape: RunShape) -> dict[str, set[str]]:
+    """The names in each group that are those of the run: what it has, and arrays that it may have had."""
+    return {
+        group: {*_OPTIONAL_ARRAYS[group], *(path.split("/")[0] for path in files)}
+        for group, files in run_groups(shape).items()
+    }
 
 
 def chunk_count(shape: RunShape) -> int:
@@ -301,8 +317,8 @@ def _arrays(shape: RunShape) -> dict[str, list[ChunkedArray]]:
 
 
 def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
-    classes = Coordinate("class", ("class",), np.array(shape.classes))
-    other = Coordinate("other", ("other",), np.array(shape.classes))
+    labels = coordinate_labels(shape.labels)
+    classes, other = (Coordinate(name, (name,), labels) for name in ("class", "other"))
     rows = Coordinate("rows", ("class",), np.array(shape.rows, dtype=np.int64))
     ends = [Coordinate(name, *of_machines) for name, of_machines in shape.decomposition.coordinates().items()]
     parameters = Coordinate("parameter", ("parameter",), np.array(shape.machine_parameters))
@@ -313,6 +329,11 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         "logits.zarr": [classes, other, *ends, calibrations],
         "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
     }
+
+
+def coordinate_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as a coordinate of a zarr group. Times become text: zarr has no stable type for them."""
+    return np.array(names_of(labels)) if labels.dtype.kind in "mM" else labels
 
 
 #: An array of numbers that do not compress.

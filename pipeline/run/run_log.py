@@ -119,7 +119,7 @@ def _driver_records(directory: Path) -> Iterator[Any]:
     """The records of all drivers that can be read, in the order of their numbers."""
     folder = Folder(directory)
     for name in folder.names("drivers"):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
             yield json.loads(folder.read(f"drivers/{name}.json"))
 
 
@@ -203,5 +203,5 @@ def read_forecast(directory: Path) -> Ranges | None:
     try:
         content = json.loads(Folder(directory).read(_FORECAST))
         return {stage: (float(low), float(high)) for stage, (low, high) in content.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None

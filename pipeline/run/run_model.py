@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.completion.couplers import neutral_shift
+from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS
-from pairloom.pipeline.model.saved_model import SavedModel, assembled, plain, slope_arrays
+from pairloom.pipeline.model.saved_model import (
+    SavedModel,
+    assembled,
+    labels_as_json,
+    plain,
+    slope_arrays,
+    whole_model,
+)
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import (
     read_moments,
@@ -39,6 +48,7 @@ from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.digests import DamagedSeal, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
@@ -61,8 +71,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": {
-            "labels": list(shape.classes),
-            "labels_dtype": "U",
+            **labels_as_json(shape.labels),
             "graph": plain(run.model_label),
             "settings": asdict(settings.machines_as_chosen(chosen.C, calibration)),
             "whiten": chosen.whiten,
@@ -111,19 +120,33 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
     """
     directory = Path(directory)
     content = _read_description(directory)
-    _check_files(directory, content["files"])
-    couplings = content["couplings"]
-    coupling = couplings[0] if coupling is None else coupling
+    with whole_model(f"PairwiseSVC.from_run: {directory / _JSON}"):
+        couplings, files = [str(name) for name in content["couplings"]], dict(content["files"])
+        first = couplings[0]
+        arrays_read = _arrays_of_model(**_kinds_of(content))
+    _check_files(directory, files)
+    _check_arrays(directory, arrays_read, files)
+    coupling = first if coupling is None else coupling
     if coupling not in couplings:
         raise UnknownCoupling(
             f"PairwiseSVC.from_run: coupling must be one of {', '.join(couplings)}, the run's, got {coupling!r}."
         )
-    description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
-    description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
-    parameters = {**content["parameters"], "coupling": coupling}
-    names = content.get("feature_names", [])
-    compared = (content["candidates"], content["calibrations"])
-    return SavedModel(assembled(description, arrays), parameters, *compared, names)
+    with whole_model(f"PairwiseSVC.from_run: {directory}"):
+        description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
+        description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
+        model = assembled(description, arrays)
+        weights = _weights_by_label(content["parameters"]["class_weight"], model.classes.labels)
+        parameters = {**content["parameters"], "coupling": coupling, "class_weight": weights}
+        compared = (content["candidates"], content["calibrations"])
+        return SavedModel(model, parameters, *compared, content.get("feature_names", []))
+
+
+def _weights_by_label(class_weight: Any, labels: NDArray[Any]) -> Any:
+    """The weights of a configuration, which names classes by text, for an estimator, which knows them by labels."""
+    if not isinstance(class_weight, Mapping):
+        return class_weight
+    known = zip(names_of(labels), labels.tolist(), strict=True)
+    return {label: class_weight[name] for name, label in known if name in class_weight}
 
 
 def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
@@ -214,19 +237,54 @@ def _kernel_arrays(
 
 def _metadata_digests(run: Run) -> dict[str, str]:
     """Digests of the metadata (shapes, types, byte orders) of the arrays that `read_run_model` opens."""
-    names = ["machines.zarr/parameters", "features.zarr/checksum", "features.zarr/centre"]
-    if run.settings.kernel is None:
-        names += ["machines.zarr/coef", "features.zarr/mean"]
-    else:
-        names += ["machines.zarr/beta", "features.zarr/train"]
-    names += ["features.zarr/factor"] if run.shape.whitenings else []
-    names += ["features.zarr/deviation"] if run.shape.standardised else []
-    names += ["machines.zarr/slopes"] if chosen_calibration(run) == "slopes" else []
-    if run.shape.learned:
-        names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"]
-    calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
-    names += [f"probabilities.zarr/{name}" for name in calibrations]
+    shape = run.shape
+    names = _arrays_of_model(
+        kernel=run.settings.kernel is not None,
+        whitened=bool(shape.whitenings),
+        standardised=shape.standardised,
+        learned=shape.learned,
+        edges_calibrated=shape.edges_calibrated,
+        sloped=chosen_calibration(run) == "slopes",
+    )
     return Ledger(run.directory).seal_files(f"{name}/zarr.json" for name in names)
+
+
+def _arrays_of_model(
+    *,
+    kernel: bool,
+    whitened: bool,
+    standardised: bool,
+    learned: bool,
+    edges_calibrated: bool,
+    sloped: bool,
+) -> list[str]:
+    """The arrays that `read_run_model` opens."""
+    names = ["machines.zarr/parameters", "features.zarr/checksum", "features.zarr/centre"]
+    names += (
+        ["machines.zarr/beta", "features.zarr/train"]
+        if kernel
+        else ["machines.zarr/coef", "features.zarr/mean"]
+    )
+    names += ["features.zarr/factor"] if whitened else []
+    names += ["features.zarr/deviation"] if standardised else []
+    names += ["machines.zarr/slopes"] if sloped else []
+    names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"] if learned else []
+    calibrations = ["scale", *(["slope", "shift"] if edges_calibrated else [])]
+    return names + [f"probabilities.zarr/{name}" for name in calibrations]
+
+
+def _kinds_of(content: Mapping[str, Any]) -> dict[str, bool]:
+    """Of which kinds the arrays of a described model are. Learned weights have chunks only if they changed."""
+    model = content["model"]
+    learned = model.get("learned")
+    return {
+        "kernel": model.get("kernel") is not None,
+        "whitened": any(map(is_whitened, content["shrinkages"])),
+        "standardised": bool(content.get("standardised")),
+        "learned": learned is not None and bool(learned["iterations"]),
+        "edges_calibrated": bool(content["edges_calibrated"]),
+        "sloped": model["settings"]["calibration"] == "slopes",
+    }
 
 
 def _read_description(directory: Path) -> dict[str, Any]:
@@ -254,11 +312,35 @@ def _read_description(directory: Path) -> dict[str, Any]:
     return content
 
 
-def _check_files(directory: Path, files: Mapping[str, str]) -> None:
+def _check_files(directory: Path, files: Mapping[str, Any]) -> None:
     folder = Folder(directory)
     for path, recorded in files.items():
-        if folder.digest(path) != recorded:
+        if not _is_inside(path) or not folder.exists(path) or folder.digest(path) != recorded:
             raise ValueError(
                 f"PairwiseSVC.from_run: {directory / path} is missing or damaged. "
                 f"Run `pairloom resume {directory}` to repair it."
+            )
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path from somebody's file stays in the run directory."""
+    place = PurePosixPath(path)
+    return not place.is_absolute() and ".." not in place.parts and "\0" not in path
+
+
+def _check_arrays(directory: Path, names: list[str], files: Mapping[str, Any]) -> None:
+    """Raise unless the metadata and all chunks of these arrays are among the recorded files."""
+    for name in names:
+        try:
+            stored = stored_array(directory / name, OURS)
+            stored.check_files()
+        except RefusedArray as error:
+            raise ValueError(
+                f"PairwiseSVC.from_run: {directory / name} cannot be read: {error}. "
+                f"Run `pairloom resume {directory}` to repair it."
+            ) from error
+        recorded = (file.relative_to(directory).as_posix() in files for file in stored.files())
+        if f"{name}/zarr.json" not in files or not all(recorded):
+            raise ValueError(
+                f"PairwiseSVC.from_run: {directory / _JSON} must have the digests of all files of {name}."
             )

@@ -28,7 +28,7 @@ from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gra
 from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
+from pairloom.pipeline.machines.whitening import Shrinkage, check_covariance, is_whitened
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.learning import check_weights
 from pairloom.pipeline.model.saved_model import plain
@@ -135,7 +135,7 @@ def _shape(
     stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
     slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
     return RunShape(
-        classes=data.classes,
+        labels=data.labels,
         rows=tuple(rows.tolist()),
         features=D,
         dtype=data.X_train.dtype.name,
@@ -251,6 +251,8 @@ def plan_model(
     candidates = candidates_of(kind, C, whiten, calibrations, moments)
     exponent = kind.normalisation(moments.normalisation).exponent
     settings = settings_of(candidates)
+    if settings.may_whiten:
+        check_covariance(data.X_train.shape[1], "model.whiten")
     if kind.retrains_pairs and asks_for_neighbours(graph, len(data.classes)):
         part_of = functools.partial(_part_of, data, moments.normalisation, class_weights, settings.seed)
         with one_blas_thread():

@@ -17,6 +17,7 @@ from pairloom import graphs
 from pairloom.pipeline import stages
 from pairloom.pipeline.config.config import Config, differing_keys
 from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.model.saved_model import labels_as_json, labels_from_json
 from pairloom.pipeline.model.settings import Candidate
 from pairloom.pipeline.model.training_set import MOST_PROBE_ROWS, Probe
 from pairloom.pipeline.run.run import FORMAT, Run
@@ -74,7 +75,7 @@ def _content(run: Run) -> dict[str, Any]:
         "config": run.config.model_dump(mode="json"),
         "config_hash": digest_of(run.config.result_settings()),
         "fingerprints": run.fingerprints,
-        "shape": run.shape._asdict() | _sides_content(run.shape),
+        "shape": run.shape._asdict() | labels_as_json(run.shape.labels) | _sides_content(run.shape),
         "candidates": [list(candidate) for candidate in run.candidates],
         "graph": run.graph,
         "probe": None if run.probe is None else _probe_content(run.probe),
@@ -89,7 +90,9 @@ def _content(run: Run) -> dict[str, Any]:
 
 def _fields(content: dict[str, Any]) -> dict[str, Any]:
     shape: dict[str, Any] = dict(content["shape"])
-    lists = ("classes", "rows", "shrinkages", "couplings", "feature_names", "calibrations")
+    shape["labels"] = labels_from_json(shape)
+    del shape["labels_dtype"]
+    lists = ("rows", "shrinkages", "couplings", "feature_names", "calibrations")
     shape |= {name: tuple(shape[name]) for name in lists if name in shape}
     shape["edges"] = _pairs(shape["edges"])
     code = shape.get("code")  # plans before codes have none

@@ -8,49 +8,67 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PARTIAL_SUFFIX", "create_exclusively", "write_atomically"]
+from pairloom.pipeline.storage.places import Place, place_of
+
+__all__ = [
+    "PARTIAL_SUFFIX",
+    "create_exclusively",
+    "partial_beside",
+    "put",
+    "put_exclusively",
+    "write_atomically",
+]
 
 # zarr's LocalStore uses the same suffix for its temporary files, so one sweep finds the leftovers of both.
 PARTIAL_SUFFIX = ".partial"
 
 
+def partial_beside(place: Place) -> Place:
+    """The place of a temporary file in the same folder."""
+    return place.beside(f".{place.path.name}.{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
+
+
 @contextlib.contextmanager
-def _flushed_neighbour(path: Path, data: bytes) -> Iterator[Path]:
-    """A temporary file next to ``path``, with ``data`` flushed to disk. It is removed unless it was moved."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
+def _neighbour(place: Place, data: bytes | memoryview, *, flush: bool) -> Iterator[Place]:
+    """A temporary file next to ``place`` with ``data``, flushed if asked to. It is removed unless it was moved."""
+    temporary = partial_beside(place)
     try:
-        with temporary.open("wb") as file:
+        with open(temporary.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if flush:
+                os.fsync(file.fileno())
         yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        temporary.unlink()
 
 
-def _flush_name(path: Path) -> None:
-    """Flush the folder of ``path``: until then the new name can be lost if the computer crashes."""
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def put(place: Place, data: bytes | memoryview, *, flush: bool = True) -> None:
+    """Write ``data`` so that readers find either the old file or the new one; after a crash too, if it is flushed."""
+    with _neighbour(place, data, flush=flush) as temporary:
+        temporary.move_to(place)
+    if flush:
+        place.flush_folder()
+
+
+def put_exclusively(place: Place, data: bytes) -> bool:
+    """Create a file with ``data``, or return False if it exists. Only one of several callers succeeds."""
+    with _neighbour(place, data, flush=True) as temporary:
+        try:
+            temporary.link_as(place)
+        except FileExistsError:
+            return False
+    place.flush_folder()
+    return True
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` so that readers find either the old file or the new one, even after a crash."""
-    with _flushed_neighbour(path, data) as temporary:
-        temporary.replace(path)
-    _flush_name(path)
+    """`put`, at a path that a user has named."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put(place_of(path), data)
 
 
 def create_exclusively(path: Path, data: bytes) -> bool:
-    """Create ``path`` with ``data``, or return False if it exists. Only one of several callers succeeds."""
-    with _flushed_neighbour(path, data) as temporary:
-        try:
-            path.hardlink_to(temporary)
-        except FileExistsError:
-            return False
-    _flush_name(path)
-    return True
+    """`put_exclusively`, at a path that a user has named."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return put_exclusively(place_of(path), data)

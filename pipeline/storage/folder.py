@@ -3,27 +3,47 @@
 Everything that a run reads or writes passes through it, by paths inside the folder: JSON files, the ledger, records of
 drivers, the log, and the chunks and metadata of zarr arrays. Only `run.ownership`, which tells a run from other folders
 and finds leftovers of killed processes, looks at the folder itself.
+
+Nothing is written or removed through a link inside the folder, which may come from somebody else: see `places`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
-import tempfile
+import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import zarr
+from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore
 
-from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
+from pairloom.pipeline.storage.atomic_file import partial_beside, put, put_exclusively
 from pairloom.pipeline.storage.digests import file_digest
+from pairloom.pipeline.storage.places import link_on_the_way, place_inside
+from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
-__all__ = ["Folder", "folder_of"]
+__all__ = ["Folder", "Version", "folder_of", "is_litter"]
+
+_LITTER = re.compile(r"\.DS_Store|Thumbs\.db|desktop\.ini|\.nfs.*|\.directory")
 
 Version = tuple[int, int, int]
+
+
+def is_litter(name: str) -> bool:
+    """Whether a file manager or a network file system leaves files of this name behind. They may be ignored.
+
+    Examples
+    --------
+    >>> is_litter(".DS_Store"), is_litter("notes.txt")
+    (True, False)
+    """
+    return _LITTER.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -38,20 +58,28 @@ class Folder:
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file as a whole: readers find the old one or the new one, even after a crash."""
-        write_atomically(self.root / path, data)
+        with place_inside(self.root, path, make=True) as place:
+            put(place, data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Write a file unless it exists, and tell whether it was written. Only one of several callers succeeds."""
-        return create_exclusively(self.root / path, data)
+        with place_inside(self.root, path, make=True) as place:
+            return put_exclusively(place, data)
 
     def append(self, path: str, data: bytes) -> None:
         """Append to a file in a single operation, so that lines of several processes do not mix."""
-        with (self.root / path).open("ab", buffering=0) as file:
+        with (
+            place_inside(self.root, path) as place,
+            open(place.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", buffering=0) as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(f"{place.path} must be a file, got a pipe or a device.")
             file.write(data)
 
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
-        (self.root / path).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError), place_inside(self.root, path) as place:
+            place.unlink()
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
@@ -64,7 +92,7 @@ class Folder:
     def below(self, folder: str) -> list[str]:
         """The paths of all regular files below a folder. Links are not followed: what they name is not ours."""
         root = self.root / folder
-        if root.is_symlink():
+        if link_on_the_way(self.root, folder):
             return []
         files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
         return sorted(path.relative_to(self.root).as_posix() for path in files)
@@ -72,11 +100,15 @@ class Folder:
     def prune(self, folder: str) -> None:
         """Remove the empty folders at and below a folder. Those that hold anything stay."""
         root = self.root / folder
-        if root.is_symlink() or not root.is_dir():
+        if link_on_the_way(self.root, folder) or not root.is_dir():
             return
-        for path in [*sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True), root]:
-            with contextlib.suppress(OSError):  # not empty
-                path.rmdir()
+        inner = (path for path in root.rglob("*") if path.is_dir() and not path.is_symlink())
+        for path in [*sorted(inner, reverse=True), root]:
+            with (
+                contextlib.suppress(OSError),  # not empty
+                place_inside(self.root, path.relative_to(self.root).as_posix()) as place,
+            ):
+                place.rmdir()
 
     def digest(self, path: str) -> str | None:
         """The SHA-256 of a file, or None if it cannot be read."""
@@ -91,16 +123,38 @@ class Folder:
 
     def age(self, path: str) -> float:
         """Seconds since a file was written, by the clock of the store: that of this host may differ."""
-        folder = (self.root / path).parent
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=PARTIAL_SUFFIX) as probe:
-            probe.write(b"now")
-            probe.flush()
-            now = os.fstat(probe.fileno()).st_mtime
+        with place_inside(self.root, path) as place:
+            probe = partial_beside(place)
+            with open(probe.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb", buffering=0) as file:
+                probe.unlink()
+                file.write(b"now")
+                now = os.fstat(file.fileno()).st_mtime
         return now - (self.root / path).stat().st_mtime
 
     def array(self, path: str, *, write: bool = False) -> Any:
         """A zarr array. (The type is Any because zarr's knows no data type.)"""
         return _opened_array(self.root, path, "r+" if write else "r", self.version(f"{path}/zarr.json"))
+
+
+class _FolderStore(LocalStore):
+    """A store of zarr that writes and removes as `Folder` does: whole files, and none through a link."""
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write a chunk or metadata."""
+        await asyncio.to_thread(self.set_sync, key, value)
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """Write a chunk or metadata. Its ledger entry, which is flushed, proves it: it need not be flushed itself."""
+        with place_inside(self.root, key, make=True) as place:
+            put(place, value.as_numpy_array().data, flush=False)
+
+    async def delete(self, key: str) -> None:
+        """Remove a chunk."""
+        await asyncio.to_thread(self.delete_sync, key)
+
+    def delete_sync(self, key: str) -> None:
+        """Remove a chunk."""
+        Folder(self.root).delete(key)
 
 
 @functools.lru_cache(maxsize=64)
@@ -109,7 +163,11 @@ def _opened_array(root: Path, path: str, mode: Literal["r", "r+"], version: Vers
 
     A run that grows has its metadata written again, and its arrays are then opened again.
     """
-    return zarr.open_array(LocalStore(root), path=path, mode=mode)
+    try:
+        stored_array(root / path, OURS)
+    except RefusedArray as error:
+        raise RefusedArray(f"{root / path} is not what a run writes: {error}.") from error
+    return zarr.open_array(_FolderStore(root), path=path, mode=mode, zarr_format=3)
 
 
 def folder_of(array: zarr.Array[Any]) -> Folder:

@@ -71,7 +71,7 @@ class ChunkedArray(NamedTuple):
 
 
 class Coordinate(NamedTuple):
-    """A small array that is known in advance: class names, the classes of each edge."""
+    """A small array that is known in advance: labels of classes, the classes of each edge."""
 
     name: str
     dimensions: tuple[str, ...]
@@ -95,7 +95,8 @@ def group_files(
     arrays: Sequence[ChunkedArray], coordinates: Sequence[Coordinate], attributes: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The files of a zarr group, before any chunk of ``arrays`` is written, by path inside the group."""
-    recipe = repr([arrays, attributes, [(c.name, c.dimensions, c.values.tolist()) for c in coordinates]])
+    known_values = [(c.name, c.dimensions, c.values.dtype, c.values.tolist()) for c in coordinates]
+    recipe = repr([arrays, attributes, known_values])
     known = _made.get(recipe)
     if known is None:
         known = _made[recipe] = _group_files(arrays, coordinates, attributes)
@@ -122,6 +123,7 @@ def _group_files(
             chunks=values.shape,
             compressors=_COMPRESSORS,
             dimension_names=dimensions,
+            config={"write_empty_chunks": True},  # a label of nothing but zeros is there, too
         )
     for array in arrays:
         group.create_array(

@@ -21,6 +21,13 @@ def archive(**arrays) -> bytes:
     return file.getvalue()
 
 
+def saved(values: np.ndarray) -> bytes:
+    """The bytes of a .npy file."""
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
 def zipped(**members: bytes) -> bytes:
     """The bytes of an archive of anything."""
     file = io.BytesIO()
@@ -33,6 +40,23 @@ def zipped(**members: bytes) -> bytes:
 def flipped(content: bytes, place: int) -> bytes:
     """The bytes with one bit changed."""
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def bomb() -> bytes:
+    """The bytes of an archive whose directory claims that a member unpacks to ten gigabytes."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("X.npy", bytes(10_000))
+        made.filelist[0].file_size = 10_000_000_000
+    return file.getvalue()
+
+
+def packed_otherwise() -> bytes:
+    """The bytes of an archive that numpy would read, but did not write."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as made:
+        made.writestr("X.npy", bytes(10_000))
+    return file.getvalue()
 
 
 HUGE_HEADER = (
@@ -48,6 +72,10 @@ FILES = {
     "no_members.npz": zipped(),
     "no_arrays.npz": zipped(X_npy=b"hello", y_npy=b""),
     "endless.npz": zipped(X_npy=HUGE_HEADER, y_npy=HUGE_HEADER),
+    "bomb.npz": bomb(),
+    "lzma.npz": packed_otherwise(),
+    "huge_labels/X.npy": saved(X),
+    "huge_labels/y.npy": HUGE_HEADER,
     "no_X.npz": archive(y=y),
     "no_y.npz": archive(X=X),
     "X_vector.npz": archive(X=X[:, 0], y=y),

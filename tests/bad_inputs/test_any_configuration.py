@@ -88,30 +88,53 @@ def folder(tmp_path_factory):
     return folder
 
 
-examples = settings(
-    max_examples=150,
+few = settings(
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+many = settings(few, max_examples=150)
 
 
 @given(configurations)
-@examples
+@few
 def test_any_configuration_is_planned_or_refused(folder, configuration):
+    plan_configuration(folder, configuration)
+
+
+@pytest.mark.long
+@given(configurations)
+@many
+def test_so_is_any_of_many_configurations(folder, configuration):
+    plan_configuration(folder, configuration)
+
+
+def plan_configuration(folder, configuration):
     (folder / "any.toml").write_text(document(configuration))
     plan(folder, "any.toml")
 
 
-@given(
-    st.sampled_from([name for name in SECTIONS if name not in ("data", "cluster.slurm")]).flatmap(
-        lambda section: st.tuples(
-            st.just(section), st.sampled_from(list(SECTIONS[section].model_fields)), values | tables
-        )
+one_key = st.sampled_from([name for name in SECTIONS if name not in ("data", "cluster.slurm")]).flatmap(
+    lambda section: st.tuples(
+        st.just(section), st.sampled_from(list(SECTIONS[section].model_fields)), values | tables
     )
 )
-@examples
+
+
+@given(one_key)
+@few
 def test_any_value_of_one_key_is_planned_or_refused(folder, setting):
-    section, key, value = setting
+    plan_one_key(folder, *setting)
+
+
+@pytest.mark.long
+@given(one_key)
+@many
+def test_so_is_any_of_many_values_of_one_key(folder, setting):
+    plan_one_key(folder, *setting)
+
+
+def plan_one_key(folder, section, key, value):
     # A gap that no machine can reach: it is planned too, after seconds.
     assume(key != "tol" or not isinstance(value, float) or not 0 < value < 1e-6)
     (folder / "one.toml").write_text(
@@ -170,7 +193,7 @@ archives = st.builds(
 
 
 @given(archives | st.binary(max_size=200))
-@examples
+@many
 def test_any_file_is_planned_or_refused(folder, content):
     (folder / "any.npz").write_bytes(content)
     plan(folder, "config.toml")

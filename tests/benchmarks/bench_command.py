@@ -1,12 +1,14 @@
-"""``pairloom bench ...`` in a process of its own: what it prints and the JSON that it writes."""
+"""``pairloom bench ...``: what it prints and the JSON that it writes."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from click.testing import CliRunner
+
+from pairloom.cluster.commands.cli import main
 
 
 class Result(NamedTuple):
@@ -18,7 +20,7 @@ class Result(NamedTuple):
 
 def bench(name: str, *options: object, json_file: Path) -> Result:
     """Run a benchmark, which must succeed."""
-    command = [sys.executable, "-m", "pairloom", "bench", name, *map(str, options), "--json", str(json_file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ["bench", name, *map(str, options), "--json", str(json_file)]
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
     return Result(done.stdout, json.loads(json_file.read_text()))

@@ -1,6 +1,8 @@
+import pytest
 from bench_command import bench
 
 
+@pytest.mark.long
 def test_the_first_process_compiles_and_of_two_at_once_one(tmp_path):
     printed, record = bench("first-fit", "--small", json_file=tmp_path / "first.json")
     first, second, *at_once = (row for row in record["rows"] if row["table"] == "processes")

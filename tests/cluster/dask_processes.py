@@ -61,6 +61,18 @@ def _is_spawned(child: psutil.Process) -> bool:
     return False
 
 
+def listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """Addresses and ports on which a process and its children listen, or receive datagrams."""
+    found = set()
+    for one in (process, *process.children(recursive=True)):
+        for socket in one.net_connections("inet"):
+            if socket.status == psutil.CONN_LISTEN or (
+                not socket.raddr and socket.status == psutil.CONN_NONE
+            ):
+                found.add((socket.laddr.ip, socket.laddr.port))
+    return found
+
+
 @contextlib.contextmanager
 def busy_processes(number: int) -> Iterator[None]:
     """Processes that keep the CPU busy."""
@@ -106,9 +118,10 @@ class DaskProcesses:
             lambda: self.scheduler_file.exists() and self.scheduler_file.stat().st_size > 0, "the scheduler"
         )
 
-    def start_worker(self, **options: Any) -> subprocess.Popen[Any]:
-        """Start a worker of one thread."""
-        self.workers.append(self._start("dask_worker", "--no-nanny", "--nthreads=1", **options))
+    def start_worker(self, *arguments: str, threads: int = 1, **options: Any) -> subprocess.Popen[Any]:
+        """Start a worker, of one thread if not told otherwise."""
+        given = ("--no-nanny", f"--nthreads={threads}", *arguments)
+        self.workers.append(self._start("dask_worker", *given, **options))
         return self.workers[-1]
 
     def close(self) -> None:

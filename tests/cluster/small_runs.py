@@ -25,6 +25,7 @@ def write_features(
     """Overlapping Gaussian classes with names, as a .npz file."""
     random = np.random.default_rng(seed)
     centres = 0.7 * random.standard_normal((classes, features))
+    digits = len(str(classes - 1))  # so that the names sort as the numbers do
     y_train, y_test = np.repeat(np.arange(classes), rows), np.arange(samples) % classes
     np.savez(
         path,
@@ -32,7 +33,7 @@ def write_features(
         y_train=y_train,
         X_test=(centres[y_test] + random.standard_normal((samples, features))).astype(np.float32),
         y_test=y_test,
-        classes=np.array([f"class {c}" for c in range(classes)]),
+        classes=np.array([f"class {c:0{digits}}" for c in range(classes)]),
     )
     return path
 

@@ -23,11 +23,11 @@ import pairloom
 from pairloom import PairwiseSVC
 from pairloom.cluster.commands.cli import main
 from pairloom.cluster.connect.checks import Unreachable
-from pairloom.cluster.drive.schedule import ClusterLost, Stopped, UnitFailed
+from pairloom.cluster.drive import absent_workers
+from pairloom.cluster.drive.schedule import ClusterLost, StageTasks, Stop, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import Task, run_task
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.config.config import ConfigError
-from pairloom.pipeline.run import lock
 from pairloom.pipeline.run.lock import Locked
 from pairloom.pipeline.stages.run_file import Mismatch
 from pairloom.pipeline.storage.local_path import NotLocal
@@ -165,12 +165,48 @@ def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, c
     pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
 
 
+def test_a_run_whose_workers_have_all_left_does_not_wait_for_ever(
+    own_client, long_config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(absent_workers, "WATCH_SECONDS", 0.1)
+    patience = {"cluster.worker_timeout": 1}
+    handle = pairloom.run(long_config, directory=tmp_path / "run", client=own_client, overrides=patience)
+    begun(handle)
+    own_client.cluster.scale(0)
+    with pytest.raises(Stopped, match=r"no workers for 1 s\. Start some, or raise cluster\.worker_timeout"):
+        handle.wait(LONG)
+    assert handle.status().state == "unfinished"
+
+
+def test_a_run_whose_workers_have_all_left_goes_on_with_others(own_client, monkeypatch):
+    monkeypatch.setattr(absent_workers, "WATCH_SECONDS", 0.02)
+    notes, stop = [], Stop()
+    with absent_workers.absence_noticed(own_client, 60, stop, notes.append):
+        time.sleep(0.2)
+        own_client.cluster.scale(0)
+        while not notes:
+            time.sleep(0.01)
+        own_client.cluster.scale(1)
+        own_client.wait_for_workers(1)
+        time.sleep(0.2)
+    assert notes == ["All workers have left the cluster; waiting 60 s for others."]
+    stop.raise_if_requested()
+
+
+def test_a_client_that_is_closed_between_two_tasks_is_a_lost_cluster(own_client, tmp_path):
+    own_client.close()
+    with pytest.raises(ClusterLost, match="closed"):
+        list(StageTasks(own_client, tmp_path, "machines", {0: "key"}, 0, Stop()))
+
+
 def test_an_error_inside_comes_out_of_wait_and_result(client, small_config, small_run, tmp_path):
     run_here(small_config, tmp_path / "run", client, until="whitening")
     obstacle = tmp_path / "run" / "machines.zarr" / "coef" / "c"
     obstacle.write_text("a file where the chunks belong")
     handle = pairloom.run(small_config, directory=tmp_path / "run", client=client)
-    with pytest.raises(UnitFailed, match=r"machines: unit .* failed: NotADirectoryError"):
+    with pytest.raises(
+        UnitFailed, match=r"machines: unit .* failed: NotADirectoryError: .*machines\.zarr/coef/c"
+    ):
         handle.wait(LONG)
     with pytest.raises(UnitFailed):
         handle.result()
@@ -249,17 +285,37 @@ def test_a_submitted_run_is_driven_by_a_worker(client, small_config, small_run, 
     assert [json.loads(path.read_text())["outcome"] for path in records] == ["submitted", "finished"]
 
 
-def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(
-    client, long_config, tmp_path, monkeypatch
-):
-    # The driver looks for the request with every heartbeat; the run takes less time than there is between two.
-    monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.05)
+def test_a_submitted_run_is_cancelled_and_its_error_comes_out_of_wait(client, long_config, tmp_path):
     handle = pairloom.submit(long_config, directory=tmp_path / "run", client=client)
     with pytest.raises(TimeoutError):
         handle.wait(timeout=0)
     handle.cancel()
     with pytest.raises(Stopped, match="cancelled"):
         handle.wait(LONG)
+
+
+def test_a_submitted_run_that_is_cancelled_before_it_begins_does_not_begin(
+    own_client, small_config, tmp_path
+):
+    release = tmp_path / "release"
+    busy = own_client.submit(_wait_for, release)  # on the only thread, so that the driver does not begin
+    handle = pairloom.submit(small_config, directory=tmp_path / "run", client=own_client)
+    handle.cancel()
+    assert handle.status().state == "unfinished"
+    release.touch()
+    busy.result(LONG)
+    own_client.submit(int, pure=False).result(LONG)  # queued behind the driver
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "driver did not begin: The run was cancelled." in log
+    assert " begin " not in log
+    assert len(list((tmp_path / "run" / "drivers").glob("*.json"))) == 2
+    with pytest.raises(Stopped, match="cancelled"):
+        handle.wait(LONG)
+
+
+def _wait_for(path):
+    while not path.exists():
+        time.sleep(0.02)
 
 
 def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config, tmp_path):
@@ -286,6 +342,42 @@ def test_a_submitted_run_whose_driver_dask_gives_up_says_so(long_config, tmp_pat
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(UnitFailed, match=r"given up the driver .*Resume it"):
             handle.wait(LONG)
+
+
+CALL = "pairloom.run({config!r}, directory='run', overrides={{'cluster.workers': 1}}).wait()"
+UNGUARDED = f"import pairloom\n{CALL}\n"
+GUARDED = f"import pairloom\nif __name__ == '__main__':\n    {CALL}\n"
+GUARDED_IN_VAIN = f"import pairloom\n{CALL}\nif __name__ == '__main__':\n    print('done')\n"
+
+
+def run_script(text, config, folder):
+    (folder / "script.py").write_text(text.format(config=str(config)))
+    command = [sys.executable, "script.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def test_a_script_that_every_worker_would_run_again_is_told_what_to_write(small_config, tmp_path):
+    done = run_script(UNGUARDED, small_config, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "script.py, line 2: Put the call of pairloom.run" in done.stderr
+    assert '`if __name__ == "__main__":`' in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_a_script_that_guards_its_run_gets_it(small_config, small_run, tmp_path):
+    done = run_script(GUARDED, small_config, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_same_bytes(tmp_path / "run", bytes_of(small_run))
+
+
+@pytest.mark.long
+def test_a_script_that_guards_something_else_is_told_what_to_write(small_config, tmp_path):
+    done = run_script(GUARDED_IN_VAIN, small_config, tmp_path)
+    assert done.returncode == 1
+    assert "If a script begins the run: Put the call" in done.stderr
+    assert done.stderr.count("Locked") == 0
 
 
 def test_importing_pairloom_does_not_import_dask():

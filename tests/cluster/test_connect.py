@@ -1,22 +1,28 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import re
 import shutil
 import subprocess
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import dask
+import psutil
 import pytest
-from dask_processes import DaskProcesses
-from distributed import LocalCluster
+from dask_processes import DaskProcesses, listening
+from distributed import Client, LocalCluster
 
+import pairloom
+from pairloom.cluster.connect import checks
 from pairloom.cluster.connect.checks import Insecure, Unreachable, check_address, check_dask_versions
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.connect.job_queue import job_arguments, worker_lifetime
-from pairloom.cluster.drive.tasks import VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, Task, VersionMismatch, run_task
+from pairloom.cluster.drive.whole_run import drive_on_worker
 from pairloom.pipeline.config.cluster_config import (
     JOB_QUEUES,
     ClusterConfig,
@@ -62,6 +68,18 @@ def test_tls_without_certificates_is_refused_before_anything_is_connected():
         refused(ClusterConfig(kind="scheduler", scheduler="tls://127.0.0.1:9"))
 
 
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tcp://192.0.2.7:8786"])
+def test_tls_options_for_an_address_without_tls_are_refused_before_anything_is_connected(address, tmp_path):
+    tls = dict.fromkeys(("tls_ca_file", "tls_cert", "tls_key"), str(tmp_path / "any.pem"))
+    said = rf"must begin with tls://, got {re.escape(address)} and --tls-ca-file\. Write tls://"
+    with pytest.raises(ConfigError, match=said):
+        refused(ClusterConfig(kind="scheduler", scheduler=address, **tls))
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": address}))
+    with pytest.raises(ConfigError, match=said):
+        refused(ClusterConfig(kind="scheduler", scheduler_file=str(file), **tls))
+
+
 def test_an_open_network_in_a_scheduler_file_is_refused(tmp_path):
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"address": "tcp://192.0.2.7:8786"}))
@@ -91,6 +109,39 @@ def test_a_cluster_started_here_listens_on_loopback_only():
         assert info["address"].startswith("tcp://127.0.0.1:")
         assert all(worker.startswith("tcp://127.0.0.1:") for worker in info["workers"])
         assert "127.0.0.1" in client.dashboard_link
+
+
+def assert_on_loopback(sockets):
+    assert sockets
+    assert {host for host, port in sockets if not ipaddress.ip_address(host).is_loopback} == set()
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_every_socket_of_a_cluster_started_here_is_on_loopback(kind):
+    before = listening(psutil.Process())
+    with connected(ClusterConfig(kind=kind, workers=2)):
+        assert_on_loopback(listening(psutil.Process()) - before)
+
+
+def test_every_socket_of_a_worker_in_a_job_is_on_the_interface_or_on_loopback(dask_processes):
+    arguments = job_arguments("slurm", JobQueueConfig(interface="lo"))["worker_extra_args"]
+    worker = psutil.Process(dask_processes.start_worker(*arguments).pid)
+    with Client(scheduler_file=str(dask_processes.scheduler_file), set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        assert_on_loopback(listening(worker))
+
+
+def test_who_says_where_workers_listen_is_believed():
+    own = ["--dashboard-address", ":8790", "--lifetime", "5m"]
+    assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_workers_that_are_started_here_stay_although_the_users_dask_has_them_leave(kind):
+    leaving = {"distributed.worker.lifetime.duration": "200ms", "distributed.scheduler.idle-timeout": "200ms"}
+    with dask.config.set(leaving), connected(ClusterConfig(kind=kind, workers=1)) as client:
+        time.sleep(1.0)
+        assert client.submit(int).result(timeout=10) == 0
 
 
 def test_threads_are_those_of_one_worker():
@@ -146,7 +197,9 @@ def test_workers_leave_before_the_wall_time_ends(walltime):
 
 def test_who_says_when_workers_leave_is_believed():
     own = ["--lifetime", "5m", "--resources", "A=1"]
-    assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
+    arguments = job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"]
+    assert arguments[: len(own)] == own
+    assert "--lifetime" not in arguments[len(own) :]
 
 
 def test_the_dashboard_of_jobs_listens_on_loopback_unless_asked():
@@ -253,3 +306,32 @@ def test_a_scheduler_behind_tls(certificate, tmp_path):
             refused(ClusterConfig(kind="scheduler", scheduler_file=file))
     finally:
         processes.close()
+
+
+@pytest.fixture
+def elsewhere(dask_processes, tmp_path, monkeypatch):
+    """A client of a worker for which the run directory is another folder: the path depends on the working directory."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    dask_processes.start_worker()
+    with Client(scheduler_file=str(dask_processes.scheduler_file), set_as_default=False) as client:
+        yield client
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
+def test_a_worker_that_does_not_see_the_run_directory_is_found_before_anything_is_written(
+    elsewhere, small_config, small_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checks, "SEEN_SECONDS", 0.2)
+    directory = Path("/proc/self/cwd/runs/small")
+    for begin in (pairloom.run, pairloom.submit):
+        with pytest.raises(DirectoryUnseen, match=rf"got {directory}: tcp://127\.0\.0\.1:\d+ cannot read it"):
+            begin(small_config, directory=directory, client=elsewhere)
+    assert list((tmp_path / "here").iterdir()) == []
+    # A worker that joins later is found with its first task, be it the driver.
+    shutil.copytree(small_run, directory)
+    task = Task(str(directory), "machines", {0: "key"}, pairloom.__version__)
+    for late in (elsewhere.submit(run_task, task), elsewhere.submit(drive_on_worker, str(directory), 1)):
+        with pytest.raises(DirectoryUnseen, match=rf"got {directory}, where .* sees no run\.json"):
+            late.result(timeout=60)
+    assert not (tmp_path / "runs").exists()

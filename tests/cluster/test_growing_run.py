@@ -285,6 +285,17 @@ def test_what_the_run_no_longer_has_is_removed_without_a_word(copied_run, growin
     assert not [line for line in notes.lines if "damaged" in line]
 
 
+def test_files_whose_names_alone_are_those_of_waves_stay(copied_run, growing_config, client):
+    mine = ["growth/2024.json", "growth/000999.json", "ledger/growth/2024.json", "ledger/growth/000999.json"]
+    for name in mine:
+        (copied_run / name).write_text('{"mine": 1}')
+    settings = (*GROWING, "growth.pairs=15")
+    run_here(growing_config, copied_run, client, *settings)  # nothing to do
+    run_here(growing_config, copied_run, client, "graph.family=star", *COUPLINGS, update=True)
+    assert [(copied_run / name).read_text() for name in mine] == ['{"mine": 1}'] * len(mine)
+    assert sorted(path.name for path in (copied_run / "growth").iterdir()) == ["000999.json", "2024.json"]
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, client):
     if lost:

@@ -142,7 +142,8 @@ def test_a_run_that_was_interrupted_while_its_workers_started_can_be_resumed(sma
 
 def test_whoever_follows_a_run_leaves_it_with_ctrl_c(config, tmp_path):
     directory = tmp_path / "run"
-    driver = pairloom_process("run", config, "--directory", directory, "--workers", 1)
+    here = ("--set", "cluster.kind=threads", "--workers", 1)
+    driver = pairloom_process("run", config, "--directory", directory, *here)
     wait_until(lambda: (directory / "ledger" / "machines").exists(), "the run")
     follower = pairloom_process("attach", directory)
     assert "Starting" in follower.stderr.readline()

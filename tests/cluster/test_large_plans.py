@@ -21,9 +21,9 @@ MEGABYTE = 2**20
 def data_of(n_classes):
     y = np.repeat(np.arange(n_classes), 4)
     X = np.random.default_rng(0).standard_normal((len(y), 4), dtype=np.float32)
-    names = tuple(map(str, range(n_classes)))
+    labels = np.arange(n_classes)
     prints, moments = {"train": "t", "test": "s"}, moments_of(X, y, n_classes)
-    return OpenFeatures(ArrayRows(X), y, ArrayRows(X[:50]), y[:50], names, prints, moments)
+    return OpenFeatures(ArrayRows(X), y, ArrayRows(X[:50]), y[:50], labels, prints, moments)
 
 
 @pytest.fixture(scope="module", params=[20_000, pytest.param(100_000, marks=pytest.mark.long)])

@@ -110,6 +110,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.quick("star", "hub_neighbours", "grown", "dense")
 @pytest.mark.parametrize("family", [*FAMILIES, *sorted(set(CODE_FAMILIES) - {"code"})])
 def test_every_family_can_be_forecast(family, small_config):
     parameters = GRAPHS.get(family, [])

@@ -222,7 +222,75 @@ def test_attach_and_cancel_say_that_the_cluster_is_dead(abandoned_run):
 
 def test_a_run_whose_cluster_is_dead_is_resumed_here(abandoned_run):
     # A request to cancel that the submitted driver never saw is not meant for this one.
-    (abandoned_run / "drivers" / "0002.cancel").write_bytes(b"")
+    (abandoned_run / "drivers" / "0001.cancel").write_bytes(b"")
     done = pairloom("resume", abandoned_run, "--local", "--workers", 1)
     assert done.exit_code == 0, done.output
     assert run_status(abandoned_run).state == "finished"
+
+
+LINKED = [
+    "report",
+    "report/index.html",
+    "log.txt",
+    "run.json",
+    "model.json",
+    "drivers",
+    "drivers/0009.json",
+    "ledger",
+    "ledger/report",
+    "ledger/report/000000.json",
+    "calibration",
+    "probabilities.zarr",
+    "probabilities.zarr/scale",
+    "probabilities.zarr/scale/c/0",
+    "machines.zarr/zarr.json",
+]
+
+
+def put_link(run, name, outside):
+    """Move what has this name in a run to a folder outside, and put a link in its place."""
+    path = run / name
+    kept = outside / path.name
+    path.parent.mkdir(exist_ok=True)
+    if path.exists():
+        shutil.move(path, kept)
+    else:
+        kept.write_text("theirs")
+    path.symlink_to(kept)
+
+
+@pytest.mark.parametrize("command", ["report", "resume"])
+@pytest.mark.parametrize("name", LINKED)
+def test_nothing_is_written_or_removed_through_a_link(name, command, copied_run, tmp_path):
+    """A run directory from somebody else may have links to any file of this computer."""
+    outside = tmp_path / "home"
+    outside.mkdir()
+    put_link(copied_run, name, outside)
+    before = snapshot(tmp_path)
+    done = pairloom(command, copied_run, *(THREADS if command == "resume" else ()))
+    assert done.exit_code == 3, done.output
+    assert f"{copied_run / name} must be a file or folder, got a symbolic link" in done.stderr
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["report", "log.txt", "drivers", "ledger", "features.zarr/mine", "mine"])
+def test_reading_commands_follow_links_and_write_nothing(name, copied_run, tmp_path):
+    outside = tmp_path / "home"
+    outside.mkdir()
+    put_link(copied_run, name, outside)
+    before = snapshot(tmp_path)
+    for command in ("status", "compare"):
+        assert pairloom(command, *[copied_run] * (1 + (command == "compare"))).exit_code == 0
+    assert snapshot(tmp_path) == before
+
+
+def test_a_link_of_the_users_own_is_no_obstacle(copied_run, tmp_path):
+    for name in ("mine", "features.zarr/mine"):
+        (copied_run / name).symlink_to(tmp_path / "nowhere")
+    assert pairloom("report", copied_run).exit_code == 0
+    assert all((copied_run / name).is_symlink() for name in ("mine", "features.zarr/mine"))
+
+
+def test_the_run_directory_itself_may_be_a_link(copied_run, tmp_path):
+    (tmp_path / "latest").symlink_to(copied_run)
+    assert pairloom("report", tmp_path / "latest").exit_code == 0

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_runs import write_config, write_features
 
 from pairloom.cluster.config.config_file import load_config
+from pairloom.cluster.drive.driver import prepare_run
 from pairloom.pipeline.features.feature_set import open_features
 from pairloom.pipeline.model import learning
 from pairloom.pipeline.run.needs import disk_bytes
@@ -34,14 +36,15 @@ def test_a_plan_survives_its_file(digits, tmp_path):
     write_run(replace(plan, directory=tmp_path))
     again = read_run(tmp_path)
     np.testing.assert_array_equal(again.shape.edges, plan.shape.edges)
-    assert again.shape._replace(edges=0) == plan.shape._replace(edges=0)
+    np.testing.assert_array_equal(again.shape.labels, plan.shape.labels)
+    assert again.shape._replace(edges=0, labels=0) == plan.shape._replace(edges=0, labels=0)
     assert (again.config, again.keys, again.versions) == (plan.config, plan.keys, plan.versions)
 
 
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     write_run(replace(planned(digits), directory=tmp_path))
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 5
+    assert content["format"] == 6
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -67,7 +70,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 5, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 6, got 2: the run was made by another version"):
         read_run(tmp_path)
 
 
@@ -143,3 +146,16 @@ def test_a_large_tensor_is_virtual_unless_asked_for(digits):
     assert not planned(digits, "run.tensor=virtual").shape.tensor_stored
     without_draws = planned(digits, "model.coupled_calibration=none", "model.whiten=0.5")
     assert disk_bytes(without_draws)["logits.zarr"] == 4 * 450 * 100
+
+
+def test_a_run_tries_whitening_where_an_estimator_does(tmp_path):
+    """Not unasked where there are more columns than rows, and never where their covariance would be too large."""
+    sizes = {"classes": 3, "rows": 8, "samples": 3}
+    for features, tried in ((21, {"none", 0.8}), (22, {"none"})):
+        write_features(tmp_path / "data.npz", features=features, **sizes)
+        config = write_config(tmp_path / "run.toml", tmp_path / "data.npz")
+        plan, _ = prepare_run(load_config(config, ["model.whiten=auto"]), tmp_path / "run")
+        assert {candidate.whiten for candidate in plan.candidates} == tried
+    write_features(tmp_path / "data.npz", features=16_385, **sizes)
+    with pytest.raises(ValueError, match=r"model\.whiten must be \"none\" or \"auto\""):
+        prepare_run(load_config(config), tmp_path / "run")

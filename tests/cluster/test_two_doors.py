@@ -69,6 +69,7 @@ def test_every_family_is_tried():
     assert set(GRAPHS) == set(FAMILIES)
 
 
+@pytest.mark.quick(*(f"{family}-rest" for family in GRAPHS), "hub_neighbours-fold", "tree-all")
 @pytest.mark.parametrize(
     ("family", "fit_on"),
     [
@@ -146,6 +147,7 @@ def regions_file(tmp_path_factory):
     )
 
 
+@pytest.mark.quick("settings0-stored", "settings3-virtual", "settings4-stored")
 @pytest.mark.parametrize("tensor", ["stored", "virtual"])
 @pytest.mark.parametrize(
     "settings",
@@ -180,7 +182,13 @@ CODE_RUNS = [
     ("one_vs_one", ("model.fit_on=fold",)),
     ("dense", ("graph.seed=3", "model.whiten=auto", "model.C=auto", "model.calibration=auto")),
     ("dense", ("model.machine_weight=counts", 'model.class_weight={"class 1" = 5.0}')),
-    ("sparse", ("run.also_couple=['zadrozny', 'linear']", "model.calibration=distance")),
+    ("sparse", ("run.also_couple=['linear']", "model.calibration=distance")),
+    # Zadrozny's coupling takes many steps to decide that it does not converge here.
+    pytest.param(
+        "sparse",
+        ("run.also_couple=['zadrozny', 'linear']", "model.calibration=distance"),
+        marks=pytest.mark.long,
+    ),
     (
         "code",
         (
@@ -191,7 +199,8 @@ CODE_RUNS = [
 
 
 def test_every_family_of_codes_is_tried():
-    assert {family for family, _ in CODE_RUNS} == set(CODE_FAMILIES)
+    families = {row.values[0] if hasattr(row, "values") else row[0] for row in CODE_RUNS}
+    assert families == set(CODE_FAMILIES)
 
 
 @pytest.mark.filterwarnings(
@@ -224,16 +233,26 @@ def test_machines_on_sets_of_classes_are_those_of_the_estimator(
     assert '<section id="code">' in (directory / "report" / "index.html").read_text()
 
 
+DENSE = ("graph.family=dense", "run.also_couple=['linear']", "run.edges_per_tile=2", "model.C=auto")
+
+
+@pytest.fixture(scope="module")
+def dense_bytes(config_file, client, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("runs") / "dense"
+    run_here(config_file, directory, client, *DENSE)
+    return bytes_of(directory)
+
+
 @pytest.mark.parametrize("stage", ["candidates", "machines", "held_out", "calibration", "probabilities"])
-def test_a_run_on_sets_of_classes_resumes_to_the_same_bytes(stage, config_file, client, tmp_path):
-    settings = ("graph.family=dense", "run.also_couple=['linear']", "run.edges_per_tile=2", "model.C=auto")
-    run_here(config_file, tmp_path / "whole", client, *settings)
-    run_here(config_file, tmp_path / "halted", client, *settings, until=stage)
+def test_a_run_on_sets_of_classes_resumes_to_the_same_bytes(
+    stage, dense_bytes, config_file, client, tmp_path
+):
+    run_here(config_file, tmp_path / "halted", client, *DENSE, until=stage)
     units = sorted((tmp_path / "halted" / "ledger" / stage).iterdir())
     units[0].unlink()  # as if killed within the stage
-    plan = run_here(config_file, tmp_path / "halted", client, *settings)
+    plan = run_here(config_file, tmp_path / "halted", client, *DENSE)
     assert plan.shape.code is not None
-    assert_same_bytes(tmp_path / "halted", bytes_of(tmp_path / "whole"))
+    assert_same_bytes(tmp_path / "halted", dense_bytes)
 
 
 def test_pairs_are_weighted_alike_in_both(config_file, client, tmp_path):
@@ -305,6 +324,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.quick("rbf-scale-stored", "sigmoid-edges-virtual", "poly-edges-stored", "poly-scale-virtual")
 @pytest.mark.parametrize("tensor", ["stored", "virtual"])
 @pytest.mark.parametrize("level", ["scale", "edges"])
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -313,6 +333,10 @@ def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, nea
     assert_same_kernel_model(kernel, overrides, "stratified", near_file, client, tmp_path)
 
 
+@pytest.mark.quick(
+    *("dense-rbf-scale", "sparse-sigmoid-scale", "one_vs_rest-poly-scale"),
+    *("dense-sigmoid-edges", "sparse-poly-edges", "one_vs_rest-rbf-edges"),
+)
 @pytest.mark.parametrize("level", ["scale", "edges"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("family", ["dense", "sparse", "one_vs_rest"])
@@ -490,20 +514,31 @@ def test_from_run_says_what_is_missing(finished_run, tmp_path):
         PairwiseSVC.from_run(finished_run, coupling="norml")
 
 
+STRATIFIED = ("graph.family=hub_neighbours", "run.also_couple=[]")
+
+
+@pytest.fixture(scope="module")
+def stratified(config_file, client, tmp_path_factory):
+    """Probabilities of one coupling."""
+    directory = tmp_path_factory.mktemp("runs") / "stratified"
+    run_here(config_file, directory, client, *STRATIFIED)
+    return probabilities_of(directory, "stratified")
+
+
 @pytest.mark.parametrize("change", [lambda X: X * 2.0**-40, lambda X: X * 2.0**40, lambda X: X + 1e9 - 1e6])
-def test_the_unit_and_the_place_of_the_features_do_not_matter_in_a_run(change, config_file, client, tmp_path):
+def test_the_unit_and_the_place_of_the_features_do_not_matter_in_a_run(
+    change, stratified, config_file, client, tmp_path
+):
     original = load_config(config_file).data.features
     with np.load(original) as archive:
         arrays = dict(archive)
     for name in ("X_train", "X_test"):
         arrays[name] = change(arrays[name])
     np.savez(tmp_path / "other.npz", **arrays)
-    settings = ("graph.family=hub_neighbours", "run.also_couple=[]")
-    run_here(config_file, tmp_path / "run", client, *settings)
-    run_here(config_file, tmp_path / "other", client, *settings, f"data.features={tmp_path}/other.npz")
-    one, other = (probabilities_of(tmp_path / name, "stratified") for name in ("run", "other"))
+    run_here(config_file, tmp_path / "other", client, *STRATIFIED, f"data.features={tmp_path}/other.npz")
+    other = probabilities_of(tmp_path / "other", "stratified")
     if change(1.0) in (2.0**-40, 2.0**40):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(stratified, other)
     else:
         # Machines agree within the tolerance of the solver.
-        np.testing.assert_allclose(one, other, atol=5e-3)
+        np.testing.assert_allclose(stratified, other, atol=5e-3)

@@ -14,10 +14,11 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITH_PYTHON = [page for page in (ROOT / "docs").glob("*.md") if SNIPPET.search(page.read_text())]
 
 
+@pytest.mark.quick("explaining.md", "guide.md", "index.md", "parameters.md")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
 def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": "page"}
+    names = {"__name__": "__main__"}
     for snippet in SNIPPET.findall(page.read_text()):
         exec(compile(snippet, page.name, "exec"), names)
 

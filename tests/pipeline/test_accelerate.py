@@ -127,6 +127,28 @@ def test_a_cache_that_cannot_be_written_is_done_without(process, tmp_path):
     assert "each time" in outcome(process(LOUD, PYTHONDONTWRITEBYTECODE="1", **nowhere))[1]
 
 
+# A user of a container whose number no file of users knows.
+HOMELESS = """
+import os, pwd
+
+def unknown(*user):
+    raise KeyError(user)
+
+pwd.getpwuid = unknown
+os.environ.pop("HOME", None)
+"""
+
+
+def test_a_user_without_a_home_gets_no_folder_where_it_stands(process, tmp_path):
+    (tmp_path / "__pycache__").write_text("not a folder")
+    (tmp_path / "here").mkdir()
+    script = f"{HOMELESS}os.chdir({str(tmp_path / 'here')!r})\n{LOUD}"
+    _, err = outcome(process(script, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR="", XDG_CACHE_HOME=""))
+    assert err.count("\n") == 1
+    assert "each time" in err
+    assert list((tmp_path / "here").iterdir()) == []
+
+
 def test_a_lock_that_cannot_be_made_is_done_without(process, tmp_path):
     outcome(process(SILENT))
     lock = lock_file(tmp_path)

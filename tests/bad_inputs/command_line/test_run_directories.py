@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
 from folder_snapshot import snapshot
 from odd_files import flipped
 
-from pairloom.pipeline.run import lock
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
@@ -25,9 +25,9 @@ PLANS = [
     ("nested", lambda plan: b"[" * 50_000, 1, "run.json: damaged"),
     ("cut", lambda plan: plan[:-30], 1, "run.json: damaged"),
     ("flipped", lambda plan: flipped(plan, len(plan) // 2), 1, "run.json: damaged"),
-    ("older", edited(format=1), 3, "run.json: format must be 5, got 1"),
-    ("newer", edited(format=99), 3, "run.json: format must be 5, got 99"),
-    ("of no version", edited(format=None), 3, "run.json: format must be 5, got None"),
+    ("older", edited(format=1), 3, "run.json: format must be 6, got 1"),
+    ("newer", edited(format=99), 3, "run.json: format must be 6, got 99"),
+    ("of no version", edited(format=None), 3, "run.json: format must be 6, got None"),
 ]
 
 
@@ -67,7 +67,7 @@ RECORDS = [
 @pytest.mark.parametrize("record", RECORDS, ids=[record[:60] for record in RECORDS])
 def test_nonsense_in_the_record_of_a_driver_stops_no_command(record, pairloom, copied):
     newest = max((copied / "drivers").glob("*.json"))
-    newest.write_text(record.replace("HERE", lock.socket.gethostname()))
+    newest.write_text(record.replace("HERE", socket.gethostname()))
     before = snapshot(copied)
     for command in ("status", "attach", "cancel"):
         done = pairloom(f"{command} {copied}")

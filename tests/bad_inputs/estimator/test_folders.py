@@ -58,11 +58,15 @@ FOLDERS = [
     (
         "PairwiseSVC.load(folder / 'other')",
         ValueError,
-        "other must be a pairloom-model of version 4, got 'x'",
+        "other must be a pairloom-model of version 5, got 'x'",
     ),
-    ("PairwiseSVC.load(folder / 'list')", ValueError, "list must be a pairloom-model of version 4, got None"),
+    ("PairwiseSVC.load(folder / 'list')", ValueError, "list must be a pairloom-model of version 5, got None"),
     ("PairwiseSVC.load(folder / 'unsealed')", ValueError, "load: .*unsealed/model.json is damaged"),
-    ("PairwiseSVC.load(folder / 'unlisted')", ValueError, "unlisted is not a whole model: KeyError"),
+    (
+        "PairwiseSVC.load(folder / 'unlisted')",
+        ValueError,
+        "unlisted is not a whole model: it has no list of files",
+    ),
     ("PairwiseSVC.load(folder / 'cut')", ValueError, "cut is not a whole model: it has no arrays.zarr"),
     ("PairwiseSVC.load(run)", ValueError, "is a run directory, not a saved model: use PairwiseSVC.from_run"),
     ("PairwiseSVC.load(None)", TypeError, "load: path must be a str or a Path, got None"),

@@ -1,6 +1,6 @@
 """Faults, with real processes: a run that takes a while, its bytes when nothing happens, and drivers to disturb.
 
-Run alone with ``pytest -m faults``.
+Those that kill processes or watch the clock run alone, with ``pytest -m faults``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pairloom.cluster.commands.cli import main
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.stages.run_file import DamagedPlan
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.long  # it kills nothing and watches no clock
 
 
 def truncate(path: Path) -> None:

@@ -78,6 +78,34 @@ def test_the_driver_is_killed_while_its_workers_start(begin_here, resume_here, d
     assert_finished(code, errors, directory, undisturbed)
 
 
+def test_a_submitted_run_that_was_cancelled_after_its_worker_was_killed_stays_cancelled(
+    faulty_config, directory, dask_processes, resume, undisturbed
+):
+    """The scheduler starts the driver again on the next worker."""
+    scheduler = ("--scheduler-file", dask_processes.scheduler_file)
+    worker = dask_processes.start_worker(threads=2)
+    submitted = pairloom_process("submit", faulty_config, "--directory", directory, *scheduler)
+    assert finish(submitted)[0] == 0
+    stop_in_mid_unit(directory, "machines", {worker.pid})
+    kill_and_reap(worker)
+    cancel = pairloom_process("cancel", directory)
+    said, _ = cancel.communicate(timeout=60)
+    assert cancel.returncode == 0
+    assert "Cancelled: no driver is at work" in said
+    begun = units_begun(directory)
+    dask_processes.start_worker(threads=2)
+    wait_until(lambda: "driver did not begin" in (directory / "log.txt").read_text(), "the driver again")
+    assert run_status(directory).state == "unfinished"
+    assert units_begun(directory) == begun
+    code, errors = resume()
+    assert code == 0, errors
+    assert_same_bytes(directory, undisturbed)
+
+
+def units_begun(directory):
+    return (directory / "log.txt").read_text().count(" begin ")
+
+
 def test_the_driver_and_a_worker_of_a_growing_run_are_killed(
     faulty_config, directory, client, dask_processes, tmp_path
 ):

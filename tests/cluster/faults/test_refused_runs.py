@@ -12,7 +12,7 @@ from small_runs import bytes_of, write_features
 
 import pairloom
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.long  # it kills nothing and watches no clock
 
 
 def test_the_configuration_or_the_data_are_changed(begin, resume, directory, dask_processes, faulty_config):

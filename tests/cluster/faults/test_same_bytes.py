@@ -12,7 +12,7 @@ from small_runs import assert_same_bytes, run_here
 import pairloom
 from pairloom.cluster.drive.tasks import Task, run_task
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.long  # it kills nothing and watches no clock
 
 
 @pytest.mark.parametrize("cluster", [("processes", 1), ("processes", 2), ("threads", 2)], ids=str)

@@ -18,9 +18,12 @@ def noise(n_classes, seed):
     return X, y, X_new, rng.integers(0, n_classes, NEW)
 
 
+@pytest.mark.quick(
+    *("20-complete-platt", "20-complete-distance", "20-hub_neighbours-platt", "20-hub_neighbours-distance")
+)
 @pytest.mark.parametrize("calibration", ["platt", "distance"])
 @pytest.mark.parametrize("graph", ["complete", "hub_neighbours"])
-@pytest.mark.parametrize("n_classes", [20, 50, pytest.param(150, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_classes", [20, 50, 150])
 def test_noise_is_told_from_nothing(n_classes, graph, calibration):
     """The scale is at its lower bound, and says so.
 
@@ -39,6 +42,7 @@ def test_noise_is_told_from_nothing(n_classes, graph, calibration):
 
 
 @pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")
+@pytest.mark.quick("0-platt", "1-distance", "9-platt", "9-distance")
 @pytest.mark.parametrize("calibration", ["platt", "distance"])
 @pytest.mark.parametrize("seed", [0, 1, 9, 10, 11])
 def test_whatever_the_draw_it_costs_next_to_nothing(seed, calibration):

@@ -92,6 +92,7 @@ def test_a_saved_model_predicts_the_same_bits(regions, learned, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")
+@pytest.mark.quick("0-platt", "1-distance")
 @pytest.mark.parametrize("calibration", ["platt", "distance"])
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_is_told_from_nothing(seed, calibration):

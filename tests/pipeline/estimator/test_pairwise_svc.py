@@ -1,6 +1,7 @@
 """PairwiseSVC: its probabilities, scikit-learn's habits, weights, bits and graphs."""
 
 import re
+import tracemalloc
 
 import networkx as nx
 import numpy as np
@@ -32,7 +33,8 @@ EXPECTED = {
 }
 
 
-# The checks fit noise and classes of a few samples, and the estimator says so.
+# The checks fit noise and classes of a few samples, and the estimator says so. Some leave random_state as it is: folds
+# that differ from run to run would warn now and then.
 @pytest.mark.filterwarnings(
     "ignore:The scale of the coupled model:UserWarning",
     "ignore:PairwiseSVC. . of . classes have fewer:UserWarning",
@@ -40,10 +42,17 @@ EXPECTED = {
 )
 @parametrize_with_checks(
     [
-        PairwiseSVC(),
-        PairwiseSVC(folds=3, coupling="normal", whiten="none"),
-        PairwiseSVC(folds=3, kernel="rbf", class_weight="balanced"),
-        PairwiseSVC(folds=3, coupling="wlw2", graph="complete", coupled_calibration="none", whiten=0.8),
+        PairwiseSVC(random_state=0),
+        PairwiseSVC(folds=3, coupling="normal", whiten="none", random_state=0),
+        PairwiseSVC(folds=3, kernel="rbf", class_weight="balanced", random_state=0),
+        PairwiseSVC(
+            folds=3,
+            coupling="wlw2",
+            graph="complete",
+            coupled_calibration="none",
+            whiten=0.8,
+            random_state=0,
+        ),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
@@ -450,3 +459,29 @@ def test_pairs_are_found_either_way_round(data):
         pairs["b", "c"]
     with pytest.raises(AttributeError, match="linear machines"):
         fitted(data, kernel="rbf").pairs_  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Many more columns than rows."""
+    random, y = np.random.default_rng(0), np.arange(60) % 3
+    X = random.standard_normal((60, 20_000)).astype(np.float32)
+    X[:, :10] += y[:, None]
+    return X, y
+
+
+def test_a_wide_table_is_fitted_without_a_matrix_of_its_columns_by_its_columns(wide):
+    X, y = wide
+    tracemalloc.start()
+    model = PairwiseSVC(random_state=0).fit(X, y)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert model.whiten_ == "none"
+    assert most < 4 * X.shape[1] ** 2 / 4
+
+
+def test_whitening_of_too_many_columns_is_refused(wide):
+    with pytest.raises(
+        ValueError, match=r'PairwiseSVC: whiten must be "none" or "auto" with more than 16,384'
+    ):
+        PairwiseSVC(whiten=0.8).fit(*wide)

@@ -1,5 +1,6 @@
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -71,6 +72,30 @@ def test_results_gathers_the_records(out, tmp_path):
         figure = page.parent / "results" / f"{name}-digits.svg"
         assert figure.read_bytes() == (out / "digits" / f"{name}.svg").read_bytes()
         assert str(figure) in done.stdout
+
+
+def test_results_replace_nothing_that_was_not_named(tmp_path, monkeypatch):
+    """Not even the page of somebody who happens to have one of that name in docs/."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs/results").mkdir(parents=True)
+    Path("docs/results.md").write_text("mine")
+    out = tmp_path / "out"
+    perform(EXPERIMENTS["triplets"], "digits", out, repetitions=2)
+    assert pairloom("experiment", "results", "--out", out).exit_code == 0
+    page, figure = out / "results.md", out / "results" / "triplets-digits.svg"
+    assert "## triplets" in page.read_text()
+    for file in (page, figure):
+        page.unlink(missing_ok=True)
+        figure.unlink(missing_ok=True)
+        file.write_text("mine")
+        done = pairloom("experiment", "results", "--out", out)
+        assert done.exit_code == 3
+        assert f"--page must be new, got {file}, which exists. Pass --force to replace it." in done.stderr
+        assert [found.read_text() for found in (page, figure) if found.exists()] == ["mine"]
+    assert pairloom("experiment", "results", "--out", out, "--force").exit_code == 0
+    assert figure.read_bytes() == (out / "digits" / "triplets.svg").read_bytes()
+    assert Path("docs/results.md").read_text() == "mine"
+    assert not list(Path("docs/results").iterdir())
 
 
 def test_results_do_not_name_a_set_where_the_data_are_simulated(tmp_path):

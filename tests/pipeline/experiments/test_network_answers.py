@@ -56,6 +56,20 @@ def test_the_networks_own_answers_take_the_place_of_the_layer(store_of, tmp_path
     assert cached_tensor(data, settings, path).stand_in, "without the store, a layer is trained"
 
 
+def test_the_networks_answers_follow_the_sorted_names_of_the_classes(store_of, tmp_path):
+    store = store_of(make_split(tmp_path / "pictures", 8), outputs="folders")
+    zarr.open_group(store, mode="r+")["classes"][:] = np.array(
+        ["zebra", "mole", "ant"], np.dtypes.StringDType()
+    )
+    data, answers = load_set(store), stored_answers(store)
+    assert data.classes == ("ant", "mole", "zebra")
+    in_store = class_probabilities(store, "test", slice(None))
+    np.testing.assert_array_equal(answers.probabilities, in_store[:, ::-1])
+    y_test = zarr.open_group(store, mode="r")["y_test"][:]
+    right = in_store.argmax(axis=1) == y_test
+    np.testing.assert_array_equal(answers.probabilities.argmax(axis=1) == data.y_test, right)
+
+
 def test_resuming_sees_that_a_store_has_pictures_and_answers_now(store_of, tmp_path):
     pictures = make_split(tmp_path / "pictures", 8)
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import zarr
 
-from pairloom.pipeline.features.feature_set import load_features, load_samples
+from pairloom.pipeline.features import row_sources
+from pairloom.pipeline.features.feature_set import load_features, load_samples, open_features, rows_for_test
 
 random = np.random.default_rng(0)
 X = random.standard_normal((40, 3)).astype(np.float32)
@@ -53,9 +56,9 @@ def as_folder(folder, contents):
 @pytest.mark.parametrize("store", [as_npz, as_zarr, as_folder])
 def test_a_set_is_the_same_from_any_format(store, tmp_path):
     data = load_features(str(store(tmp_path, arrays())))
-    assert data.classes == ("gar", "quilt", "été", "corn")
+    assert data.classes == ("corn", "gar", "quilt", "été")
     np.testing.assert_array_equal(data.X_test, X[24:])
-    np.testing.assert_array_equal(data.y_train, LABELS[:24])
+    np.testing.assert_array_equal(np.array(data.classes)[data.y_train], NAMES[LABELS[:24]])
     again = load_features(save(tmp_path))
     assert data.fingerprints == again.fingerprints
 
@@ -115,7 +118,7 @@ def test_test_samples_need_no_labels(tmp_path):
         ({"y_test": LABELS[24:] + 1}, "y_test must be labels of the 4 classes, got 4 in 4 samples"),
         (
             {"y_train": np.zeros(24, int)},
-            "every class must have training samples, quilt, été, corn have none",
+            "every class must have training samples, corn, quilt, été have none",
         ),
         ({"y_train": np.zeros(24, int), "y_test": None, "classes": None}, "two classes or more, got 0"),
         (
@@ -151,3 +154,162 @@ def test_samples_to_predict_have_the_features_of_the_model(tmp_path):
     np.testing.assert_array_equal(load_samples(path, 3), X)
     with pytest.raises(ValueError, match="must have 7 features, as the model has, got 3"):
         load_samples(path, 7)
+
+
+@pytest.fixture
+def group(tmp_path):
+    """A zarr group with several chunks of features and of labels."""
+    made = zarr.create_group(tmp_path / "a.zarr")
+    made.create_array("X", data=X, chunks=(8, 3))
+    made.create_array("y", data=LABELS + 1, chunks=(10,))
+    return tmp_path / "a.zarr"
+
+
+def test_a_missing_chunk_of_features_is_an_error_that_names_it(group):
+    (group / "X" / "c" / "3" / "0").unlink()
+    with pytest.raises(ValueError, match=r"a\.zarr: X: chunk c/3/0 is missing\. .*missing_chunks = \"fill\""):
+        load_features(str(group))
+    with pytest.raises(ValueError, match=r"X: chunk c/3/0 is missing"):
+        load_samples(str(group), 3)
+
+
+def test_missing_chunks_hold_the_fill_value_if_that_is_meant(group):
+    (group / "X" / "c" / "3" / "0").unlink()
+    samples = load_samples(str(group), 3, missing_chunks="fill")
+    assert not samples[24:32].any()
+    np.testing.assert_array_equal(samples[:24], X[:24])
+    data = load_features(str(group), missing_chunks="fill")
+    assert sum((~part.any(axis=1)).sum() for part in (data.X_train, data.X_test)) == 8
+
+
+def test_a_missing_chunk_of_labels_is_always_an_error(group):
+    (group / "y" / "c" / "1").unlink()
+    for missing_chunks in ("refuse", "fill"):
+        with pytest.raises(ValueError, match=r"a\.zarr: y: chunk c/1 is missing\. .*write_empty_chunks"):
+            load_features(str(group), missing_chunks=missing_chunks)
+
+
+def test_a_missing_chunk_of_test_samples_is_an_error(group, tmp_path):
+    (group / "X" / "c" / "3" / "0").unlink()
+    with pytest.raises(ValueError, match=r"a\.zarr: X: chunk c/3/0 is missing"):
+        load_features(save(tmp_path), test=str(group))
+
+
+COLUMNS = np.array(["height", "width", "weight"])
+OTHER_ORDER = [2, 0, 1]
+
+
+@pytest.mark.parametrize("store", [as_npz, as_zarr, as_folder])
+def test_columns_of_test_samples_are_matched_by_name(store, tmp_path):
+    source = save(tmp_path, feature_names=COLUMNS)
+    other = {"X": X[24:, OTHER_ORDER], "y": LABELS[24:], "feature_names": COLUMNS[OTHER_ORDER]}
+    data = load_features(source, test=str(store(tmp_path, other)))
+    np.testing.assert_array_equal(data.X_test, X[24:])
+    assert data.fingerprints == load_features(source).fingerprints
+
+
+@pytest.mark.parametrize("store", [as_npz, as_zarr, as_folder])
+def test_columns_to_predict_are_matched_by_name_among_others(store, tmp_path):
+    more = np.column_stack([np.zeros(40), X[:, OTHER_ORDER]])
+    names = np.array(["unused", *COLUMNS[OTHER_ORDER]])
+    path = str(store(tmp_path, {"X": more, "feature_names": names}))
+    np.testing.assert_array_equal(load_samples(path, 3, COLUMNS.tolist()), X)
+
+
+def test_columns_are_taken_in_their_order_where_one_side_has_no_names(tmp_path):
+    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, {"X": X})), 3, COLUMNS.tolist()), X)
+    named = {"X": X, "feature_names": COLUMNS[OTHER_ORDER]}
+    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, named)), 3), X)
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (["height", "width", "length"], "got none named weight. Its columns are matched by name"),
+        (["height", "height", "weight"], "must be different names, .* got height more than once"),
+        (["height", "width"], "feature_names must be one name for each of 3 features, got 2"),
+    ],
+)
+def test_columns_that_cannot_be_matched_are_an_error(names, complaint, tmp_path):
+    path = str(as_npz(tmp_path, {"X": X, "y": LABELS, "feature_names": np.array(names)}))
+    with pytest.raises(ValueError, match=complaint):
+        load_samples(path, 3, COLUMNS.tolist())
+    with pytest.raises(ValueError, match=complaint):
+        load_features(save(tmp_path, feature_names=COLUMNS), test=path)
+
+
+def test_numbers_of_classes_in_another_order_are_matched_by_name(tmp_path):
+    order = np.array([2, 0, 3, 1])
+    other = {"X": X[24:], "y": np.argsort(order)[LABELS[24:]], "classes": NAMES[order]}
+    data = load_features(save(tmp_path), test=str(as_npz(tmp_path, other)))
+    np.testing.assert_array_equal(data.y_test, LABELS[24:])
+    other["classes"] = np.array(["gar", "quilt", "moth", "corn"])
+    with pytest.raises(
+        ValueError, match=r"a\.npz: y must be labels of the classes of the training data, got moth"
+    ):
+        load_features(save(tmp_path), test=str(as_npz(tmp_path, other)))
+
+
+def columns_of_npy(folder, contents):
+    as_folder(folder, contents)
+    np.save(folder / "a" / "X_train.npy", np.asfortranarray(contents["X_train"]))
+    return folder / "a"
+
+
+def chunks_of_zarr(folder, contents):
+    group = zarr.open_group(as_zarr(folder, contents), mode="r+")
+    group.create_array("X_train", data=contents["X_train"], chunks=(6, 3), overwrite=True)
+    return folder / "a.zarr"
+
+
+def write_zarr(folder):
+    zarr.open_array(folder / "X_train", mode="r+")[5, 1] = 7
+
+
+def write_columns(folder):
+    np.load(folder / "X_train.npy", mmap_mode="r+")[5, 1] = 7
+
+
+@pytest.mark.parametrize(
+    ("store", "write"),
+    [(chunks_of_zarr, write_zarr), (columns_of_npy, write_columns)],
+    ids=["zarr", "fortran"],
+)
+def test_what_is_read_later_is_what_was_checked(store, write, tmp_path, monkeypatch):
+    """Between the check and the copy somebody writes one number."""
+    monkeypatch.setattr(row_sources, "PIECE_BYTES", 1)  # a chunk at a time, of which the last is kept
+    folder = store(tmp_path, arrays())
+    data = open_features(str(folder))
+    assert len(data.by_class(tmp_path).read(slice(0, 24))) == 24
+    data.close()
+    write(folder)
+    with pytest.raises(ValueError, match="X_train must not change while it is read, but row 5 is not what"):
+        data.X_train.read(slice(0, 24))
+    with pytest.raises(ValueError, match="X_train must not change while it is read, but row 5 is not what"):
+        data.by_class(tmp_path).read(slice(0, 24))
+    np.testing.assert_array_equal(data.X_test.read(slice(None)), X[24:])
+
+
+def rows_for_test_by_comparison(y, fraction, seed):
+    testing = np.zeros(len(y), dtype=bool)
+    for index, label in enumerate(np.unique(y)):
+        rows = np.random.default_rng((seed, index)).permutation(np.flatnonzero(y == label))
+        testing[rows[: round(fraction * len(rows))]] = True
+    return testing
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5])
+def test_a_pool_is_split_as_if_every_class_were_looked_for(fraction):
+    y = NAMES[np.random.default_rng(3).integers(0, 4, 200)]
+    expected = rows_for_test_by_comparison(y, fraction, 7)
+    np.testing.assert_array_equal(rows_for_test(y, "a", fraction, 7), expected)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.arange(80_000), np.arange(80_000).astype(str)], ids=["numbers", "text"]
+)
+def test_a_column_of_ids_for_a_label_takes_no_time_that_grows_with_its_square(labels):
+    """Looking for every class in all rows took 44 s."""
+    started = time.process_time()
+    assert not rows_for_test(labels, "a").any()
+    assert time.process_time() - started < 4

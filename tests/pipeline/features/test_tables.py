@@ -1,5 +1,6 @@
 """Tables: what is read of a CSV or Parquet file, compared with pandas, and what is refused."""
 
+import decimal
 import gzip
 import re
 
@@ -269,3 +270,91 @@ def test_a_missing_label_names_columns_that_could_be_one(tmp_path):
         look_at_table(tmp_path / "numbered.csv", None)
     with pytest.raises(ValueError, match=r"--label must name a column, got 'kinds'\. Did you mean 'kind'\?"):
         look_at_table(tmp_path / "t.csv", "kinds")
+
+
+def lines_of_three_classes():
+    return ["a,b,kind", *(f"{i},{2 * i},{'xyz'[i % 3]}" for i in range(150))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {76: '75,150,"x'},
+            "the row that begins in line 77 cannot be read: a quote is opened and not closed",
+        ),
+        (
+            {76: '75,"150,x'},
+            "the row that begins in line 77 cannot be read: a quote is opened and not closed",
+        ),
+        ({76: '75,150,"x', 90: '89,178,y"'}, r"'kind' must be classes of one line, got 'x\\n76,152,y\\n"),
+        ({76: '75,150,"x', 90: '89,178,"y"'}, "line 77 cannot be read: text follows a quote"),
+        ({76: '75,150,"x"y'}, "line 77 cannot be read: text follows a quote"),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_an_error_that_names_its_line(changes, complaint, tmp_path):
+    lines = lines_of_three_classes()
+    for place, line in changes.items():
+        lines[place] = line
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    for read in (
+        lambda path: read_table(path, TableColumns("kind")),
+        lambda path: look_at_table(path, "kind"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            read(tmp_path / "t.csv")
+
+
+def test_quotes_within_cells_and_cells_of_several_lines_are_read(tmp_path):
+    lines = ["a,note,kind", '1,"two\nlines, a ""word""",x', '2,5" wide,"y"', '3, "z" ,x'.replace(" ,x", ",x")]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    found = read_table(tmp_path / "t.csv", TableColumns("kind", ("note",)))
+    assert found.y.tolist() == ["x", "y", "x"]
+
+
+def test_a_line_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_LONGEST_LINE", 1000)
+    with gzip.open(tmp_path / "t.csv.gz", "wb") as file:
+        file.write(b"a,b,kind\n1,2,x\n" + b"1," * 100_000)
+    with pytest.raises(ValueError, match="lines must have fewer than 1000 characters"):
+        read_table(tmp_path / "t.csv.gz", TableColumns("kind"))
+
+
+def parquet(path, **columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
+    return path
+
+
+def test_decimal_labels_keep_all_their_digits(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    digits = ["9007199254740992", "9007199254740993"]
+    for scale, expected in ((0, [int(text) for text in digits]), (2, [f"{text}.00" for text in digits])):
+        y = pyarrow.array([decimal.Decimal(text) for text in digits * 2], pyarrow.decimal128(20, scale))
+        table = parquet(tmp_path / "t.parquet", a=[1.5, 2.0, 3.0, 4.0], y=y)
+        assert read_table(table, TableColumns("y")).y.tolist() == expected * 2
+        assert list(look_at_table(table, "y").classes) == list(map(str, expected))
+
+
+def test_decimal_features_are_numbers(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    a = pyarrow.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3e5")], pyarrow.decimal128(20, 2))
+    table = parquet(tmp_path / "t.parquet", a=a, y=["u", "v", "w"])
+    found = read_table(table, TableColumns("y", missing="leave_out_rows"))
+    assert found.X.read(slice(None)).tolist() == [[1.25], [-300000.0]]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e300, 2.0**53])
+def test_float_labels_that_are_no_whole_numbers_of_float64_are_refused(value, tmp_path):
+    table = parquet(tmp_path / "t.parquet", a=[1.0, 2.0], y=[1.0, value])
+    with pytest.raises(ValueError, match=r"'y' must be classes, got .* among floats"):
+        read_table(table, TableColumns("y"))
+    assert read_table(parquet(table, a=[1.0], y=[2.0**53 - 1]), TableColumns("y")).y.tolist() == [2**53 - 1]
+
+
+def test_a_parquet_file_that_claims_more_rows_than_its_bytes_hold_is_refused(tmp_path, monkeypatch):
+    table = parquet(tmp_path / "t.parquet", a=np.zeros(100_000, np.int8), y=np.zeros(100_000, np.int8))
+    assert tables.open_table(table).names == ("a", "y")
+    monkeypatch.setattr(tables, "_MOST_EXPANSION", 100)
+    with pytest.raises(ValueError, match="bytes cannot hold 100000 rows of 2 columns"):
+        tables.open_table(table)

@@ -139,3 +139,37 @@ def test_weights_in_a_file_beside_the_model_are_part_of_its_digest(tmp_path):
     weights[3] ^= 1
     (tmp_path / "weights.bin").write_bytes(weights)
     assert opened(path).digest != network.digest
+
+
+def with_weights_at(path, place):
+    """A network whose weights are in a file of that name."""
+    make_network(path)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            entry.value = place if entry.key == "location" else entry.value
+    path.write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "place", ["../weights.bin", "/etc/passwd", "linked.bin", "linked/weights.bin", "a/../../x"]
+)
+def test_weights_outside_of_the_folder_of_a_network_are_refused(place, tmp_path):
+    (tmp_path / "net").mkdir()
+    with_weights_at(tmp_path / "net" / "net.onnx", place)
+    (tmp_path / "net" / "weights.bin").rename(tmp_path / "weights.bin")
+    (tmp_path / "net" / "linked.bin").symlink_to(tmp_path / "weights.bin")
+    (tmp_path / "net" / "linked").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="must have its weights in files of its own folder, got"):
+        opened(tmp_path / "net" / "net.onnx")
+
+
+def test_weights_of_graphs_within_a_graph_are_looked_at_too(tmp_path):
+    tensor = TensorProto(name="w", data_type=1, dims=[1], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="../secret")
+    inner = helper.make_graph([], "inner", [], [], [tensor])
+    node = helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner)
+    onnx.save(helper.make_model(helper.make_graph([node], "outer", [], [])), tmp_path / "net.onnx")
+    with pytest.raises(ValueError, match=r"files of its own folder, got '\.\./secret'"):
+        opened(tmp_path / "net.onnx")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import struct
+import tracemalloc
+import zlib
 
 import numpy as np
 import pytest
 from made_pictures import picture
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from pairloom.pipeline.images.picture import BrokenPicture, decode_picture, read_picture
 
@@ -96,3 +100,53 @@ def test_a_link_to_nowhere_is_a_broken_picture(tmp_path):
     (tmp_path / "a.png").symlink_to(tmp_path / "nowhere.png")
     with pytest.raises(BrokenPicture, match="No such file"):
         read_picture(tmp_path / "a.png")
+
+
+GHOSTSCRIPT = """#!/bin/sh
+touch "$(dirname "$0")/ghostscript was run"
+exit 1
+"""
+
+
+def test_postscript_is_no_picture_whatever_its_name(tmp_path, monkeypatch):
+    """Pillow would hand it to Ghostscript, which runs it."""
+    (tmp_path / "gs").write_text(GHOSTSCRIPT)
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
+    data = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "cat.png").write_bytes(data)
+    with pytest.raises(BrokenPicture, match="it is not a picture of a known kind"):
+        read_picture(tmp_path / "cat.png")
+    assert not (tmp_path / "ghostscript was run").exists()
+    with pytest.raises(Exception), Image.open(io.BytesIO(data)) as image:  # noqa: B017, PT011
+        image.load()
+    assert (tmp_path / "ghostscript was run").exists()
+
+
+@pytest.mark.parametrize("kind", ["ICO", "PCX", "TGA", "SGI", "DDS", "IM", "PDF"])
+def test_only_the_kinds_that_the_page_names_are_read(kind):
+    with pytest.raises(BrokenPicture, match="it is not a picture of a known kind"):
+        decode_picture(encoded(RED, kind))
+
+
+def test_a_picture_of_few_bytes_and_many_pixels_is_refused_before_it_is_unpacked():
+    def chunk(kind, content):
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
+
+    header = struct.pack(">IIBBBBB", 9500, 9500, 8, 2, 0, 0, 0)
+    data = (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b""))
+        + chunk(b"IEND", b"")
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(BrokenPicture, match="it has 9500 x 9500 pixels, more than"):
+            decode_picture(data)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -76,6 +76,6 @@ def test_svms_come_back_from_their_arrays_and_classifiers_have_none(trained, sam
 )
 def test_auto_is_a_choice_for_linear_machines_only(kind, whiten, C, count, samples):
     moments = normalised_moments(moments_of(samples[0]), "X")
-    assert len(KINDS[kind].shrinkages("auto")) == whiten
+    assert len(KINDS[kind].shrinkages("auto", moments)) == whiten
     assert len(KINDS[kind].Cs("auto", moments)) == C
     assert whiten * C == count

@@ -10,6 +10,7 @@ from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.features.moments import moments_of
 from pairloom.pipeline.machines.kinds import LinearKind, candidate_Cs
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
+from pairloom.pipeline.machines.whitening import is_worth_a_trial
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials, trial
 from pairloom.pipeline.model.settings import Candidate, calibrations_of, candidates_of
 from pairloom.pipeline.model.training_set import PROBE_CLASSES, plan_probe, probe_rows
@@ -187,6 +188,18 @@ def test_candidates_are_every_C_with_every_whitening_in_any_unit(unit):
     assert found == [(0.5, "none"), (0.5, 0.8), (2.0, "none"), (2.0, 0.8)]
     assert candidates(0.5, "none", X) == [(0.5, "none", "platt")]
     assert candidates(0.5, 0, X) == [(0.5, 0.0, "platt")]
+
+
+def test_whitening_is_tried_unasked_where_the_rows_determine_the_covariance():
+    X = np.random.default_rng(0).standard_normal((9, 9))
+    assert [whiten for _, whiten, _ in candidates(1.0, "auto", X[:, :8])] == [
+        "none",
+        0.8,
+    ]  # 9 rows less a mean
+    assert [whiten for _, whiten, _ in candidates(1.0, "auto", X)] == ["none"]
+    assert [whiten for _, whiten, _ in candidates(1.0, 0.3, X)] == [0.3]
+    assert is_worth_a_trial(10**6, 3, 2**12)
+    assert not is_worth_a_trial(10**6, 3, 2**12 + 1)
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])

@@ -1,0 +1,324 @@
+"""What a zarr array says of itself, checked before zarr opens it and before a chunk is touched.
+
+The codecs of an array are named in its metadata, and some that exist run code from the chunks (``pickle``) or have been
+taken for it. So only codecs and data types on a list are opened: `OURS`, what Pairloom writes, for saved models
+and runs; `HARMLESS`, what others write numbers and text with, for data. The chunks must be there, and must not claim to
+unpack to more than their codec can make of so many bytes, or a few bytes would fill the memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import zarr
+from zarr.storage import LocalStore
+
+__all__ = [
+    "HARMLESS",
+    "OURS",
+    "MissingChunk",
+    "RefusedArray",
+    "Rules",
+    "StoredArray",
+    "is_array",
+    "is_group",
+    "open_checked",
+    "stored_array",
+]
+
+
+class RefusedArray(ValueError):
+    """A zarr array that is not opened, because of what its metadata says or because chunks are missing."""
+
+
+class MissingChunk(RefusedArray):
+    """An array without one of its chunks, which zarr would read as the fill value."""
+
+
+class Rules(NamedTuple):
+    """Which arrays are opened: formats of zarr, names of codecs, and names of data types of format 3."""
+
+    formats: tuple[int, ...]
+    codecs: frozenset[str]
+    data_types: frozenset[str]
+
+
+_INTEGERS = {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
+# Bytes of a number. Those of text and of times are in the configuration of their type, or vary.
+_NUMBERS = {
+    "bool": 1,
+    **_INTEGERS,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+_TEXT_AND_TIMES = (
+    "string",
+    "fixed_length_utf32",
+    "null_terminated_bytes",
+    "numpy.datetime64",
+    "numpy.timedelta64",
+)
+_OWN_CODECS = frozenset({"bytes", "zstd", "crc32c", "sharding_indexed", "vlen-utf8"})
+_COMPRESSORS = frozenset({"zstd", "gzip", "blosc", "zlib", "lz4"})
+_SMALLER = _COMPRESSORS | {"sharding_indexed"}
+# What zarr puts before the names of codecs of format 2 in arrays of format 3.
+_NUMCODECS = "numcodecs."
+_REARRANGING = frozenset({"transpose", "shuffle", "crc32", "adler32", "fletcher32"})
+
+#: What Pairloom writes.
+OURS = Rules((3,), _OWN_CODECS, frozenset({*_NUMBERS, "string"}))
+#: What data may be stored with: nothing in it can run code.
+HARMLESS = Rules((2, 3), _OWN_CODECS | _COMPRESSORS | _REARRANGING, frozenset({*_NUMBERS, *_TEXT_AND_TIMES}))
+
+# Zstd, which packs closest, makes at most 128 KiB of a block of four bytes.
+_MOST_EXPANSION = 2**17 // 4
+_MOST_METADATA_BYTES = 16 * 2**20
+_MOST_DIMENSIONS = 32
+# A file of a chunk, from the folder of its array on.
+_CHUNK = re.compile(r"(c|(c[./])?\d+([./]\d+)*)")
+
+
+class StoredArray(NamedTuple):
+    """A zarr array by its metadata.
+
+    Attributes
+    ----------
+    folder : Path
+    zarr_format : int
+    shape, file_shape : tuple of int
+        Of the array, and of the part of it that one file holds.
+    item_bytes : int
+        At least so many bytes are one item; text of any length has four.
+    compressed : bool
+        Whether a file may be smaller than what it holds: it is packed, or a shard without its empty chunks.
+    separator, prefix : str
+        The file of chunk (0, 1) is ``c/0/1``, ``0.1`` or another of that kind.
+    """
+
+    folder: Path
+    zarr_format: int
+    shape: tuple[int, ...]
+    file_shape: tuple[int, ...]
+    item_bytes: int
+    compressed: bool
+    separator: str
+    prefix: str
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The number of files along each axis."""
+        return tuple(-(-n // size) for n, size in zip(self.shape, self.file_shape, strict=True))
+
+    def files(self) -> Iterator[Path]:
+        """The files of all chunks, one by one: metadata may claim more of them than memory holds."""
+        for number in range(math.prod(self.grid)):
+            yield self.folder / self.file_of(_unravelled(number, self.grid))
+
+    def file_of(self, index: tuple[int, ...]) -> str:
+        """The name of the file of a chunk, from the folder of the array on."""
+        places = [self.prefix, *map(str, index)] if self.prefix else list(map(str, index))
+        return self.separator.join(places) or "0"
+
+    def check_files(self, *, may_be_absent: bool = False) -> None:
+        """Raise `RefusedArray` if the file of a chunk is missing, or cannot hold what it should."""
+        for file in self.files() if not may_be_absent else self._present():
+            try:
+                self._check_size(file)
+            except FileNotFoundError:
+                raise MissingChunk(f"chunk {file.relative_to(self.folder).as_posix()} is missing") from None
+
+    def _present(self) -> Iterator[Path]:
+        """The files of chunks that are there."""
+        for path in self.folder.rglob("*"):
+            if _CHUNK.fullmatch(path.relative_to(self.folder).as_posix()) and path.is_file():
+                yield path
+
+    def _check_size(self, file: Path) -> None:
+        unpacked, size = math.prod(self.file_shape) * self.item_bytes, file.stat().st_size
+        if unpacked > size * (_MOST_EXPANSION if self.compressed else 1):
+            raise RefusedArray(
+                f"chunk {file.relative_to(self.folder).as_posix()} has {size} bytes, which cannot hold {unpacked}"
+            )
+
+
+def _unravelled(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of a chunk, of which the last axis counts fastest."""
+    index = []
+    for count in reversed(grid):
+        number, place = divmod(number, count)
+        index.append(place)
+    return tuple(reversed(index))
+
+
+def is_array(folder: Path) -> bool:
+    """Whether a folder has the metadata of an array of zarr, of format 3 or 2."""
+    return (folder / ".zarray").is_file() or ((folder / "zarr.json").is_file() and not is_group(folder))
+
+
+def is_group(folder: Path) -> bool:
+    """Whether a folder says that it is a group of zarr format 3."""
+    return _read_json(folder / "zarr.json").get("node_type") == "group"
+
+
+def open_checked(array: StoredArray) -> zarr.Array[Any]:
+    """Open an array whose metadata was checked, for reading."""
+    zarr_format: Any = array.zarr_format
+    return zarr.open_array(LocalStore(array.folder, read_only=True), mode="r", zarr_format=zarr_format)
+
+
+def stored_array(folder: Path, rules: Rules) -> StoredArray:
+    """The array in a folder, or raise `RefusedArray` if its metadata breaks the rules."""
+    if (folder / "zarr.json").is_file() or 2 not in rules.formats:
+        return _of_format_3(folder, _read_json(folder / "zarr.json"), rules)
+    return _of_format_2(folder, _read_json(folder / ".zarray"), rules)
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise RefusedArray(f"it has no {path.name}")
+    try:
+        content = json.loads(path.read_bytes()) if path.stat().st_size <= _MOST_METADATA_BYTES else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise RefusedArray(f"{path.name} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise RefusedArray(f"{path.name} must be a JSON object of at most {_MOST_METADATA_BYTES} bytes")
+    return content
+
+
+def _of_format_3(folder: Path, content: Mapping[str, Any], rules: Rules) -> StoredArray:
+    if content.get("zarr_format") != 3 or content.get("node_type") != "array":
+        raise RefusedArray("it must be an array of zarr format 3")
+    if content.get("storage_transformers"):
+        raise RefusedArray("storage transformers are not read")
+    grid, encoding = _named(content.get("chunk_grid")), _named(content.get("chunk_key_encoding"))
+    if grid.name != "regular" or encoding.name not in ("default", "v2"):
+        raise RefusedArray("its chunks must be a regular grid")
+    codecs = _codecs_of_format_3(content.get("codecs"), rules)
+    shape = _sizes(content.get("shape"), "shape", 0)
+    return StoredArray(
+        folder,
+        3,
+        shape,
+        _file_shape(grid.configuration.get("chunk_shape"), shape),
+        _item_bytes(_named(content.get("data_type")), rules),
+        not codecs.isdisjoint(_SMALLER),
+        _separator(encoding.configuration.get("separator", "/" if encoding.name == "default" else ".")),
+        "c" if encoding.name == "default" else "",
+    )
+
+
+def _of_format_2(folder: Path, content: Mapping[str, Any], rules: Rules) -> StoredArray:
+    if content.get("zarr_format") != 2:
+        raise RefusedArray("it must be an array of zarr format 2")
+    steps = [content.get("compressor"), *_listed(content.get("filters"))]
+    if not all(isinstance(step, dict) for step in steps if step is not None):
+        raise RefusedArray("its filters and compressor must be named by an id")
+    codecs = frozenset(str(step.get("id")) for step in steps if step is not None)
+    _check_codecs(codecs, rules)
+    shape = _sizes(content.get("shape"), "shape", 0)
+    return StoredArray(
+        folder,
+        2,
+        shape,
+        _file_shape(content.get("chunks"), shape),
+        _numpy_item_bytes(content.get("dtype")),
+        not codecs.isdisjoint(_COMPRESSORS),
+        _separator(content.get("dimension_separator", ".")),
+        "",
+    )
+
+
+class _Named(NamedTuple):
+    name: str
+    configuration: Mapping[str, Any]
+
+
+def _named(value: Any) -> _Named:
+    """An entry of metadata: a name, alone or with a configuration."""
+    if isinstance(value, str):
+        return _Named(value, {})
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        configuration = value.get("configuration") or {}
+        if isinstance(configuration, dict):
+            return _Named(value["name"], configuration)
+    raise RefusedArray(f"its metadata must name types, grids and codecs, got {str(value)[:60]!r}")
+
+
+def _codecs_of_format_3(codecs: Any, rules: Rules) -> frozenset[str]:
+    """The names of all codecs; those within a shard may not be shards again."""
+    if not isinstance(codecs, list):
+        raise RefusedArray("its metadata must have a list of codecs")
+    named = [_named(codec) for codec in codecs]
+    names = {codec.name.removeprefix(_NUMCODECS) for codec in named}
+    for shard in (codec.configuration for codec in named if codec.name == "sharding_indexed"):
+        inner = [*_listed(shard.get("codecs")), *_listed(shard.get("index_codecs"))]
+        within = {_named(codec).name.removeprefix(_NUMCODECS) for codec in inner}
+        if "sharding_indexed" in within:
+            raise RefusedArray("shards within shards are not read")
+        names |= within
+    _check_codecs(frozenset(names), rules)
+    return frozenset(names)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _check_codecs(codecs: frozenset[str], rules: Rules) -> None:
+    if strange := sorted(codecs - rules.codecs):
+        raise RefusedArray(
+            f"its codecs must be among {', '.join(sorted(rules.codecs))}, got {', '.join(strange)[:60]}"
+        )
+
+
+def _sizes(value: Any, name: str, least: int) -> tuple[int, ...]:
+    if not isinstance(value, list) or len(value) > _MOST_DIMENSIONS:
+        raise RefusedArray(f"its {name} must be a list of sizes")
+    if not all(type(size) is int and least <= size < 2**63 for size in value):
+        raise RefusedArray(f"its {name} must be whole numbers of at least {least}, got {str(value)[:60]}")
+    return tuple(value)
+
+
+def _file_shape(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    sizes = _sizes(value, "chunk shape", 1)
+    if len(sizes) != len(shape):
+        raise RefusedArray(f"its chunks must have the {len(shape)} dimensions of the array, got {len(sizes)}")
+    return sizes
+
+
+def _item_bytes(data_type: _Named, rules: Rules) -> int:
+    if data_type.name not in rules.data_types:
+        raise RefusedArray(f"its data type must be numbers or text, got {data_type.name[:60]!r}")
+    length = data_type.configuration.get("length_bytes", 4 if data_type.name == "string" else 8)
+    if type(length) is not int or length < 0:
+        raise RefusedArray(f"its data type must have a length, got {str(length)[:60]}")
+    return _NUMBERS.get(data_type.name, length)
+
+
+def _numpy_item_bytes(data_type: Any) -> int:
+    """Of format 2. Objects are refused: which code would make them, the chunks say."""
+    try:
+        found = np.dtype(data_type) if isinstance(data_type, str) else np.dtype(object)
+    except (TypeError, ValueError, SyntaxError):
+        found = np.dtype(object)
+    if found.kind not in "biufcUSmM":
+        raise RefusedArray(
+            f"its data type must be numbers or text, got {str(data_type)[:60]!r}; save text with a length (<U20), or in"
+            " zarr format 3"
+        )
+    return found.itemsize
+
+
+def _separator(value: Any) -> str:
+    if value not in (".", "/"):
+        raise RefusedArray(f"its chunks must be separated by . or /, got {str(value)[:60]!r}")
+    return str(value)
