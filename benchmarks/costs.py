@@ -76,6 +76,7 @@ EXPECTED: dict[str, tuple[float, float, float, float]] = {
     "run: whitening": (1, 0, 3, 0),  # the factors of a covariance
     "run: candidates": (1, 1, 2, 0),  # of a capped probe; whitens it
     "run: machines": (1, 1, 1, 0),  # a pair costs its rows times its features
+    "run: slopes": (1, 0, 0, 0),
     "run: held_out": (1, 0, 1, 0),
     "run: calibration": (1, 0, 0, 0),  # ranks all classes of a capped number of samples
     "run: model": (1, 0, 1, 0),

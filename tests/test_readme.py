@@ -38,4 +38,4 @@ def test_the_snippet_of_a_run_reads_one(tmp_path, monkeypatch):
     (snippet,) = [snippet for snippet in SNIPPETS if "from_run" in snippet]
     names = {}
     exec(compile(snippet, "README.md", "exec"), names)
-    assert names["model"].classes_.tolist() == [str(digit) for digit in range(10)]
+    assert names["model"].classes_.tolist() == list(range(10))

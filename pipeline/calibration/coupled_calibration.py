@@ -44,7 +44,7 @@ CoupledLevel = Literal["scale", "edges", "none"]
 COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
 
 
-#: Fewer held-out samples choose nothing.
+#: Fewer held-out samples choose next to nothing.
 FEW_SAMPLES = 100
 
 
@@ -172,12 +172,11 @@ def best_calibration(judged: Sequence[JudgedCalibration]) -> JudgedCalibration:
     """The calibration with the least log loss on held-out samples, or the first of those that are like it.
 
     Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Of few
-    samples the least loss is a matter of luck, and the first is taken.
+    samples the least loss may be a matter of luck, and three standard errors are asked for.
     """
-    if len(judged[0].choice.losses) < FEW_SAMPLES:
-        return judged[0]
     least = min(judged, key=lambda one: one.choice.log_loss)
-    return next(one for one in judged if not one.choice.clearly_above(least.choice))
+    errors = 3.0 if len(least.choice.losses) < FEW_SAMPLES else 1.0
+    return next(one for one in judged if not one.choice.clearly_above(least.choice, errors))
 
 
 def calibrate_coupled(

@@ -42,17 +42,21 @@ class ScaleChoice(NamedTuple):
     losses: NDArray[np.float64]
     bound: Literal["", "lower", "upper"] = ""
 
-    def clearly_above(self, other: ScaleChoice) -> bool:
-        """Whether the log loss is larger than another by more than chance would have it: a standard error."""
-        return clearly_more(self.log_loss, self.losses, other.log_loss, other.losses)
+    def clearly_above(self, other: ScaleChoice, standard_errors: float = 1.0) -> bool:
+        """Whether the log loss is larger than another by more than chance would have it."""
+        return clearly_more(self.log_loss, self.losses, other.log_loss, other.losses, standard_errors)
 
 
 def clearly_more(
-    log_loss: float, losses: NDArray[np.float64], least: float, least_losses: NDArray[np.float64]
+    log_loss: float,
+    losses: NDArray[np.float64],
+    least: float,
+    least_losses: NDArray[np.float64],
+    standard_errors: float = 1.0,
 ) -> bool:
-    """Whether a mean log loss is larger than the least by more than a standard error of the difference."""
+    """Whether a mean log loss is larger than the least by more than so many standard errors of the difference."""
     spread = (losses - least_losses).std() / np.sqrt(len(losses))
-    return bool(log_loss - least > spread)
+    return bool(log_loss - least > standard_errors * spread)
 
 
 def choose_scale(

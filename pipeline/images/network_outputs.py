@@ -60,12 +60,12 @@ def outputs_of_classes(names: Sequence[str], classes: Sequence[ClassFolder], n_o
     return [place for place in outputs if place is not None]
 
 
-def class_probabilities(store: Path, part: str, rows: slice) -> NDArray[np.float32] | None:
+def class_probabilities(store: str | Path, part: str, rows: slice) -> NDArray[np.float32] | None:
     """The network's probabilities (n, N) of the classes of a store: those of their outputs, divided by their sum.
 
     None if the store has none, or does not know which output stands for which class.
     """
-    folder, probabilities = Folder(store), name_in_store("probabilities", part)
+    folder, probabilities = Folder(Path(store)), name_in_store("probabilities", part)
     if not all(folder.exists(f"{name}/zarr.json") for name in ("output_of_class", probabilities)):
         return None
     of_class = np.asarray(folder.array("output_of_class")[:])

@@ -70,7 +70,8 @@ def calibrations_of(parameters: Any, measurable: bool, growing: bool = False) ->
     # belongs to one calibration, so machines with thresholds cannot serve several.
     if not measurable or level == "none" or parameters.thresholds:
         return ("platt",)
-    if level == "edges":
+    # Slopes that are learned later, one by one or with the weights, start from one for all.
+    if level == "edges" or parameters.learn == "coupled":
         return ("distance", "platt")
     return ("slopes",) if growing else ("distance", "slopes", "platt")
 

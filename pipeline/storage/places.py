@@ -59,8 +59,9 @@ class Place:
         """Open the file. Raise `LinkInside` if it is a link."""
         try:
             return os.open(self.name, flags | NO_LINK, 0o666, dir_fd=self.folder)
-        except OSError:
+        except OSError as error:
             self.refuse_link()
+            error.filename = str(self.path)  # not the name in its folder alone
             raise
 
     def refuse_link(self) -> None:
@@ -136,8 +137,9 @@ def _opened_folder(name: str, within: int, path: Path, make: bool) -> int:
             os.mkdir(name, dir_fd=within)
     try:
         return os.open(name, _FOLDER, dir_fd=within)
-    except OSError:
+    except OSError as error:
         Place(within, name, path).refuse_link()
+        error.filename = str(path)
         raise
 
 

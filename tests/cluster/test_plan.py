@@ -24,7 +24,7 @@ def digits():
     return open_features("digits")
 
 
-TRAINED = {"machines", "held_out", "calibration", "model", "logits", "probabilities", "report"}
+TRAINED = {"machines", "slopes", "held_out", "calibration", "model", "logits", "probabilities", "report"}
 
 
 def planned(digits, *overrides):
@@ -79,6 +79,8 @@ def test_another_format_is_refused(digits, tmp_path):
     [
         ("run.also_couple=['normal']", {"calibration", "model", "probabilities", "report"}),
         ("model.coupling=normal", {"candidates", *TRAINED}),
+        # Slopes that are learned with the weights start from one for all.
+        ("model.learn=coupled", TRAINED | {"candidates", "learning"}),
         # Without a coupled calibration nothing is drawn, and distances are no candidates.
         ("model.coupled_calibration=none", TRAINED | {"draws", "candidates"}),
         ("model.shortlist=5", {"candidates", *TRAINED}),
@@ -90,7 +92,6 @@ def test_another_format_is_refused(digits, tmp_path):
         ("model.whiten=0.3", TRAINED | {"draws", "whitening", "candidates"}),
         ("model.C=0.5", {"candidates", *TRAINED}),
         ("run.tensor=virtual", {"samples", "logits", "probabilities", "report"}),
-        ("model.learn=coupled", {"learning", "model", "logits", "probabilities", "report"}),
         ("cluster.kind=threads", set()),
     ],
 )

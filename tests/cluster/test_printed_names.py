@@ -16,6 +16,8 @@ from pairloom.pipeline.features.feature_set import load_features
 
 # Colours, the title of the window, the bell, a carriage return, the one-character escape, and text from right to left.
 WILD = "\x1b[31mred\x1b]0;owned\x07\rover\x9b2J\u202edr\x7fow\u2028line"
+#: The same in one line, as classes must be.
+WILD_LINE = WILD.replace("\r", "").replace("\u2028", "")
 X = np.random.default_rng(0).standard_normal((48, 3)) + np.arange(48)[:, None] % 3
 
 
@@ -62,7 +64,7 @@ def write_table(path, label):
         writer = csv.writer(file)
         writer.writerow(["a", f"b{WILD}", f"text{WILD}", label])
         for i, (a, b, _) in enumerate(X.tolist()):
-            writer.writerow([a, "" if i == 5 else b, f"w{i}{WILD}", f"{i % 3}{WILD}"])
+            writer.writerow([a, "" if i == 5 else b, f"w{i}{WILD}", f"{i % 3}{WILD_LINE}"])
     return path
 
 

@@ -25,7 +25,9 @@ from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
 
 # A run that grows has a file of tests to itself, and so has the choice among candidates.
-STAGES_HERE = tuple(stage for stage in STAGE_NAMES if stage not in ("growth", "candidates", "learning"))
+STAGES_HERE = tuple(
+    stage for stage in STAGE_NAMES if stage not in ("growth", "candidates", "slopes", "learning")
+)
 REPORT = ["classes.csv", "errors.csv", "index.html", "methods.csv", "metrics.json", "pairs.csv"]
 
 

@@ -73,7 +73,7 @@ def test_a_virtual_tensor_gives_the_probabilities_of_a_stored_one(settings, conf
 def test_nothing_is_stored_between_machines_and_probabilities(grown_run):
     group = zarr.open_group(grown_run / "logits.zarr", mode="r")
     assert {"tensor", "held_out"}.isdisjoint(group.array_keys())
-    assert group["blocks"].shape[:2] == (4, 4)
+    assert group["blocks"].shape[:3] == (1, 4, 4)
     assert not (grown_run / "ledger" / "logits").exists()
 
 

@@ -200,6 +200,7 @@ OF_A_FIT = {
     "decision_values",
     "dprime",
     "fill_missing",
+    "loss_profile",
     "measure_distances",
     "out_of_fold_logits",
     "row_sums",

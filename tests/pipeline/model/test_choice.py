@@ -230,6 +230,7 @@ def test_candidates_are_compared_with_slopes_where_these_are_a_choice():
         ({"thresholds": True}, {}, ("platt",)),
         ({"coupled_calibration": "none"}, {}, ("platt",)),
         ({"coupled_calibration": "edges"}, {}, ("distance", "platt")),
+        ({"learn": "coupled"}, {}, ("distance", "platt")),
         ({"calibration": "distance"}, {"growing": True}, ("distance",)),
         ({"calibration": "slopes"}, {}, ("slopes",)),
     ],
