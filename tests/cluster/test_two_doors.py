@@ -103,6 +103,7 @@ def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_f
         ("C", '[0.001, "scale", 1.0]'),
         ("C", '"auto"'),
         ("calibration", '"distance"'),
+        ("calibration", '"slopes"'),
         ("calibration", '"auto"'),
         ("shortlist", "3"),
         ("folds", '"auto"'),
@@ -233,7 +234,13 @@ def test_machines_on_sets_of_classes_are_those_of_the_estimator(
     assert '<section id="code">' in (directory / "report" / "index.html").read_text()
 
 
-DENSE = ("graph.family=dense", "run.also_couple=['linear']", "run.edges_per_tile=2", "model.C=auto")
+DENSE = (
+    "graph.family=dense",
+    "run.also_couple=['linear']",
+    "run.edges_per_tile=2",
+    "model.C=auto",
+    "model.calibration=auto",
+)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +250,9 @@ def dense_bytes(config_file, client, tmp_path_factory):
     return bytes_of(directory)
 
 
-@pytest.mark.parametrize("stage", ["candidates", "machines", "held_out", "calibration", "probabilities"])
+@pytest.mark.parametrize(
+    "stage", ["candidates", "machines", "slopes", "held_out", "calibration", "probabilities"]
+)
 def test_a_run_on_sets_of_classes_resumes_to_the_same_bytes(
     stage, dense_bytes, config_file, client, tmp_path
 ):
