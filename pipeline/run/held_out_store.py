@@ -69,7 +69,8 @@ def read_held_out(run: Run, pairs: int) -> HeldOutSamples:
             found.potentials[drawn.chosen],
             coupler_of_run(run, pairs).weights,
         )
-        return HeldOutSamples(lists, drawn.classes, weight, unit_of(sizes[drawn.chosen], chosen.calibration))
+        unit = unit_of(sizes[drawn.chosen], chosen.calibration)
+        return HeldOutSamples(lists, drawn.classes, weight, unit, totals=run.totals)
     stored = read_whole(open_group(run.directory, "logits.zarr")["held_out"], slice(pairs))
     logits = np.ascontiguousarray(stored[_order(run, pairs)][:, drawn.chosen])
     return HeldOutSamples.of_edges(
@@ -78,6 +79,7 @@ def read_held_out(run: Run, pairs: int) -> HeldOutSamples:
         coupler_of_run(run, pairs),
         calibration=chosen.calibration,
         weight=weight,
+        totals=run.totals,
         shortlist=run.shortlist,
         memory_limit=run.memory_limit,
     )

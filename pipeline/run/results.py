@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials
@@ -102,7 +103,8 @@ def class_weights_of(run: Run, classes: NDArray[np.integer]) -> NDArray[np.float
 def read_wave(directory: Path, wave: int) -> Wave:
     """The score of the model after a wave, and the pairs that were proposed for the next one."""
     content = _read_result(directory, "growth", wave)
-    return Wave(**content | {"proposed": [(i, j) for i, j in content["proposed"]]})
+    typed = {"proposed": [(i, j) for i, j in content["proposed"]], "mass": ListMass(*content["mass"])}
+    return Wave(**content | typed)
 
 
 def remove_waves(directory: Path, first: int) -> None:
