@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.calibration.list_mass import MassCheck
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.machines.linear_machines import AffineLogits
@@ -37,6 +38,8 @@ __all__ = [
     "read_learned",
     "read_learned_weights",
     "read_learning_record",
+    "read_list_mass",
+    "read_mass_check",
     "read_trials",
     "read_wave",
     "remaining_calibrations",
@@ -122,12 +125,19 @@ def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
 
 def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
-    scale = float(read_whole(group["scale"], number))
+    scale, mass = float(read_whole(group["scale"], number)), read_list_mass(run.directory, number)
     if not run.shape.edges_calibrated:
         how = chosen_candidate(run).calibration
         coupling = run.shape.couplings[number]
-        return CoupledCalibration.scaled(level, scale, coupler_of_run(run), how, coupling)
-    return CoupledCalibration(level, scale, *read_edge_calibration(run.directory, number, run.shape.order))
+        scaled = CoupledCalibration.scaled(level, scale, coupler_of_run(run), how, coupling)
+        return scaled._replace(mass=mass)
+    by_edge = read_edge_calibration(run.directory, number, run.shape.order)
+    return CoupledCalibration(level, scale, *by_edge, mass=mass)
+
+
+def read_list_mass(directory: Path, number: int) -> ListMass:
+    """The mass of the lists for the coupling with this number."""
+    return ListMass(*read_whole(open_group(directory, "probabilities.zarr")["list_mass"], number).tolist())
 
 
 def read_edge_calibration(
@@ -144,6 +154,15 @@ def held_out_loss(directory: Path, number: int) -> float | None:
         return float(_read_result(directory, "calibration", number)["log_loss"])
     except FileNotFoundError:
         return None
+
+
+def read_mass_check(directory: Path, number: int) -> MassCheck | None:
+    """Whether the mass of the lists is right on held-out samples, for the coupling with this number; None without."""
+    try:
+        lists = _read_result(directory, "calibration", number)["lists"]
+    except FileNotFoundError:
+        return None
+    return None if lists is None else MassCheck(**lists)
 
 
 def read_learned(run: Run) -> Learned | None:
@@ -163,12 +182,12 @@ def read_learning_record(run: Run) -> LearningRecord | None:
 
 
 def remaining_calibrations(run: Run) -> dict[str, CoupledCalibration]:
-    """The calibrations of the logits that predict, by coupling method. Learned logits are calibrated already."""
-    record = read_learning_record(run)
+    """The calibrations of the logits that predict, by coupling method. Learned logits have their scale already."""
+    record, calibrations = read_learning_record(run), read_calibrations(run)
     if record is None or not record.iterations:
-        return read_calibrations(run)
+        return calibrations
     none_left = CoupledCalibration.uniform(run.settings.coupled_calibration, 1.0, run.shape.n_edges)
-    return dict.fromkeys(run.shape.couplings, none_left)
+    return {method: none_left._replace(mass=c.mass) for method, c in calibrations.items()}
 
 
 def read_learned_weights(directory: Path, order: NDArray[np.intp]) -> AffineLogits:

@@ -15,8 +15,8 @@ logits.zarr               where it is stored, tensor (class, other, sample), whi
                           out-of-fold logits of the drawn samples: held_out (edge, draw), or where shortlists are
                           coupled, listed (draw, place), blocks (place, other_place, draw) and ranking (draw, class);
                           size (draw), the typical size of the logits
-probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
-                          calibrated, slope and shift (coupling, edge)
+probabilities.zarr        one array (sample, class) per coupling; scale (coupling) and list_mass (coupling, mass);
+                          where every edge is calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
 
 Class names and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where machines are
@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.machines.folds import PARTS
@@ -297,7 +298,11 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends, parameters],
         "logits.zarr": [classes, other, *ends],
-        "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
+        "probabilities.zarr": [
+            classes,
+            Coordinate("coupling", ("coupling",), np.array(shape.couplings)),
+            Coordinate("mass", ("mass",), np.array(ListMass._fields)),
+        ],
     }
 
 
@@ -386,6 +391,7 @@ def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M = shape.n_edges, len(shape.couplings)
     arrays = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.couplings]
     arrays.append(ChunkedArray("scale", ("coupling",), (M,), (1,), "float64"))
+    arrays.append(ChunkedArray("list_mass", ("coupling", "mass"), (M, 2), (1, 2), "float64"))
     if shape.edges_calibrated:
         arrays += [
             ChunkedArray(name, ("coupling", "edge"), (M, E), (1, E), "float64") for name in ("slope", "shift")

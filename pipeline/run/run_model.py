@@ -30,6 +30,7 @@ from pairloom.pipeline.run.results import (
     read_edge_calibration,
     read_learned_weights,
     read_learning_record,
+    read_list_mass,
 )
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
@@ -39,7 +40,7 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 3
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 4
 _JSON = "model.json"
 
 
@@ -111,7 +112,8 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
             f"PairwiseSVC.from_run: coupling must be one of {', '.join(couplings)}, the run's, got {coupling!r}."
         )
     description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
-    description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
+    mass = read_list_mass(directory, couplings.index(coupling))
+    description |= {"coupling": coupling, "scale": float(arrays.pop("scale")), "list_mass": mass._asdict()}
     parameters = {**content["parameters"], "coupling": coupling}
     names = content.get("feature_names", [])
     return SavedModel(assembled(description, arrays), parameters, content["candidates"], names)
@@ -206,7 +208,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
     names += ["features.zarr/deviation"] if run.shape.standardised else []
     if run.shape.learned:
         names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"]
-    calibrations = ["scale", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
+    calibrations = ["scale", "list_mass", *(["slope", "shift"] if run.shape.edges_calibrated else [])]
     names += [f"probabilities.zarr/{name}" for name in calibrations]
     return Ledger(run.directory).seal_files(f"{name}/zarr.json" for name in names)
 

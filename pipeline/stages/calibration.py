@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, calibrate_coupled
+from pairloom.pipeline.calibration.list_mass import MassCheck, check_mass
+from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
 from pairloom.pipeline.run.held_out_store import read_held_out
@@ -19,7 +21,7 @@ __all__ = ["Calibration", "held_out_task_bytes"]
 
 
 class Calibration(Stage):
-    """Find the scale of the model, or every edge's slope and shift, for a coupling."""
+    """Find the scale of the model and the mass of its lists, or every edge's slope and shift too, for a coupling."""
 
     name = "calibration"
     folders = ("probabilities.zarr", "calibration")
@@ -45,9 +47,10 @@ class Calibration(Stage):
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Calibrate the model for a coupling."""
-        shape, calibration = run.shape, _calibrated(run, run.shape.couplings[unit])
+        shape, (calibration, lists) = run.shape, _calibrated(run, run.shape.couplings[unit])
         group = open_group(run.directory, "probabilities.zarr", write=True)
         files = write_whole(group["scale"], (unit,), np.array([calibration.scale]))
+        files += write_whole(group["list_mass"], (unit, 0), np.array([calibration.mass]))
         if shape.edges_calibrated:
             as_stored = np.argsort(shape.order)
             files += write_whole(group["slope"], (unit, 0), calibration.slope[as_stored][None])
@@ -57,6 +60,7 @@ class Calibration(Stage):
                 "coupling": shape.couplings[unit],
                 "scale": calibration.scale,
                 "log_loss": calibration.log_loss,
+                "lists": None if lists is None else lists._asdict(),
             }
             files += write_result(run.directory, self.name, unit, content)
         return files
@@ -66,12 +70,16 @@ class Calibration(Stage):
         return held_out_task_bytes(run)
 
 
-def _calibrated(run: Run, coupling: str) -> CoupledCalibration:
+def _calibrated(run: Run, coupling: str) -> tuple[CoupledCalibration, MassCheck | None]:
+    """The calibration, and where shortlists are coupled, whether their mass is right on the held-out samples."""
     level, how = run.settings.coupled_calibration, chosen_candidate(run).calibration
     if level == "none":
-        return CoupledCalibration.scaled(level, 1.0, coupler_of_run(run), how, coupling)
+        return CoupledCalibration.scaled(level, 1.0, coupler_of_run(run), how, coupling), None
     held_out = read_held_out(run, run.shape.n_edges)
-    return calibrate_coupled(held_out, coupler_of_run(run), coupling, level, calibration=how)
+    coupled = calibrate_coupled(held_out, coupler_of_run(run), coupling, level, calibration=how)
+    samples = with_mass(held_out.samples, coupled.mass)
+    weights = (held_out.weight, held_out.totals)
+    return coupled, check_mass(samples, held_out.classes, coupled.scale, *weights)
 
 
 def held_out_task_bytes(run: Run) -> int:
