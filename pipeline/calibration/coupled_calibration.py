@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.couplers import Coupler
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.slopes import SlopePrior, Slopes, slope_prior, slopes_of
 
@@ -90,6 +91,8 @@ class CoupledCalibration(NamedTuple):
         That of the held-out samples at the scale, where it has just been chosen.
     pairs : PairSlopes, optional
         The slopes of the pairs before the scale, for ``calibration="slopes"``.
+    mass : ListMass
+        Of shortlists, how the list and the rest share the probability.
     """
 
     level: CoupledLevel
@@ -98,6 +101,7 @@ class CoupledCalibration(NamedTuple):
     shift: NDArray[np.float64]
     log_loss: float | None = None
     pairs: PairSlopes | None = None
+    mass: ListMass = ONE_SCALE
 
     @classmethod
     def uniform(
@@ -125,7 +129,7 @@ class CoupledCalibration(NamedTuple):
         """The calibration of a model to which edges with these profiles were added at the end."""
         n_edges = len(self.slope) + len(profile)
         pairs = None if self.pairs is None else self.pairs.followed_by(profile)
-        more = self.uniform(self.level, self.scale, n_edges, pairs)
+        more = self.uniform(self.level, self.scale, n_edges, pairs)._replace(mass=self.mass)
         kept = len(self.slope)
         slope = np.concatenate([self.slope, more.slope[kept:]])
         return more._replace(slope=slope, shift=np.concatenate([self.shift, more.shift[kept:]]))
@@ -143,9 +147,11 @@ class CoupledCalibration(NamedTuple):
         pairs = None if self.pairs is None else self.pairs.of_edges(edges)
         return self._replace(slope=self.slope[edges], shift=self.shift[edges], log_loss=None, pairs=pairs)
 
-    def rescaled(self, scale: float) -> CoupledCalibration:
-        """Another scale for all edges, unless the model is to have none."""
-        return self if self.level == "none" else self.uniform(self.level, scale, len(self.slope), self.pairs)
+    def rescaled(self, scale: float, mass: ListMass) -> CoupledCalibration:
+        """Another scale for all edges and another mass of the lists, unless the model is to have none."""
+        if self.level == "none":
+            return self
+        return self.uniform(self.level, scale, len(self.slope), self.pairs)._replace(mass=mass)
 
     def held_out(self, logits: NDArray[np.float32], parts: NDArray[np.integer]) -> NDArray[np.float32]:
         """(E, R) calibrated logits of training samples, with slopes that were found without the part of the sample."""
@@ -198,10 +204,10 @@ def calibrate_coupled(
     choice = calibrate_scale(held_out, coupling, n_jobs) if choice is None else choice
     _warn_of_bound(choice, len(held_out.classes))
     scaled = CoupledCalibration.scaled(level, choice.scale, coupler, calibration, coupling, pairs)
-    scaled = scaled._replace(log_loss=choice.log_loss)
+    scaled = scaled._replace(log_loss=choice.log_loss, mass=choice.mass)
     if level == "scale":
         return scaled
-    _, y, weight, _, edge_logits = held_out
+    y, weight, edge_logits = held_out.classes, held_out.weight, held_out.edge_logits
     assert edge_logits is not None
     slope, shift, _ = calibrate_edges(
         edge_logits, y, coupler, coupling, scaled.scale, start=scaled.shift, weight=weight
@@ -211,8 +217,15 @@ def calibrate_coupled(
 
 def calibrate_scale(held_out: HeldOutSamples, coupling: str, n_jobs: int | None = None) -> ScaleChoice:
     """Choose the scale of the coupled model."""
-    samples, y, weight, unit, _ = held_out
-    return choose_scale(samples, y, coupling, weight=weight, unit=unit, n_jobs=n_jobs)
+    return choose_scale(
+        held_out.samples,
+        held_out.classes,
+        coupling,
+        weight=held_out.weight,
+        unit=held_out.unit,
+        totals=held_out.totals,
+        n_jobs=n_jobs,
+    )
 
 
 def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:

@@ -30,7 +30,7 @@ from pairloom.pipeline.calibration.shortlist_gradient import (
     log_probabilities_of_lists,
 )
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.shortlist import USUAL_SIZE
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, USUAL_SIZE, ListMass
 from pairloom.pipeline.pieces import in_threads, pieces
 
 __all__ = ["CoupledLoss", "LearningRecord", "LearningSamples", "learn_changes", "sample_limit"]
@@ -105,7 +105,7 @@ class CoupledLoss:
     """The log loss of samples as a function of the changes (E, D) of their machines.
 
     At most `USUAL_SIZE` classes of a sample are coupled, whatever the model's own shortlist: the cost of a sample then
-    does not grow with the cube of the number of classes.
+    does not grow with the cube of the number of classes. ``mass`` is that of the model's lists.
     """
 
     samples: LearningSamples
@@ -113,6 +113,7 @@ class CoupledLoss:
     coupling: str
     shortlist: int | None = None
     n_threads: int = 1
+    mass: ListMass = ONE_SCALE
 
     @property
     def listed(self) -> int:
@@ -124,7 +125,9 @@ class CoupledLoss:
 
         def of_slab(slab: slice) -> Floats:
             logits, y = self._logits(slab, changed), self.samples.classes[slab]
-            return log_probabilities_of_lists(logits, y, self.completion, self.coupling, self.listed)
+            return log_probabilities_of_lists(
+                logits, y, self.completion, self.coupling, self.listed, self.mass
+            )
 
         changed = self._as_weights(change)
         log_p = np.concatenate(in_threads(of_slab, self._slabs, self.n_threads))
@@ -142,7 +145,12 @@ class CoupledLoss:
 
         def of_slab(slab: slice) -> float:
             log_p, gradient = gradient_through_shortlists(
-                self._logits(slab, changed), classes[slab], self.completion, self.coupling, self.listed
+                self._logits(slab, changed),
+                classes[slab],
+                self.completion,
+                self.coupling,
+                self.listed,
+                self.mass,
             )
             of_logits[slab] = gradient * share[slab, None].astype(np.float32)
             return float(share[slab] @ log_p)

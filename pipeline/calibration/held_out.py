@@ -42,6 +42,8 @@ class HeldOutSamples(NamedTuple):
         The size of logits that the prior of the scale expects.
     edge_logits : (E, R) float32 array, optional
         The logits of the edges, where something is learned from these too.
+    totals : (N,) float array, optional
+        The training samples of every class, or the sum of their weights: classes give equally many to be held out.
     """
 
     samples: ScoredSamples
@@ -49,6 +51,7 @@ class HeldOutSamples(NamedTuple):
     weight: NDArray[np.float64] | None = None
     unit: float = 1.0
     edge_logits: NDArray[np.float32] | None = None
+    totals: NDArray[np.float64] | None = None
 
     @classmethod
     def of_edges(
@@ -59,6 +62,7 @@ class HeldOutSamples(NamedTuple):
         *,
         calibration: Calibration = "platt",
         weight: NDArray[np.float64] | None = None,
+        totals: NDArray[np.float64] | None = None,
         shortlist: int | None = None,
         memory_limit: int = DEFAULT_MEMORY,
     ) -> HeldOutSamples:
@@ -69,6 +73,7 @@ class HeldOutSamples(NamedTuple):
             weight,
             unit_of(typical_sizes(edge_logits), calibration),
             edge_logits,
+            totals,
         )
 
 

@@ -6,6 +6,9 @@ underconfident, which no single machine can correct. The likelihood of the coupl
 A few samples may all be separable, out of fold too, and then the likeliest scale is infinite. So the scale has a prior,
 worth one sample: q^2 / 2 is added to the summed loss, where q is the logarithm of the scale in the unit of the logits.
 With hundreds of samples it has next to no effect.
+
+Where only a shortlist is coupled, this is the scale of the list: the likeliest on samples whose class is listed, among
+the classes of their lists. The rest has numbers of its own, see `list_mass`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from pairloom.pipeline.calibration.held_out import log_losses
+from pairloom.pipeline.calibration.list_mass import choose_mass
 from pairloom.pipeline.completion.couplers import ScoredSamples
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Lists, Shortlists
 
 __all__ = ["ScaleChoice", "choose_scale", "clearly_more", "nearby_scale"]
 
@@ -34,13 +39,15 @@ _STEPS = int((HIGHEST - LOWEST) / _NEAR) + 1
 class ScaleChoice(NamedTuple):
     """The scale b of L -> b L, its mean log loss, the loss of every sample, and the bound that it is at, if any.
 
-    "lower" means that the samples do not tell the classes apart better than guessing would.
+    "lower" means that the samples do not tell the classes apart better than guessing would. Where only a shortlist is
+    coupled, ``mass`` is that of the lists, and the losses are those with it.
     """
 
     scale: float
     log_loss: float
     losses: NDArray[np.float64]
     bound: Literal["", "lower", "upper"] = ""
+    mass: ListMass = ONE_SCALE
 
     def clearly_above(self, other: ScaleChoice, standard_errors: float = 1.0) -> bool:
         """Whether the log loss is larger than another by more than chance would have it."""
@@ -66,9 +73,10 @@ def choose_scale(
     *,
     weight: NDArray[np.float64] | None = None,
     unit: float = 1.0,
+    totals: NDArray[np.float64] | None = None,
     n_jobs: int | None = None,
 ) -> ScaleChoice:
-    """The scale that makes the coupled model likeliest on held-out samples, with its prior.
+    """The scale that makes the coupled model likeliest on held-out samples, with its prior; and the mass of lists.
 
     Parameters
     ----------
@@ -82,9 +90,55 @@ def choose_scale(
         Their weights.
     unit : float
         The size of the logits that the prior expects: its centre is the scale 1 / unit.
+    totals : (N,) array, optional
+        The training samples of every class, for the mass of lists.
     n_jobs : int, optional
         Threads.
     """
+    if isinstance(samples, Shortlists):
+        return _choose_for_lists(samples, y, method, weight, unit, totals, n_jobs)
+    return _choose(samples, y, method, weight, unit, n_jobs)
+
+
+def _choose_for_lists(
+    samples: Shortlists,
+    y: NDArray[np.integer],
+    method: str,
+    weight: NDArray[np.float64] | None,
+    unit: float,
+    totals: NDArray[np.float64] | None,
+    n_jobs: int | None,
+) -> ScaleChoice:
+    """The scale of the list by the samples whose class is listed, and then the mass of the list by all of them."""
+    lists, place, listed_weight = _listed(samples, y, weight)
+    # The prior alone, if no class is listed.
+    of_list = ScaleChoice(1 / unit, 0.0, np.empty(0))
+    if len(place):
+        of_list = _choose(lists, place, method, listed_weight, unit, n_jobs)
+    mass = choose_mass(samples, y, of_list.scale, weight, totals)
+    losses = log_losses(samples._replace(mass=mass).couple(method, of_list.scale, n_jobs), y)
+    log_loss = float(np.average(losses, weights=weight))
+    return of_list._replace(log_loss=log_loss, losses=losses, mass=mass)
+
+
+def _listed(
+    samples: Shortlists, y: NDArray[np.integer], weight: NDArray[np.float64] | None
+) -> tuple[Lists, NDArray[np.int64], NDArray[np.float64] | None]:
+    """The lists that hold the class of their sample, its place in each, and the weights of these samples."""
+    place = samples.lists.places(y)
+    holds = place >= 0
+    return samples.lists.of_samples(holds), place[holds], None if weight is None else weight[holds]
+
+
+def _choose(
+    samples: ScoredSamples,
+    y: NDArray[np.integer],
+    method: str,
+    weight: NDArray[np.float64] | None,
+    unit: float,
+    n_jobs: int | None,
+) -> ScaleChoice:
+    """The scale of samples whose classes are all coupled."""
     objective = _Objective(samples, y, method, weight, unit, n_jobs)
     if method == "vote":  # counts wins: no scale changes it
         value, losses = objective.losses(0.0)
@@ -123,6 +177,8 @@ def nearby_scale(
     """The likeliest scale of a model that was changed a little, from the scale it had before."""
     if method == "vote":
         return 1.0
+    if isinstance(samples, Shortlists):
+        samples, y, _ = _listed(samples, y, None)
     objective = _Objective(samples, y, method, None, unit, n_jobs)
     return math.exp(_follow(objective, math.log(near * unit))) / unit
 

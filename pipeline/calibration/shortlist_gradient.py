@@ -3,7 +3,7 @@
 A listed class has p_c = s q_c: q is the coupling of the list, s the share that the ranking of all classes gives the
 list. Other classes have what the ranking gives them. So log p_y has a part that goes through the coupling and the
 completed pairs of the list, and a part that goes through the potentials of the ranking; both are linear in the logits
-of the edges, and their chain rules are the transposes. The list itself is piecewise constant.
+of the edges, and their chain rules are the transposes. The list itself is piecewise constant, and its `ListMass` given.
 
 A list of all classes has the share one: it is the coupling of all pairs.
 """
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Shortlists, shortlists
 from pairloom.pipeline.coupling.pairs.couple import couple
 from pairloom.pipeline.coupling.pairs.gradient import SMALLEST, gradient_of_true_class
-from pairloom.pipeline.coupling.pairs.solvers import softmax
 
 __all__ = ["gradient_through_shortlists", "log_probabilities_of_lists"]
 
@@ -28,7 +27,12 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def gradient_through_shortlists(
-    logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion, method: str, k: int
+    logits: NDArray[np.float32],
+    y: NDArray[np.integer],
+    completion: Completion,
+    method: str,
+    k: int,
+    mass: ListMass = ONE_SCALE,
 ) -> tuple[Floats, NDArray[np.float32]]:
     """log p_y of every sample, and its gradient with respect to the logits of all edges.
 
@@ -43,6 +47,8 @@ def gradient_through_shortlists(
         The coupling.
     k : int
         How many classes of a sample are listed, at most N.
+    mass : ListMass
+        How the list and the rest share the probability.
 
     Returns
     -------
@@ -51,10 +57,10 @@ def gradient_through_shortlists(
     """
     lists = _lists(logits, completion, k)
     listed = couple(lists.tensor.astype(np.float64), method).astype(np.float64, copy=False)
-    ranked = softmax(lists.potentials.astype(np.float64))
+    ranked = mass.ranked(lists.potentials.astype(np.float64), lists.classes)
     log_p = _log_p(lists, listed, ranked, y)
     G = _gradient_of_lists(lists, listed, y, method)
-    of_potentials = _gradient_of_ranking(lists, ranked, y)
+    of_potentials = mass.ranking * _gradient_of_ranking(lists, ranked, y)
     of_edges = np.zeros(logits.shape)
     graph = (completion.offsets, completion.neighbours, completion.edge_of)
     pass_on_blocks(G, lists.classes, *graph, of_edges, of_potentials)
@@ -65,11 +71,17 @@ def gradient_through_shortlists(
 
 
 def log_probabilities_of_lists(
-    logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion, method: str, k: int
+    logits: NDArray[np.float32],
+    y: NDArray[np.integer],
+    completion: Completion,
+    method: str,
+    k: int,
+    mass: ListMass = ONE_SCALE,
 ) -> Floats:
     """(R,) log p_y of every sample alone; parameters are those of `gradient_through_shortlists`."""
     lists = _lists(logits, completion, k)
-    listed, ranked = couple(lists.tensor, method), softmax(lists.potentials.astype(np.float64))
+    listed = couple(lists.tensor, method)
+    ranked = mass.ranked(lists.potentials.astype(np.float64), lists.classes)
     return _log_p(lists, listed.astype(np.float64), ranked, y)
 
 
@@ -95,7 +107,7 @@ def _gradient_of_lists(lists: Shortlists, listed: Floats, y: NDArray[np.integer]
 
 
 def _gradient_of_ranking(lists: Shortlists, ranked: Floats, y: NDArray[np.integer]) -> Floats:
-    """(R, N) with respect to the potentials: of the share of the list if it has the true class, else of p_y itself."""
+    """(R, N) with respect to the scaled potentials: of the share of the list if it has the true class, else of p_y."""
     n_samples, k = lists.classes.shape
     if k == ranked.shape[1]:
         return np.zeros_like(ranked)

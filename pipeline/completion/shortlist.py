@@ -3,11 +3,14 @@
 A sample has a handful of candidates among a thousand classes. All classes are ranked without a tensor, the k best are
 completed and coupled as if there were no others, and share the probability that the ranking gives them together; each
 of the others keeps what the ranking gave it. The cost of a sample becomes E + k^2 instead of N^2.
+
+Coupling and ranking are two models, and where classes overlap or are thousands they want different scales. So the
+ranking has a scale of its own, and the log odds of the list against the rest an offset: its `ListMass`.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +18,22 @@ from numpy.typing import NDArray
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist_kernels import apply_and_complete, complete_blocks
 from pairloom.pipeline.coupling.pairs.couple import couple
-from pairloom.pipeline.coupling.pairs.solvers import softmax
+from pairloom.pipeline.coupling.pairs.solvers import Float, softmax
 from pairloom.pipeline.pieces import in_threads, thread_count
 
-__all__ = ["Shortlists", "affine_shortlists", "shortlist_size", "shortlists", "top_classes"]
+__all__ = [
+    "ONE_SCALE",
+    "ListMass",
+    "Lists",
+    "Shortlists",
+    "affine_shortlists",
+    "shortlist_size",
+    "shortlists",
+    "top_classes",
+    "with_mass",
+]
+
+Samples = TypeVar("Samples")
 
 #: The size of "auto", and the number of classes up to which "auto" lists none but couples all of them.
 USUAL_SIZE, FEW_CLASSES = 20, 50
@@ -31,42 +46,74 @@ def shortlist_size(shortlist: int | Literal["auto", "none"], n_classes: int) -> 
     return None if shortlist == "none" or shortlist >= n_classes else shortlist
 
 
-class Shortlists(NamedTuple):
-    """The shortlists of R samples, at scale one.
+class ListMass(NamedTuple):
+    """What the list and the rest have together, and how the rest is shared out.
+
+    Attributes
+    ----------
+    ranking : float
+        The scale of the potentials, relative to that of the list.
+    offset : float
+        What is added to the log odds of the list against the rest.
+    """
+
+    ranking: float = 1.0
+    offset: float = 0.0
+
+    def ranked(
+        self, potentials: NDArray[Float], classes: NDArray[np.integer], scale: float = 1.0
+    ) -> NDArray[Float]:
+        """(R, N) what the ranking gives every class, from the potentials (R, N) and the listed classes (R, k).
+
+        All listed classes are moved by the offset. Where all classes are listed, that changes nothing.
+        """
+        moved = potentials * potentials.dtype.type(scale * self.ranking)
+        if self.offset:
+            np.put_along_axis(
+                moved,
+                classes,
+                np.take_along_axis(moved, classes, axis=1) + moved.dtype.type(self.offset),
+                axis=1,
+            )
+        return softmax(moved)
+
+
+#: One scale for the list and the rest.
+ONE_SCALE = ListMass()
+
+
+class Lists(NamedTuple):
+    """The listed classes of R samples, coupled as if there were no others.
 
     Attributes
     ----------
     classes : (R, k) int array
-        The listed classes of every sample, in ascending order.
+        In ascending order.
     tensor : (k, k, R) float32 array
         Their completed logits.
-    potentials : (R, N) float32 array
-        The ranking of all classes.
     weights : (N, N) float64 array, optional
         Weight per pair in the coupling; None where all are alike.
     """
 
     classes: NDArray[np.int64]
     tensor: NDArray[np.float32]
-    potentials: NDArray[np.float32]
     weights: NDArray[np.float64] | None = None
 
     def couple(self, method: str, scale: float = 1.0, n_jobs: int | None = None) -> NDArray[np.float32]:
-        """(R, N) probabilities of all classes, with the logits multiplied by the scale."""
-        p = softmax(self.potentials * np.float32(scale))
-        share = np.take_along_axis(p, self.classes, axis=1).sum(axis=1, keepdims=True)
+        """(R, k) probabilities of the listed classes, with the logits multiplied by the scale."""
         tensor = self.tensor * np.float32(scale)
         if self.weights is None:
-            listed = couple(tensor, method, n_jobs=n_jobs)
-        else:
-            listed = self._weighted(tensor, self.weights, method, n_jobs)
-        np.put_along_axis(p, self.classes, listed * share, axis=1)
-        return p
+            return couple(tensor, method, n_jobs=n_jobs)
+        return self._weighted(tensor, self.weights, method, n_jobs)
 
-    def of_samples(self, samples: slice) -> Shortlists:
+    def places(self, y: NDArray[np.integer]) -> NDArray[np.int64]:
+        """(R,) the place of the class y of each sample in its list; -1 where it is not listed."""
+        is_true = self.classes == y[:, None]
+        return np.where(is_true.any(axis=1), is_true.argmax(axis=1), -1)
+
+    def of_samples(self, samples: slice | NDArray[np.bool_]) -> Lists:
         """Some of the samples."""
-        tensor = np.ascontiguousarray(self.tensor[:, :, samples])
-        return Shortlists(self.classes[samples], tensor, self.potentials[samples], self.weights)
+        return Lists(self.classes[samples], np.ascontiguousarray(self.tensor[:, :, samples]), self.weights)
 
     def _weighted(
         self,
@@ -83,6 +130,53 @@ class Shortlists(NamedTuple):
 
         rows = in_threads(of_sample, range(len(self.classes)), thread_count(n_jobs, "couple"))
         return np.concatenate(rows) if rows else np.empty((0, len(tensor)), np.float32)
+
+
+class Shortlists(NamedTuple):
+    """The shortlists of R samples, at scale one.
+
+    Attributes
+    ----------
+    classes : (R, k) int array
+        The listed classes of every sample, in ascending order.
+    tensor : (k, k, R) float32 array
+        Their completed logits.
+    potentials : (R, N) float32 array
+        The ranking of all classes.
+    weights : (N, N) float64 array, optional
+        Weight per pair in the coupling; None where all are alike.
+    mass : ListMass
+        How the list and the rest share the probability.
+    """
+
+    classes: NDArray[np.int64]
+    tensor: NDArray[np.float32]
+    potentials: NDArray[np.float32]
+    weights: NDArray[np.float64] | None = None
+    mass: ListMass = ONE_SCALE
+
+    @property
+    def lists(self) -> Lists:
+        """The listed classes without the others."""
+        return Lists(self.classes, self.tensor, self.weights)
+
+    def couple(self, method: str, scale: float = 1.0, n_jobs: int | None = None) -> NDArray[np.float32]:
+        """(R, N) probabilities of all classes, with the logits multiplied by the scale."""
+        p = self.mass.ranked(self.potentials, self.classes, scale)
+        share = np.take_along_axis(p, self.classes, axis=1).sum(axis=1, keepdims=True)
+        np.put_along_axis(p, self.classes, self.lists.couple(method, scale, n_jobs) * share, axis=1)
+        return p
+
+    def of_samples(self, samples: slice) -> Shortlists:
+        """Some of the samples."""
+        return Shortlists(
+            *self.lists.of_samples(samples)[:2], self.potentials[samples], self.weights, self.mass
+        )
+
+
+def with_mass(samples: Samples, mass: ListMass) -> Samples:
+    """Samples whose lists have this mass. Samples without lists are as they were."""
+    return samples._replace(mass=mass) if isinstance(samples, Shortlists) else samples
 
 
 def affine_shortlists(

@@ -24,6 +24,7 @@ from pairloom.graphs.text import quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.estimator.fit import fit_samples, training_samples
 from pairloom.pipeline.estimator.parameters import (
@@ -133,8 +134,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
         "none". It is not tried with more columns than rows (beyond one for each class), or than 4096.
     shortlist : int, "auto", "none" or None, default="auto"
-        Couple only so many classes of each sample: the likeliest by a ranking of all. The others keep the probability
-        that the ranking gives them. "auto" is 20 of more than 50 classes; "none" or None couples all of them.
+        Couple only so many classes of each sample: the likeliest by a ranking of all. The others have the probability
+        that the ranking gives them, with a scale and an offset of its own (`list_mass_`), from a fit with lists. "auto"
+        is 20 of more than 50 classes; "none" or None couples all of them.
     machine_weight : {"none", "counts"}, default="none"
         The weight of a machine in the coupling: the same for all, or its number of training samples [2]_ [6]_. For
         coupling="bradley_terry", "normal" (pairs) and "zadrozny" (sets of classes).
@@ -182,6 +184,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         A pair of class labels (a, b) -> `PairMachine`, the logit of a against b; linear machines only.
     C_, whiten_, calibration_, scale_ : float, float or "none", str, float
         The values that were chosen.
+    list_mass_ : ListMass
+        Of shortlists: ``ranking``, the scale of the ranking relative to `scale_`, which is then that of the list, and
+        ``offset``, what is added to the log odds of the list against the rest.
     learned_ : LearningRecord or None
         What learning through the coupling has done: steps, and log losses before and after. None if
         ``learn="machines"``.
@@ -485,6 +490,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return self.model_.coupled.scale
 
     @property
+    def list_mass_(self) -> ListMass:
+        """How the classes of a shortlist and the others share the probability."""
+        return self.model_.coupled.mass
+
+    @property
     def learned_(self) -> LearningRecord | None:
         """What learning through the coupling has done, or None."""
         return None if self.model_.learned is None else self.model_.learned.record
@@ -610,7 +620,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Yields
         ------
         wave : Wave
-            ``pairs``, ``scale``, ``log_loss``, ``accuracy``, and ``proposed``, the pairs of the next wave.
+            ``pairs``, ``scale``, ``log_loss``, ``accuracy``, ``proposed``, the pairs of the next wave, and ``mass``, as
+            in `list_mass_`.
         """
         check_is_fitted(self)
         budget = GrowthBudget(pairs, share, seconds, plateau)

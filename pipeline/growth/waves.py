@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
+from pairloom.pipeline.calibration.list_mass import choose_mass
 from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
-from pairloom.pipeline.completion.couplers import ScoredSamples
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, with_mass
 from pairloom.pipeline.completion.slab import slab_width
 from pairloom.pipeline.pieces import pieces
 
@@ -173,13 +174,17 @@ PairCost = Callable[[int, int], float]
 
 
 class Wave(NamedTuple):
-    """A growing model after a wave: its pairs, how good it is at its best scale, and the pairs of the next wave."""
+    """A growing model after a wave: its pairs, how good it is at its best scale, and the pairs of the next wave.
+
+    ``mass`` is the best mass of its shortlists, if it has any.
+    """
 
     pairs: int
     scale: float
     log_loss: float
     accuracy: float
     proposed: list[tuple[int, int]]
+    mass: ListMass = ONE_SCALE
 
 
 def usual_wave(pairs: int, n_classes: int) -> int:
@@ -225,9 +230,9 @@ def judge_wave(
         The scale of the model before its last wave, if it is known: the search then starts there, on every second of
         the scoring samples if they are many.
     """
-    samples, y, _, unit, edge_logits = held_out
-    scale = _scale(samples, y, method, near, unit, n_jobs)
-    p = samples.couple(method, scale, n_jobs)
+    samples, y, edge_logits = held_out.samples, held_out.classes, held_out.edge_logits
+    scale, mass = _scale(held_out, method, near, n_jobs)
+    p = with_mass(samples, mass).couple(method, scale, n_jobs)
     matrix = None
     if cost == "confusion":
         matrix = mean_probabilities(p[_ASKED], y[_ASKED])
@@ -240,22 +245,22 @@ def judge_wave(
         log_loss=mean_log_loss(p[_JUDGES], y[_JUDGES]),
         accuracy=float((p[_JUDGES].argmax(axis=1) == y[_JUDGES]).mean()),
         proposed=list(islice(graphs.grow(graph, cost, matrix=matrix, seed=seed), most)),
+        mass=mass,
     )
 
 
 def _scale(
-    samples: ScoredSamples,
-    y: NDArray[np.integer],
-    method: str,
-    near: float | None,
-    unit: float,
-    n_jobs: int | None,
-) -> float:
-    """The scale of the coupled model, by its judges."""
+    held_out: HeldOutSamples, method: str, near: float | None, n_jobs: int | None
+) -> tuple[float, ListMass]:
+    """The scale of the coupled model and the mass of its lists, by its judges."""
+    judges = _JUDGES if near is None or len(held_out.classes) < _MANY else slice(1, None, 4)
+    samples, y = held_out.samples.of_samples(judges), held_out.classes[judges]
+    unit, totals = held_out.unit, held_out.totals
     if near is None:
-        return choose_scale(samples.of_samples(_JUDGES), y[_JUDGES], method, unit=unit, n_jobs=n_jobs).scale
-    judges = _JUDGES if len(y) < _MANY else slice(1, None, 4)
-    return nearby_scale(samples.of_samples(judges), y[judges], method, near, unit=unit, n_jobs=n_jobs)
+        choice = choose_scale(samples, y, method, unit=unit, totals=totals, n_jobs=n_jobs)
+        return choice.scale, choice.mass
+    scale = nearby_scale(samples, y, method, near, unit=unit, n_jobs=n_jobs)
+    return scale, choose_mass(samples, y, scale, totals=totals)
 
 
 def mean_probabilities(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:

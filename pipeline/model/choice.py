@@ -26,9 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom import graphs
 from pairloom.graphs.hubs import USUAL_NEIGHBOURS
-from pairloom.pipeline.calibration.coupled_calibration import FEW_SAMPLES, JudgedCalibration, PairSlopes
+from pairloom.pipeline.calibration.coupled_calibration import (
+    FEW_SAMPLES,
+    JudgedCalibration,
+    PairSlopes,
+    calibrate_scale,
+)
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, OutOfFoldMachines, out_of_fold_edge_logits
-from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale, clearly_more
+from pairloom.pipeline.calibration.scale import ScaleChoice, clearly_more
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.machines.kinds import TrainedMachines
@@ -174,23 +179,20 @@ def judge_calibrations(
 
 def best_scale(held_out: HeldOutSamples, settings: ModelSettings, n_jobs: int | None = None) -> ScaleChoice:
     """The scale of held-out samples, coupled as the model is, and their losses with it."""
-    return choose_scale(
-        held_out.samples,
-        held_out.classes,
-        settings.coupling,
-        weight=held_out.weight,
-        unit=held_out.unit,
-        n_jobs=n_jobs,
-    )
+    return calibrate_scale(held_out, settings.coupling, n_jobs)
 
 
 class DrawnLogits(NamedTuple):
-    """Out-of-fold edge logits (E, R) of drawn training samples, their classes and parts, and their weights if any."""
+    """Out-of-fold edge logits (E, R) of drawn training samples, their classes and parts, and their weights if any.
+
+    ``totals`` (N,) are the training samples of every class, or the sum of their weights.
+    """
 
     edge_logits: NDArray[np.float32]
     classes: NDArray[np.integer]
     parts: NDArray[np.integer]
     weight: NDArray[np.float64] | None
+    totals: NDArray[np.float64]
 
     def held_out(
         self,
@@ -206,6 +208,7 @@ class DrawnLogits(NamedTuple):
             coupler,
             calibration=calibration,
             weight=self.weight,
+            totals=self.totals,
             shortlist=settings.shortlist_of(coupler.n_classes),
             memory_limit=memory_limit,
         )
@@ -232,7 +235,8 @@ def drawn_logits(
     rows, classes, folds, parts = training.drawn(settings, most, whitened)
     scheme = settings.machines().scheme
     logits = out_of_fold_edge_logits(trained, scheme, training.X[rows], folds, parts)
-    return DrawnLogits(logits, classes, parts, None if training.weight is None else training.weight[rows])
+    weight = None if training.weight is None else training.weight[rows]
+    return DrawnLogits(logits, classes, parts, weight, training.totals())
 
 
 #: The decrease of the mean log loss that is worth twice the neighbours.

@@ -77,12 +77,13 @@ def explain(
         contributions=contributions,
         logit_parts=_machine_effects(model, pair, logits, made_of * logits),
         odds=effects.odds + prior,
+        list_offset=effects.offset,
         p_a=float(p[pair.a]),
         p_b=float(p[pair.b]),
         pairs=by_machine,
         odds_contributions=evidence.contributions(effects.slopes, -float(effects.slopes @ effects.neutral)),
         prior=prior,
-        remainder=effects.odds - by_machine.total,
+        remainder=effects.odds - effects.offset - by_machine.total,
     )
 
 
@@ -127,7 +128,8 @@ def _effects(
     coupler = model.coupler
     if isinstance(coupler, CodeCoupler):
         return effects_of_columns(logits, *pair, coupler, method)
-    return effects_of_pairs(logits, *pair, coupler.completion, method, coupler.shortlist_size(shortlist))
+    size, mass = coupler.shortlist_size(shortlist), model.predictor.mass
+    return effects_of_pairs(logits, *pair, coupler.completion, method, size, mass)
 
 
 def _route(model: FittedModel, pair: _Pair) -> tuple[Route, NDArray[np.float64]]:
@@ -268,8 +270,11 @@ class Explanation:
         Of the features, or of the support vectors, to the part of `odds` that the machines have.
     prior : float
         The part of `odds` that comes from the parameter `priors`.
+    list_offset : float
+        The part of `odds` that the shortlist has as a whole, where one of the classes is listed and the other is not:
+        what held-out samples have added to the log odds of the list against the rest.
     remainder : float
-        ``odds - prior - pairs.total``: rounding errors, unless logits are extreme.
+        ``odds - prior - list_offset - pairs.total``: rounding errors, unless logits are extreme.
     """
 
     a: Any
@@ -285,6 +290,7 @@ class Explanation:
     pairs: MachineEffects
     odds_contributions: Contributions | None
     prior: float
+    list_offset: float
     remainder: float
 
     def __str__(self) -> str:
@@ -326,7 +332,8 @@ class Explanation:
         if self.contributions is not None:
             title = f"Largest contributions to the pair's logit, by {self.contributions.kind}"
             tables.append(_contributions_table(title, self.contributions, SHOWN))
-        extra = [("priors", self.prior)] if self.prior else []
+        named = [("priors", self.prior), ("being in the shortlist, or not", self.list_offset)]
+        extra = [(name, value) for name, value in named if value]
         unit = "Machines" if self.pairs.on_sets else "Pairs"
         tables.append(_effects_table(f"{unit} that moved the coupled odds", self.pairs, "effect", extra))
         if self.odds_contributions is not None and self.contributions is None:

@@ -131,7 +131,7 @@ class FittedModel:
     def predictor(self) -> Predictor:
         """The calibrated machines, or what was learned in place of them, as prediction needs them."""
         if self.learned is not None and self.learned.logits is not None:
-            return Predictor(self.learned.logits, self.coupler)
+            return Predictor(self.learned.logits, self.coupler, self.coupled.mass)
         return Predictor(self.trained.collapsed(self.settings.scheme.shares), self.coupler).calibrated(
             self.coupled
         )

@@ -15,7 +15,7 @@ from pairloom.graphs.text import listed
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes, calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
-from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.completion.shortlist import ListMass, shortlist_size
 from pairloom.pipeline.growth.waves import (
     GrowthBudget,
     GrowthCost,
@@ -150,7 +150,7 @@ class _GrowingModel:
             near=self.waves[-1].scale if self.waves else None,
             n_jobs=self._resources["n_jobs"],
         )
-        self._rescale(wave.scale)
+        self._rescale(wave.scale, wave.mass)
         self.waves.append(wave)
         return self.waves
 
@@ -163,7 +163,7 @@ class _GrowingModel:
             "scale",
             n_jobs=self._resources["n_jobs"],
         )
-        self._rescale(coupled.scale)
+        self._rescale(coupled.scale, coupled.mass)
 
     def add_wave(self) -> None:
         """Train the proposed edges and put them among the others."""
@@ -179,8 +179,8 @@ class _GrowingModel:
         order = graphs.edge_order(together)
         self._logits = np.concatenate([self._logits, held_out])[order]
 
-    def _rescale(self, scale: float) -> None:
-        self.model = replace(self.model, coupled=self.model.coupled.rescaled(scale))
+    def _rescale(self, scale: float, mass: ListMass) -> None:
+        self.model = replace(self.model, coupled=self.model.coupled.rescaled(scale, mass))
 
     @property
     def _held_out(self) -> HeldOutSamples:
@@ -190,6 +190,7 @@ class _GrowingModel:
             self._drawn.classes,
             self.model.coupler,
             calibration=self.model.settings.calibration,
+            totals=self.model.classes.totals,
             shortlist=shortlist_size(self.model.shortlist, self.n_classes),
             memory_limit=self._resources["memory_limit"],
         )

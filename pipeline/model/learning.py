@@ -87,7 +87,7 @@ def learn_weights(
     n_threads = thread_count(n_jobs, "PairwiseSVC")
 
     def loss(samples: LearningSamples) -> CoupledLoss:
-        return CoupledLoss(samples, completion, settings.coupling, shortlist, n_threads)
+        return CoupledLoss(samples, completion, settings.coupling, shortlist, n_threads, coupled.mass)
 
     unseen = samples.drawn.folds == HELD_OUT_FOLD
     scheme = settings.machines().scheme

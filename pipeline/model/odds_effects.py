@@ -28,7 +28,7 @@ from scipy.special import logsumexp, softmax
 from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.couplers import CodeCoupler, neutral_shift
-from pairloom.pipeline.completion.shortlist import top_classes
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, top_classes
 from pairloom.pipeline.completion.shortlist_kernels import complete_blocks, divergences
 from pairloom.pipeline.coupling.codes.couple_code import check_machine_weights
 from pairloom.pipeline.coupling.codes.gradient import CODE_GRADIENTS, TOLERANCE
@@ -58,14 +58,18 @@ class OddsEffects(NamedTuple):
     odds : float
         log p_a / p_b.
     slopes : (E,) array
-        The mean of dF/dl_e on the way to the sample: ``slopes @ (l - neutral)`` are the odds.
+        The mean of dF/dl_e on the way to the sample: ``slopes @ (l - neutral) + offset`` are the odds.
     neutral : (E,) array
         The logits of machines that know nothing: zero for pairs.
+    offset : float
+        The part of the odds that belongs to no machine: the offset of the list's log odds, where one of the classes is
+        listed and the other is not.
     """
 
     odds: float
     slopes: Floats
     neutral: Floats
+    offset: float = 0.0
 
 
 class OddsPath(Protocol):
@@ -87,7 +91,13 @@ class OddsPath(Protocol):
 
 
 def effects_of_pairs(
-    logits: Floats, a: int, b: int, completion: Completion, method: str, shortlist: int | None = None
+    logits: Floats,
+    a: int,
+    b: int,
+    completion: Completion,
+    method: str,
+    shortlist: int | None = None,
+    mass: ListMass = ONE_SCALE,
 ) -> OddsEffects:
     """The effects of trained pairs on the coupled odds of classes a and b.
 
@@ -102,14 +112,17 @@ def effects_of_pairs(
         The coupling.
     shortlist : int, optional
         How many classes are coupled; None means all of them.
+    mass : ListMass
+        How the list and the rest share the probability.
     """
     potentials = _potentials(logits, completion)
-    path = PairsPath.of(logits, potentials, a, b, completion, method, shortlist)
+    path = PairsPath.of(logits, potentials, a, b, completion, method, shortlist, mass.ranking)
     mean = mean_slopes(path)
     k = len(path.listed)
-    G, of_potentials = 2 * mean[: k * k].reshape(k, k), mean[k * k :]
+    G, of_potentials = 2 * mean[: k * k].reshape(k, k), mass.ranking * mean[k * k :]
     slopes = _passed_on(G, of_potentials, path.listed, completion)
-    return OddsEffects(float(path.odds(np.ones(1))[0]), slopes, np.zeros(len(logits)))
+    offset = mass.offset * path.lists_alone
+    return OddsEffects(float(path.odds(np.ones(1))[0]) + offset, slopes, np.zeros(len(logits)), offset)
 
 
 def effects_of_columns(logits: Floats, a: int, b: int, coupler: CodeCoupler, method: str) -> OddsEffects:
@@ -185,7 +198,7 @@ class PairsPath:
     L : (k, k) array
         Completed logits of the listed classes.
     potentials : (N,) array
-        The ranking of all classes.
+        The ranking of all classes, at its own scale.
     listed : (k,) int array
         The classes that are coupled, ascending.
     a, b : int
@@ -211,8 +224,9 @@ class PairsPath:
         completion: Completion,
         method: str,
         shortlist: int | None,
+        ranking: float,
     ) -> PairsPath:
-        """The odds of one sample with these logits (E,) of the trained pairs."""
+        """The odds of one sample with these logits (E,) of the trained pairs, and this scale of the ranking."""
         n = completion.n_classes
         # Ranked in float32, as at prediction: the list is the same.
         ranked = potentials.astype(np.float32)[None]
@@ -221,7 +235,12 @@ class PairsPath:
         graph = (completion.offsets, completion.neighbours, completion.edge_of)
         complete_blocks(logits[None], listed[None], potentials[None], *graph, tensor)
         weights = None if completion.weights is None else completion.weights[np.ix_(listed, listed)]
-        return cls(tensor[:, :, 0], potentials, listed, a, b, method, weights)
+        return cls(tensor[:, :, 0], ranking * potentials, listed, a, b, method, weights)
+
+    @property
+    def lists_alone(self) -> int:
+        """1 where a is listed and b is not, -1 the other way round, else 0."""
+        return int(self._at(self.a).any()) - int(self._at(self.b).any())
 
     @property
     def direction(self) -> Floats:

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.couplers import Coupler, ScoredSamples
-from pairloom.pipeline.completion.shortlist import Shortlists, affine_shortlists, shortlists
+from pairloom.pipeline.completion.shortlist import (
+    ONE_SCALE,
+    ListMass,
+    Shortlists,
+    affine_shortlists,
+    shortlists,
+    with_mass,
+)
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.machines.kinds import Logits
 from pairloom.pipeline.machines.linear_machines import AffineLogits
@@ -31,10 +38,11 @@ class Predictor:
 
     logits: Logits
     coupler: Coupler
+    mass: ListMass = ONE_SCALE
 
     def calibrated(self, coupled: CoupledCalibration) -> Predictor:
-        """The same with logits times the slope and plus the shift of each machine."""
-        return Predictor(self.logits.calibrated(coupled.slope, coupled.shift), self.coupler)
+        """The same with logits times the slope and plus the shift of each machine, and lists with their mass."""
+        return Predictor(self.logits.calibrated(coupled.slope, coupled.shift), self.coupler, coupled.mass)
 
     @cached_property
     def ranking(self) -> AffineLogits | None:
@@ -50,10 +58,11 @@ class Predictor:
         Machines on sets of classes have no shortlists: ``shortlist`` must be None.
         """
         if shortlist is not None and self.ranking is not None:
-            return self._shortlists(self.ranking, np.ascontiguousarray(X, np.float32), shortlist, first)
+            lists = self._shortlists(self.ranking, np.ascontiguousarray(X, np.float32), shortlist, first)
+            return with_mass(lists, self.mass)
         logits = self.logits(X)
         check_finite(logits.T, first)
-        return self.coupler.scored(logits, shortlist, memory_limit)
+        return with_mass(self.coupler.scored(logits, shortlist, memory_limit), self.mass)
 
     def _shortlists(
         self, ranking: AffineLogits, rows: NDArray[np.float32], size: int, first: int

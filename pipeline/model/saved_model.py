@@ -25,6 +25,7 @@ from pairloom import graphs
 from pairloom.graphs import ModelCode
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
@@ -256,6 +257,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         **{name: getattr(model, name) for name in PLAIN_FIELDS},
         "coupled_calibration": model.coupled.level,
         "scale": model.coupled.scale,
+        "list_mass": model.coupled.mass._asdict(),
         "slopes_begin": None if model.coupled.pairs is None else model.coupled.pairs.prior.first,
         "exponent": model.normalisation.exponent,
         "kernel": None if kernel is None else asdict(kernel),
@@ -297,6 +299,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
             arrays["slope"],
             arrays["shift"],
             pairs=_pair_slopes(description["slopes_begin"], arrays),
+            mass=ListMass(**description["list_mass"]),
         ),
         normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
         learned=_learned(description.get("learned"), arrays),

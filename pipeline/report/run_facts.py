@@ -20,6 +20,7 @@ from pairloom.pipeline.run.results import (
     read_calibrations,
     read_candidates,
     read_learning_record,
+    read_mass_check,
 )
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import written_warnings
@@ -45,10 +46,22 @@ def model_section(run: Run) -> Section:
         "calibration": f"{chosen_calibration(run)}, coupled scale {scale:.3g}",
         "coupling": shape.couplings[0]
         + (f", of the {run.shortlist} likeliest classes" if run.shortlist else ""),
+        **_lists(run),
         **_learning(run),
     }
     tables = {"candidates": _candidates(run), "calibrations": _calibrations(run)}
     return Section("model", "Data and model", {"facts": facts, **tables})
+
+
+def _lists(run: Run) -> dict[str, str]:
+    """The mass that the model says for its lists against how often they hold the true class, where it was checked."""
+    check = read_mass_check(run.directory, 0)
+    if check is None:
+        return {}
+    return {
+        "shortlist": f"holds the class of {check.found:.1%} of the held-out samples; the model says {check.said:.1%},"
+        f" and one scale for list and rest would say {check.with_one_scale:.1%}"
+    }
 
 
 def _learning(run: Run) -> dict[str, str]:

@@ -81,7 +81,8 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
             found.potentials[drawn.chosen],
             coupler_of_run(run, pairs).weights,
         )
-        return HeldOutSamples(lists, drawn.classes, weight, unit_of(sizes[drawn.chosen], calibration))
+        unit = unit_of(sizes[drawn.chosen], calibration)
+        return HeldOutSamples(lists, drawn.classes, weight, unit, totals=run.totals)
     stored = read_whole(open_group(run.directory, "logits.zarr")["held_out"], (number, slice(pairs)))
     logits = np.ascontiguousarray(stored[_order(run, pairs)][:, drawn.chosen])
     return HeldOutSamples.of_edges(
@@ -90,6 +91,7 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
         coupler_of_run(run, pairs),
         calibration=calibration,
         weight=weight,
+        totals=run.totals,
         shortlist=run.shortlist,
         memory_limit=run.memory_limit,
     )

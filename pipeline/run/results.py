@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.calibration.list_mass import MassCheck
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.settings import Calibration
@@ -42,6 +44,8 @@ __all__ = [
     "read_learned",
     "read_learned_weights",
     "read_learning_record",
+    "read_list_mass",
+    "read_mass_check",
     "read_slopes",
     "read_trials",
     "read_wave",
@@ -162,7 +166,8 @@ def class_weights_of(run: Run, classes: NDArray[np.integer]) -> NDArray[np.float
 def read_wave(directory: Path, wave: int) -> Wave:
     """The score of the model after a wave, and the pairs that were proposed for the next one."""
     content = _read_result(directory, "growth", wave)
-    return Wave(**content | {"proposed": [(i, j) for i, j in content["proposed"]]})
+    typed = {"proposed": [(i, j) for i, j in content["proposed"]], "mass": ListMass(*content["mass"])}
+    return Wave(**content | typed)
 
 
 def remove_waves(directory: Path, first: int) -> None:
@@ -184,14 +189,20 @@ def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
 
 def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
-    scale = float(read_whole(group["scale"], number))
+    scale, mass = float(read_whole(group["scale"], number)), read_list_mass(run.directory, number)
     how = chosen_calibration(run)
     if not run.shape.edges_calibrated:
         coupling = run.shape.couplings[number]
-        return CoupledCalibration.scaled(level, scale, coupler_of_run(run), how, coupling)
+        scaled = CoupledCalibration.scaled(level, scale, coupler_of_run(run), how, coupling)
+        return scaled._replace(mass=mass)
     slope, shift = read_edge_calibration(run.directory, number, run.shape.order)
     pairs = read_slopes(run.directory, run.shape.order) if how == "slopes" else None
-    return CoupledCalibration(level, scale, slope, shift, pairs=pairs)
+    return CoupledCalibration(level, scale, slope, shift, pairs=pairs, mass=mass)
+
+
+def read_list_mass(directory: Path, number: int) -> ListMass:
+    """The mass of the lists for the coupling with this number."""
+    return ListMass(*read_whole(open_group(directory, "probabilities.zarr")["list_mass"], number).tolist())
 
 
 def read_edge_calibration(
@@ -208,6 +219,15 @@ def held_out_loss(directory: Path, number: int) -> float | None:
         return float(_read_result(directory, "calibration", number)["log_loss"])
     except FileNotFoundError:
         return None
+
+
+def read_mass_check(directory: Path, number: int) -> MassCheck | None:
+    """Whether the mass of the lists is right on held-out samples, for the coupling with this number; None without."""
+    try:
+        lists = _read_result(directory, "calibration", number)["lists"]
+    except FileNotFoundError:
+        return None
+    return None if lists is None else MassCheck(**lists)
 
 
 def read_learned(run: Run) -> Learned | None:
@@ -227,12 +247,12 @@ def read_learning_record(run: Run) -> LearningRecord | None:
 
 
 def remaining_calibrations(run: Run) -> dict[str, CoupledCalibration]:
-    """The calibrations of the logits that predict, by coupling method. Learned logits are calibrated already."""
-    record = read_learning_record(run)
+    """The calibrations of the logits that predict, by coupling method. Learned logits have their scale already."""
+    record, calibrations = read_learning_record(run), read_calibrations(run)
     if record is None or not record.iterations:
-        return read_calibrations(run)
+        return calibrations
     none_left = CoupledCalibration.uniform(run.settings.coupled_calibration, 1.0, run.shape.n_edges)
-    return dict.fromkeys(run.shape.couplings, none_left)
+    return {method: none_left._replace(mass=c.mass) for method, c in calibrations.items()}
 
 
 def read_learned_weights(directory: Path, order: NDArray[np.intp]) -> AffineLogits:

@@ -18,8 +18,8 @@ logits.zarr               where it is stored, tensor (class, other, sample), whi
                           draw), or where shortlists are coupled, listed (calibration, draw, place), blocks
                           (calibration, place, other_place, draw) and ranking (calibration, draw, class); size
                           (calibration, draw), the typical size of the logits
-probabilities.zarr        one array (sample, class) per coupling; scale (coupling); where every edge is
-                          calibrated, slope and shift (coupling, edge)
+probabilities.zarr        one array (sample, class) per coupling; scale (coupling) and list_mass (coupling, mass);
+                          where every edge is calibrated, slope and shift (coupling, edge)
 ========================  ==================================================================================
 
 The labels of the classes and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where
@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.features.feature_set import names_of
@@ -327,7 +328,11 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends, parameters],
         "logits.zarr": [classes, other, *ends, calibrations],
-        "probabilities.zarr": [classes, Coordinate("coupling", ("coupling",), np.array(shape.couplings))],
+        "probabilities.zarr": [
+            classes,
+            Coordinate("coupling", ("coupling",), np.array(shape.couplings)),
+            Coordinate("mass", ("mass",), np.array(ListMass._fields)),
+        ],
     }
 
 
@@ -427,6 +432,7 @@ def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M = shape.n_edges, len(shape.couplings)
     arrays = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.couplings]
     arrays.append(ChunkedArray("scale", ("coupling",), (M,), (1,), "float64"))
+    arrays.append(ChunkedArray("list_mass", ("coupling", "mass"), (M, 2), (1, 2), "float64"))
     if shape.edges_calibrated:
         arrays += [
             ChunkedArray(name, ("coupling", "edge"), (M, E), (1, E), "float64") for name in ("slope", "shift")

@@ -41,6 +41,7 @@ from pairloom.pipeline.run.results import (
     read_edge_calibration,
     read_learned_weights,
     read_learning_record,
+    read_list_mass,
     read_slopes,
 )
 from pairloom.pipeline.run.run import Run
@@ -133,7 +134,12 @@ def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedM
         )
     with whole_model(f"PairwiseSVC.from_run: {directory}"):
         description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
-        description |= {"coupling": coupling, "scale": float(arrays.pop("scale"))}
+        mass = read_list_mass(directory, couplings.index(coupling))
+        description |= {
+            "coupling": coupling,
+            "scale": float(arrays.pop("scale")),
+            "list_mass": mass._asdict(),
+        }
         model = assembled(description, arrays)
         weights = _weights_by_label(content["parameters"]["class_weight"], model.classes.labels)
         parameters = {**content["parameters"], "coupling": coupling, "class_weight": weights}
@@ -269,7 +275,7 @@ def _arrays_of_model(
     names += ["features.zarr/deviation"] if standardised else []
     names += ["machines.zarr/slopes"] if sloped else []
     names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"] if learned else []
-    calibrations = ["scale", *(["slope", "shift"] if edges_calibrated else [])]
+    calibrations = ["scale", "list_mass", *(["slope", "shift"] if edges_calibrated else [])]
     return names + [f"probabilities.zarr/{name}" for name in calibrations]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pairloom.pipeline.calibration.coupled_calibration import (
@@ -11,6 +13,8 @@ from pairloom.pipeline.calibration.coupled_calibration import (
     calibrate_coupled,
     calibrate_scale,
 )
+from pairloom.pipeline.calibration.list_mass import MassCheck, check_mass
+from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.settings import Calibration as MachineCalibration
 from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
@@ -26,9 +30,10 @@ __all__ = ["Calibration", "held_out_task_bytes"]
 
 
 class Calibration(Stage):
-    """Choose the calibration of the machines, and find the scale of the model, or slopes and shifts, for a coupling.
+    """Choose the calibration of the machines; find the scale of the model and the mass of its lists, for a coupling.
 
-    The calibration is chosen for the first coupling, and the others have the same.
+    Every edge's slope and shift too, if these are learned. The calibration is chosen for the first coupling, and the
+    others have the same.
     """
 
     name = "calibration"
@@ -57,9 +62,10 @@ class Calibration(Stage):
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Calibrate the model for a coupling."""
         shape = run.shape
-        calibration, judged = _calibrated(run, unit)
+        calibration, judged, lists = _calibrated(run, unit)
         group = open_group(run.directory, "probabilities.zarr", write=True)
         files = write_whole(group["scale"], (unit,), np.array([calibration.scale]))
+        files += write_whole(group["list_mass"], (unit, 0), np.array([calibration.mass]))
         if shape.edges_calibrated:
             as_stored = np.argsort(shape.order)
             files += write_whole(group["slope"], (unit, 0), calibration.slope[as_stored][None])
@@ -71,6 +77,7 @@ class Calibration(Stage):
                 "log_loss": calibration.log_loss,
                 "calibration": best_calibration(judged).calibration,
                 "calibrations": [one.row() for one in judged] if len(judged) > 1 else [],
+                "lists": None if lists is None else lists._asdict(),
             }
             files += write_result(run.directory, self.name, unit, content)
         return files
@@ -80,8 +87,18 @@ class Calibration(Stage):
         return held_out_task_bytes(run)
 
 
-def _calibrated(run: Run, unit: int) -> tuple[CoupledCalibration, list[JudgedCalibration]]:
-    """The calibration of the model for a coupling, and the calibrations of its machines that were compared for it."""
+class _Calibrated(NamedTuple):
+    """The calibration of the model for a coupling, and the calibrations of its machines that were compared for it.
+
+    Where shortlists are coupled, also whether their mass is right on the held-out samples.
+    """
+
+    coupled: CoupledCalibration
+    judged: list[JudgedCalibration]
+    lists: MassCheck | None
+
+
+def _calibrated(run: Run, unit: int) -> _Calibrated:
     level, coupling, coupler = (
         run.settings.coupled_calibration,
         run.shape.couplings[unit],
@@ -89,11 +106,12 @@ def _calibrated(run: Run, unit: int) -> tuple[CoupledCalibration, list[JudgedCal
     )
     if level == "none":
         how = run.settings.calibrations[0]
-        return CoupledCalibration.scaled(level, 1.0, coupler, how, coupling), []
+        return _Calibrated(CoupledCalibration.scaled(level, 1.0, coupler, how, coupling), [], None)
     judged = [_judged(run, calibration, coupling) for calibration in _compared(run, unit)]
     best = best_calibration(judged)
+    held_out = read_held_out(run, run.shape.n_edges, best.calibration)
     coupled = calibrate_coupled(
-        read_held_out(run, run.shape.n_edges, best.calibration),
+        held_out,
         coupler,
         coupling,
         level,
@@ -101,7 +119,9 @@ def _calibrated(run: Run, unit: int) -> tuple[CoupledCalibration, list[JudgedCal
         pairs=best.pairs,
         choice=best.choice,
     )
-    return coupled, judged
+    samples = with_mass(held_out.samples, coupled.mass)
+    lists = check_mass(samples, held_out.classes, coupled.scale, held_out.weight, held_out.totals)
+    return _Calibrated(coupled, judged, lists)
 
 
 def _compared(run: Run, unit: int) -> tuple[MachineCalibration, ...]:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.completion.couplers import ScoredSamples
+from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.coupling.model_coupling import normalised, prior_odds
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -117,13 +119,21 @@ def _from_tensor(run: Run, slab: slice) -> Coupled:
         scales = {method: calibration.scale for method, calibration in calibrations.items()}
         return couple_slab(logits, coupler.completion, shape.couplings, scales=scales, memory_limit=limit)
     if not shape.edges_calibrated:
-        samples = coupler.scored(logits, run.shortlist, limit)
-        return {method: samples.couple(method, c.scale) for method, c in calibrations.items()}
+        return _coupled(coupler.scored(logits, run.shortlist, limit), calibrations)
     coupled: Coupled = {}
     for method, calibration in calibrations.items():
         adjusted = (logits * calibration.slope[:, None] + calibration.shift[:, None]).astype(np.float32)
-        coupled[method] = coupler.scored(adjusted, run.shortlist, limit).couple(method)
+        samples = coupler.scored(adjusted, run.shortlist, limit)
+        coupled[method] = with_mass(samples, calibration.mass).couple(method)
     return coupled
+
+
+def _coupled(samples: ScoredSamples, calibrations: Mapping[str, CoupledCalibration]) -> Coupled:
+    """Probabilities by each method, where methods differ by their scale and the mass of their lists alone."""
+    return {
+        method: with_mass(samples, calibration.mass).couple(method, calibration.scale)
+        for method, calibration in calibrations.items()
+    }
 
 
 def _read_edge_logits(run: Run, slab: slice) -> NDArray[np.float32]:
@@ -157,8 +167,7 @@ def _predicted(
     limits = (run.shortlist, run.memory_limit, first)
     if _is_calibrated_apart(run):
         return {method: model.samples(X, *limits).couple(method) for method, model in models.items()}
-    samples = models[run.shape.couplings[0]].samples(X, *limits)
-    return {method: samples.couple(method, c.scale) for method, c in calibrations.items()}
+    return _coupled(models[run.shape.couplings[0]].samples(X, *limits), calibrations)
 
 
 # The models of one run whose edges have slopes of their own, one for each method. Threads of a worker share them.
@@ -174,7 +183,7 @@ def release_predictors() -> None:
 
 
 def _is_calibrated_apart(run: Run) -> bool:
-    """Whether methods differ by more than a scale, so that each has an affine map of its own."""
+    """Whether methods differ by more than a scale and a mass, so that each has an affine map of its own."""
     return run.shape.edges_calibrated or run.shape.code is not None
 
 

@@ -139,7 +139,7 @@ def test_other_methods_are_coupled_without_training(copied_run, small_config, cl
     assert set(times_begun(copied_run, "machines").values()) == {1}
     assert set(times_begun(copied_run, "probabilities").values()) == {2}
     found = opened(copied_run, "probabilities.zarr")
-    assert set(found.data_vars) == {"normal", "vote", "scale"}
+    assert set(found.data_vars) == {"normal", "vote", "scale", "list_mass"}
     assert not (copied_run / "probabilities.zarr" / "wlw2").exists()
 
 

@@ -131,6 +131,8 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
         np.testing.assert_array_equal(ours, theirs)
     for name in ("C_", "whiten_", "calibration_"):
         assert getattr(model, name) == getattr(read, name)
+    assert read.list_mass_ == pytest.approx(model.list_mass_, rel=1e-3)
+    assert (read.list_mass_ != (1, 0)) == (section == "shortlist")
     assert [row["log_loss"] for row in read.candidates_] == pytest.approx(
         [row["log_loss"] for row in model.candidates_], rel=1e-5
     )

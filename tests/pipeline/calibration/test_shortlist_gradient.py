@@ -9,7 +9,7 @@ from pairloom.pipeline.calibration.shortlist_gradient import (
     log_probabilities_of_lists,
 )
 from pairloom.pipeline.completion.complete import plan_completion
-from pairloom.pipeline.completion.shortlist import shortlists
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, shortlists
 from pairloom.pipeline.completion.slab import gradient_of_log_probability
 from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 
@@ -30,14 +30,15 @@ def potentials(edge_logits, edges):
     return np.linalg.lstsq(incidence, edge_logits, rcond=None)[0]
 
 
-def log_p(edge_logits, y, graph, method, listed):
+def log_p(edge_logits, y, graph, method, listed, mass=ONE_SCALE):
     """log p_y of one sample in double precision, from the definition, with a list that is given."""
     edges = graphs.edge_array(graph)
     L = np.zeros((N, N, 1))
     for (i, j), logit in zip(edges, edge_logits, strict=True):
         L[i, j], L[j, i] = logit, -logit
     L = complete_logits(L, graph)
-    u = potentials(edge_logits, edges)
+    u = mass.ranking * potentials(edge_logits, edges)
+    u[listed] += mass.offset
     p = np.exp(u - u.max()) / np.exp(u - u.max()).sum()
     p[listed] = p[listed].sum() * REFERENCES[method](L[np.ix_(listed, listed)][:, :, 0].copy())
     return np.log(p[y])
@@ -47,16 +48,26 @@ def log_p(edge_logits, y, graph, method, listed):
 @pytest.mark.parametrize("graph", MODEL_GRAPHS.values(), ids=MODEL_GRAPHS)
 @pytest.mark.parametrize("method", GRADIENTS)
 def test_against_finite_differences(method, graph, k):
+    compare_with_differences(method, graph, k, ONE_SCALE)
+
+
+@pytest.mark.parametrize("graph", MODEL_GRAPHS.values(), ids=MODEL_GRAPHS)
+@pytest.mark.parametrize("method", GRADIENTS)
+def test_a_list_with_a_mass_of_its_own_against_finite_differences(method, graph):
+    compare_with_differences(method, graph, 3, ListMass(0.7, 1.2))
+
+
+def compare_with_differences(method, graph, k, mass):
     rng = np.random.default_rng(k)
     completion = plan_completion(graph)
     E = len(completion.edges)
     logits = (1.5 * rng.standard_normal((R, E))).astype(np.float32)
     y = np.arange(R) % N
-    value, gradient = gradient_through_shortlists(logits, y, completion, method, k)
+    value, gradient = gradient_through_shortlists(logits, y, completion, method, k, mass)
     lists = shortlists(logits, completion.ranking.of_samples(logits), completion, k).classes
     exact, h = logits.astype(np.float64), 1e-5
     for r in range(R):
-        rest = (y[r], graph, method, lists[r])
+        rest = (y[r], graph, method, lists[r], mass)
         assert value[r] == pytest.approx(log_p(exact[r], *rest), abs=1e-5)
         for e in range(E):
             up, down = (log_p(exact[r] + s * h * np.eye(E)[e], *rest) for s in (1, -1))
@@ -79,6 +90,8 @@ def test_log_probabilities_are_those_of_the_coupled_lists(method):
     completion = plan_completion(MODEL_GRAPHS["mixed"])
     logits = np.random.default_rng(0).normal(0, 2, (R, len(completion.edges))).astype(np.float32)
     y = np.arange(R) % N
-    p = shortlists(logits, completion.ranking.of_samples(logits), completion, 3).couple(method)
-    found = log_probabilities_of_lists(logits, y, completion, method, 3)
+    mass = ListMass(0.7, 1.2)
+    lists = shortlists(logits, completion.ranking.of_samples(logits), completion, 3)
+    p = lists._replace(mass=mass).couple(method)
+    found = log_probabilities_of_lists(logits, y, completion, method, 3, mass)
     np.testing.assert_allclose(found, np.log(p[np.arange(R), y]), rtol=1e-4)

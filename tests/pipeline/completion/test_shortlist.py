@@ -10,6 +10,7 @@ from pairloom import couple, graphs
 from pairloom.pipeline.completion.complete import complete_slab, plan_completion
 from pairloom.pipeline.completion.couplers import AllPairs, CompletedPairs, PairCoupler
 from pairloom.pipeline.completion.shortlist import (
+    ListMass,
     affine_shortlists,
     shortlist_size,
     shortlists,
@@ -110,6 +111,33 @@ def test_listed_classes_share_what_the_ranking_gives_them_and_the_others_keep_th
         assert p[r, classes].max() >= p[r, others].max(initial=0)
         alone = couple(np.float32(scale) * listed.tensor[:, :, [r]], method)[0]
         np.testing.assert_allclose(p[r, classes], alone * ranked[r, classes].sum(), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_mass_of_the_list_moves_its_odds_against_the_rest(method):
+    completion, logits, potentials = problem("hub_neighbours")
+    even = shortlists(sample_by_sample(logits), potentials, completion, 4)
+    moved = even._replace(mass=ListMass(0.6, 1.5))
+    p, of_list = moved.couple(method, 0.8), even.lists.couple(method, 0.8)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    for r, classes in enumerate(even.classes):
+        others = np.setdiff1d(np.arange(completion.n_classes), classes)
+        u = 0.8 * 0.6 * potentials[r].astype(float)
+        odds = np.exp(u[classes]).sum() / np.exp(u[others]).sum() * np.exp(1.5)
+        mass = odds / (1 + odds)
+        np.testing.assert_allclose(p[r, classes], mass * of_list[r], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(p[r, others], (1 - mass) * softmax(u[others]), rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_even_mass_changes_no_bit(method):
+    completion, logits, potentials = problem("hub_neighbours")
+    even = shortlists(sample_by_sample(logits), potentials, completion, 4)
+    p = softmax(potentials * np.float32(0.8))
+    share = np.take_along_axis(p, even.classes, axis=1).sum(axis=1, keepdims=True)
+    listed = couple(even.tensor * np.float32(0.8), method)
+    np.put_along_axis(p, even.classes, listed * share, axis=1)
+    np.testing.assert_array_equal(even.couple(method, 0.8), p)
 
 
 def test_voting_takes_the_listed_class_that_wins_most_pairs():

@@ -32,7 +32,8 @@ def logit_of(model, x, a, b):
 
 def check_sums(explained):
     """What every explanation has to hold."""
-    assert explained.pairs.total + explained.prior == pytest.approx(explained.odds, abs=1e-6)
+    parts = explained.pairs.total + explained.prior + explained.list_offset
+    assert parts == pytest.approx(explained.odds, abs=1e-6)
     assert explained.remainder == pytest.approx(0, abs=1e-6)
     if explained.route != "none":
         assert explained.logit_parts.total == pytest.approx(explained.logit, abs=1e-9)
@@ -161,6 +162,9 @@ def test_a_shortlist_is_explained_for_listed_classes_and_others(coupling):
         explained = model.explain(X[0], a, b)
         check_sums(explained)
         check_odds(explained, model, X[0])
+    assert model.explain(X[0], order[0], order[-1]).list_offset == model.model_.coupled.mass.offset != 0
+    assert "being in the shortlist, or not" in str(model.explain(X[0], order[0], order[-1]))
+    assert model.explain(X[0], order[0], order[1]).list_offset == 0
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])

@@ -94,6 +94,16 @@ def test_a_pair_is_improved_alone():
     assert [other for other in before if before[other] != after[other]] == [pair]
 
 
+def test_the_mass_of_the_lists_stays_as_it_was():
+    model, X_old, y_old = fitted(without="five", shortlist=4)
+    mass = model.list_mass_
+    assert mass != (1, 0)
+    model.add_class("five", X[FIT & (NAMES == "five")], X_old, y_old)
+    assert model.list_mass_ == mass
+    model.remove_class("two")
+    assert model.list_mass_ == mass
+
+
 def test_retraining_with_the_same_parameters_changes_nothing():
     model, X_fit, y_fit = fitted()
     before = machines_by_pair(model)

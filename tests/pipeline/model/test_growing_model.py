@@ -36,6 +36,8 @@ def test_it_is_a_fit_on_the_grown_graph(digits, parameters):
         np.testing.assert_array_equal(grown, trained)
     # The scale was chosen from matrix products of other shapes, whose last bits may differ.
     assert model.scale_ == pytest.approx(at_once.scale_, rel=1e-5)
+    assert model.list_mass_ == pytest.approx(at_once.list_mass_, rel=1e-3)
+    assert (waves[0].mass != (1, 0)) == ("shortlist" in parameters)
     X, _ = load_digits(return_X_y=True)
     np.testing.assert_allclose(model.predict_proba(X[1::2]), at_once.predict_proba(X[1::2]), atol=1e-4)
 

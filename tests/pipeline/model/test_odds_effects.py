@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 from pairloom import complete_logits, couple_code, graphs
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.completion.couplers import CodeCoupler, PairCoupler
+from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.coupling.pairs.gradient import SMOOTH_METHODS
 from pairloom.pipeline.model.odds_effects import effects_of_columns, effects_of_pairs, pair_coefficients
 
@@ -116,6 +117,20 @@ def test_odds_of_a_shortlist_are_those_of_prediction(method, k):
             effects = effects_of_pairs(logits, a, b, completion, method, None if k == N else k)
             assert effects.odds == pytest.approx(np.log(p[a] / p[b]), abs=2e-5)
             assert effects.slopes @ logits == pytest.approx(effects.odds, abs=1e-8)
+
+
+@pytest.mark.parametrize("graph", MODEL_GRAPHS.values(), ids=MODEL_GRAPHS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_offset_of_a_list_has_a_part_of_its_own(method, graph):
+    completion, logits, mass = plan_completion(graph), edge_logits(graph), ListMass(0.7, 1.2)
+    lists = PairCoupler(completion).scored(logits[:, None].astype(np.float32), 3)
+    p, listed = lists._replace(mass=mass).couple(method)[0], set(lists.classes[0].tolist())
+    for a in range(N):
+        for b in set(range(N)) - {a}:
+            effects = effects_of_pairs(logits, a, b, completion, method, 3, mass)
+            assert effects.odds == pytest.approx(np.log(p[a] / p[b]), abs=2e-5)
+            assert effects.offset == 1.2 * ((a in listed) - (b in listed))
+            assert effects.slopes @ logits + effects.offset == pytest.approx(effects.odds, abs=1e-8)
 
 
 @pytest.mark.parametrize("method", ["normal", "bradley_terry"])

@@ -59,6 +59,8 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(data, tmp_path, parameters):
     loaded = PairwiseSVC.load(tmp_path / "deeper" / "model")
     np.testing.assert_array_equal(loaded.predict_proba(data.X), model.predict_proba(data.X))
     np.testing.assert_array_equal(loaded.predict(data.X), model.predict(data.X))
+    assert loaded.list_mass_ == model.list_mass_
+    assert (model.list_mass_ != (1, 0)) == (parameters.get("shortlist") is not None)
     for name in ("classes_", "edges_", "class_shares_"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
         assert getattr(loaded, name).dtype == getattr(model, name).dtype
