@@ -406,8 +406,8 @@ class KernelModel(NamedTuple):
     @classmethod
     def from_arrays(cls, kernel: KernelFunction, arrays: Mapping[str, NDArray[Any]]) -> KernelModel:
         """The machines whose `arrays` these are."""
-        saved = (arrays[f"machines/{name}"] for name in _SAVED)
-        machines = KernelMachines(*saved, no_profiles(arrays["machines/dprime"]))
+        saved = {name: arrays[f"machines/{name}"] for name in _SAVED}
+        machines = KernelMachines(**saved, profile=no_profiles(arrays["machines/dprime"]))
         return cls(kernel, machines, arrays["support_vectors"])
 
     def described(self, C: float) -> tuple[str, str]:

@@ -344,7 +344,10 @@ class LinearModel(NamedTuple):
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> LinearModel:
         """The machines whose `arrays` these are."""
         return cls(
-            Machines(*(arrays[f"machines/{name}"] for name in SAVED), no_profiles(arrays["machines/dprime"])),
+            Machines(
+                **{name: arrays[f"machines/{name}"] for name in SAVED},
+                profile=no_profiles(arrays["machines/dprime"]),
+            ),
             Whitening(*(arrays[f"whitening/{name}"] for name in Whitening._fields)),
         )
 

@@ -1,5 +1,6 @@
 """The choices of the user guide can be measured again."""
 
+import pytest
 from sklearn.metrics import log_loss
 
 from pairloom import PairwiseSVC
@@ -12,6 +13,7 @@ def record():
     return Record("choices", "command", {}, echo=lambda line: None)
 
 
+@pytest.mark.filterwarnings("ignore:couple. method 'wlw2' did not converge")
 def test_a_row_is_that_of_the_model_with_this_choice():
     (row,) = choices.compare(record(), ["digits"], ["coupling wlw2"])
     split = load("digits")

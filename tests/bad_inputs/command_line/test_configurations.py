@@ -73,7 +73,7 @@ SETTINGS = [
         "model: folds must be at least 2 and at most the size of the largest class, 6, got 99",
     ),
     ("model.fit_on=x", 2, "model.fit_on must be .* got 'x'"),
-    ("model.calibration=x", 2, "model.calibration must be 'auto', 'distance' or 'platt', got 'x'"),
+    ("model.calibration=x", 2, "model.calibration must be 'auto', 'distance', 'slopes' or 'platt', got 'x'"),
     ("model.coupled_calibration=x", 2, "model.coupled_calibration must be .* got 'x'"),
     ("model.calibration_samples=0", 2, "model.calibration_samples must be .* got 0"),
     (f"model.calibration_samples={10**24}", 2, "model.calibration_samples must be .* 2147483647, got 1000"),

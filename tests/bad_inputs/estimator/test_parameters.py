@@ -37,7 +37,7 @@ PARAMETERS = [
     ("shortlist='all'", "shortlist must be .*, got 'all'"),
     (
         "calibration='isotonic'",
-        "calibration must be one of 'auto', 'platt', 'distance', 'none', got 'isotonic'",
+        "calibration must be one of 'auto', 'platt', 'distance', 'slopes', 'none', got 'isotonic'",
     ),
     ("coupled_calibration=None", "coupled_calibration must be one of .* got None"),
     ("coupled_calibration='edges', coupling='vote'", "coupled_calibration='edges' .* got coupling='vote'"),

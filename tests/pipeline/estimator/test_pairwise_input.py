@@ -120,7 +120,7 @@ def test_a_model_that_was_not_fitted_does_not_predict(data):
         ({"fit_on": "folds"}, "PairwiseSVC: fit_on must be one of 'rest', 'fold', 'all', got 'folds'."),
         (
             {"calibration": "mean"},
-            "PairwiseSVC: calibration must be one of 'auto', 'platt', 'distance', 'none', got 'mean'",
+            "PairwiseSVC: calibration must be one of 'auto', 'platt', 'distance', 'slopes', 'none', got 'mean'",
         ),
         (
             {"coupled_calibration": "edge"},

@@ -206,7 +206,8 @@ def log_odds(model, X):
 
 def test_it_works_in_a_pipeline_a_search_and_cross_validation(data):
     X, y, X_new, y_new = data
-    pipeline = make_pipeline(StandardScaler(), PairwiseSVC(whiten="none", random_state=0))
+    estimator = PairwiseSVC(whiten="none", calibration="distance", random_state=0)
+    pipeline = make_pipeline(StandardScaler(), estimator)
     search = GridSearchCV(
         pipeline,
         {"pairwisesvc__C": [1e-6, 1.0], "pairwisesvc__graph": ["star"]},

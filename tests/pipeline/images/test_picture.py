@@ -124,12 +124,14 @@ def test_postscript_is_no_picture_whatever_its_name(tmp_path, monkeypatch):
     assert (tmp_path / "ghostscript was run").exists()
 
 
+@pytest.mark.filterwarnings("ignore:IM image format is deprecated")
 @pytest.mark.parametrize("kind", ["ICO", "PCX", "TGA", "SGI", "DDS", "IM", "PDF"])
 def test_only_the_kinds_that_the_page_names_are_read(kind):
     with pytest.raises(BrokenPicture, match="it is not a picture of a known kind"):
         decode_picture(encoded(RED, kind))
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_a_picture_of_few_bytes_and_many_pixels_is_refused_before_it_is_unpacked():
     def chunk(kind, content):
         return (
