@@ -15,6 +15,7 @@ from pairloom.cluster.drive.driver import load_data
 from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.run.growing_run import judged_waves
 from pairloom.pipeline.run.needs import file_count
+from pairloom.pipeline.run.results import read_mass_check
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.stages.run_file import read_run
 
@@ -94,6 +95,17 @@ def test_a_run_grown_by_shortlists_is_the_grown_estimator(grown_run):
     assert [wave.pairs for wave in waves] == [wave.pairs for wave in grown] == [8, 12, 16]
     assert [wave.log_loss for wave in waves] == pytest.approx([wave.log_loss for wave in grown], rel=1e-5)
     assert waves[0].proposed == grown[0].proposed
+
+
+def test_the_report_compares_the_mass_of_the_lists_with_how_often_they_hold_the_true_class(grown_run):
+    check = read_mass_check(grown_run, 0)
+    assert check.size == 4
+    assert check.said == pytest.approx(check.found, abs=0.02)
+    page = (grown_run / "report" / "index.html").read_text()
+    assert (
+        f"holds the class of {check.found:.1%} of the held-out samples; the model says {check.said:.1%}"
+        in page
+    )
 
 
 def test_a_lost_judgement_of_an_earlier_wave_is_found_again(grown_run, config_file, client, tmp_path):
