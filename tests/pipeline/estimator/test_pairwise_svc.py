@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pairloom import PairwiseSVC
 from pairloom.pipeline.completion import slab
+from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.model.predictor import PREDICTION_BATCH
 
 FOLDS_OF_REPEATS = "a sample of weight 2 is in one fold, two samples are in two: other machines"
@@ -162,7 +163,8 @@ def test_a_shortlist_couples_the_likeliest_classes_only(digits, coupling, parame
     model = fitted(digits, coupling=coupling, shortlist=4, **pinned)
     fit, X_new = model.model_, digits.X_new[:100]
     logits = fit.predictor.logits(fit.prepared(X_new))
-    expected = fit.coupler.scored(logits.astype(np.float32), 4).couple(coupling)
+    lists = with_mass(fit.coupler.scored(logits.astype(np.float32), 4), fit.coupled.mass)
+    expected = lists.couple(coupling)
     p = model.predict_proba(X_new)
     np.testing.assert_allclose(p, expected, atol=1e-4)
     alone = np.concatenate([model.predict_proba(x[None]) for x in X_new[:10]])
