@@ -79,7 +79,7 @@ class Driver:
     @classmethod
     def here(cls) -> Driver:
         """This process."""
-        me, since = ProcessIdentity.here(), datetime.now(UTC).isoformat(timespec="seconds")
+        me, since = ProcessIdentity.here(), datetime.now(UTC).isoformat(timespec="milliseconds")
         return cls(me.host, me.pid, me.start, since, boot=me.boot)
 
     @property
