@@ -90,8 +90,8 @@ def driver_starts(directory: Path) -> list[float]:
 def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
     """From when to when each driver was at work, ascending, up to the end of all work.
 
-    Ends are recorded in whole seconds. A driver that was killed has none: the log has lines of it until then. Lines before
-    the first record are of a driver that has none.
+    Ends are recorded in whole seconds. A driver that was killed has none: the log has lines of it until then. Lines
+    before the first record are of a driver that has none.
     """
     lines = sorted(_line_times(directory))
     records = sorted(_times_of_drivers(directory), key=lambda record: record[0])
