@@ -3,15 +3,12 @@
 The report shares the scores and the order and layout of the classes.
 """
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pairloom.pipeline.display.displays import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
+from typing import Any
 
 __all__ = ["ConfusionDisplay", "GraphDisplay", "ReliabilityDisplay"]
 
 
-# Imported when they are first used: a fit needs the tables, not the figures.
+# Imported when they are first used: a fit needs the tables, not the figures. Their types are in __init__.pyi.
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from pairloom import graphs
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors, couplings_of
 from pairloom.pipeline.estimator.parameters import (
+    Parameters,
     holds_samples_out,
     is_precomputed,
     resources_of,
@@ -41,14 +42,11 @@ from pairloom.pipeline.model.settings import (
 )
 from pairloom.pipeline.model.training_set import TrainingSet
 
-if TYPE_CHECKING:
-    from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-
 __all__ = ["TrainingSamples", "fit_samples", "training_samples"]
 
 
 def fit_samples(
-    parameters: PairwiseSVC,
+    parameters: Parameters,
     samples: TrainingSamples,
     labels: NDArray[Any],
     classes: NDArray[np.int64],
@@ -101,7 +99,7 @@ def fit_samples(
 
 
 def _machines_of(
-    parameters: PairwiseSVC, X: Any, classes: NDArray[np.int64], n: int
+    parameters: Parameters, X: Any, classes: NDArray[np.int64], n: int
 ) -> tuple[MachineKind, NormalisedMoments | None, Normalisation]:
     """The kind of the machines, the moments of X where they are needed, and how machines are given its rows."""
     if parameters.estimator is not None or is_precomputed(parameters):
@@ -115,7 +113,7 @@ def _machines_of(
 
 
 def _settings(
-    parameters: PairwiseSVC, training: TrainingSet, moments: NormalisedMoments | None, kind: MachineKind
+    parameters: Parameters, training: TrainingSet, moments: NormalisedMoments | None, kind: MachineKind
 ) -> ModelSettings:
     code = graphs.asks_for_code(parameters.graph)
     calibrations = calibrations_of(parameters, kind.measures_distances)
@@ -131,7 +129,7 @@ def _settings(
     )
 
 
-def _folds(parameters: PairwiseSVC, training: TrainingSet) -> int:
+def _folds(parameters: Parameters, training: TrainingSet) -> int:
     if not holds_samples_out(parameters):
         return 2  # every machine is fitted on both
     return usable_folds(parameters.folds, np.bincount(training.classes), "PairwiseSVC")

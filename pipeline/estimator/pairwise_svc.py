@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import networkx as nx
 import numpy as np
@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from pairloom import graphs
 from pairloom.graphs.text import quoted
+from pairloom.pipeline import display
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
@@ -45,17 +46,12 @@ from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.explaining import Explanation, explain
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, PrintedProgress
-from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.fitted_model import FittedModel, SavedModel
 from pairloom.pipeline.model.growing_model import grow_fitted_model
 from pairloom.pipeline.model.prediction import PairMachines, pair_machines, predict_probabilities
 from pairloom.pipeline.model.rules import ESTIMATOR, check_no_shortlist
 from pairloom.pipeline.model.settings import error_prefix
 from pairloom.pipeline.model.summary import summary_html, summary_rows
-
-# Figures, zarr and runs take as long to import as all that a fit needs of this package: the methods that need them do.
-if TYPE_CHECKING:
-    from pairloom.pipeline.display.displays import ConfusionDisplay, GraphDisplay, ReliabilityDisplay
-    from pairloom.pipeline.model.saved_model import SavedModel
 
 __all__ = ["PairwiseSVC", "documentation_link", "one_row"]
 
@@ -410,28 +406,22 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             owner="PairwiseSVC.explain",
         )
 
-    def plot_graph(self, *, ax: Any = None) -> GraphDisplay:
+    def plot_graph(self, *, ax: Any = None) -> display.GraphDisplay:
         """Draw the model graph, or the code: see `GraphDisplay.from_estimator`."""
-        from pairloom.pipeline.display.displays import GraphDisplay
-
         check_is_fitted(self)
-        return GraphDisplay.from_estimator(self, ax=ax)
+        return display.GraphDisplay.from_estimator(self, ax=ax)
 
     def plot_reliability(
         self, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Any = None
-    ) -> ReliabilityDisplay:
+    ) -> display.ReliabilityDisplay:
         """Draw accuracy against confidence on labelled samples: see `ReliabilityDisplay.from_estimator`."""
-        from pairloom.pipeline.display.displays import ReliabilityDisplay
-
-        return ReliabilityDisplay.from_estimator(self, X, y, n_bins=n_bins, ax=ax)
+        return display.ReliabilityDisplay.from_estimator(self, X, y, n_bins=n_bins, ax=ax)
 
     def plot_confusion(
         self, X: Any, y: ArrayLike, *, order: Literal["auto", "cluster", "labels"] = "auto", ax: Any = None
-    ) -> ConfusionDisplay:
+    ) -> display.ConfusionDisplay:
         """Draw which classes are taken for which: see `ConfusionDisplay.from_estimator`."""
-        from pairloom.pipeline.display.displays import ConfusionDisplay
-
-        return ConfusionDisplay.from_estimator(self, X, y, order=order, ax=ax)
+        return display.ConfusionDisplay.from_estimator(self, X, y, order=order, ax=ax)
 
     # scikit-learn asks for the HTML of a notebook by this name, and so that its own configuration decides.
     def _html_repr(self) -> str:
@@ -656,7 +646,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             Replace a saved model that is there: its own files, and nothing else. At every moment the folder holds the
             old model or the new one whole.
         """
-        from pairloom.pipeline.model.saved_model import SavedModel, save_model
+        from pairloom.pipeline.model.saved_model import save_model
 
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", np.array([])).tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -29,11 +29,9 @@ from pairloom.pipeline.model.rules import (
 )
 from pairloom.pipeline.model.settings import LARGEST_COUNT, is_count, is_finite, is_positive, is_share
 
-if TYPE_CHECKING:
-    from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-
 __all__ = [
     "KERNELS",
+    "Parameters",
     "check_one_of",
     "check_parameters",
     "check_positive",
@@ -47,6 +45,8 @@ __all__ = [
     "shortlist_of",
 ]
 
+#: A PairwiseSVC by its parameters. Until these are checked, each may be anything.
+Parameters: TypeAlias = Any
 KERNELS = ("linear", *KERNEL_NAMES)
 _CHOICES = {
     "coupling": COUPLINGS,
@@ -59,7 +59,7 @@ _CHOICES = {
 }
 
 
-def check_parameters(model: PairwiseSVC) -> None:
+def check_parameters(model: Parameters) -> None:
     """Raise unless every parameter of a PairwiseSVC is one it can be fitted with."""
     for name in _CHOICES:
         check_one_of(model, name)
@@ -104,7 +104,7 @@ def check_parameters(model: PairwiseSVC) -> None:
     _check_standardised(model)
 
 
-def _check_standardised(model: PairwiseSVC) -> None:
+def _check_standardised(model: Parameters) -> None:
     """Raise if features are to be standardised for machines that are given them as they come."""
     if not model.standardise or (model.estimator is None and model.kernel != "precomputed"):
         return
@@ -118,7 +118,7 @@ def _check_standardised(model: PairwiseSVC) -> None:
     )
 
 
-def _check_coupling(model: PairwiseSVC) -> None:
+def _check_coupling(model: Parameters) -> None:
     """Raise unless the coupling suits the machines, and what is learned through it."""
     code = asks_for_code(model.graph)
     method = check_coupling(model.coupling, model.machine_weight, code, ESTIMATOR)
@@ -136,13 +136,13 @@ def _check_coupling(model: PairwiseSVC) -> None:
         )
 
 
-def _machines(model: PairwiseSVC) -> str:
+def _machines(model: Parameters) -> str:
     """The parameter that says what the machines are, for messages."""
     name = "kernel" if model.estimator is None else "estimator"
     return ESTIMATOR.value(name, getattr(model, name))
 
 
-def _check_kernel(model: PairwiseSVC) -> None:
+def _check_kernel(model: Parameters) -> None:
     """Raise unless the parameters of the kernel are numbers that it can have."""
     gamma = model.gamma
     if not (_is_word(gamma, "scale") or _is_word(gamma, "auto") or is_positive(gamma)):
@@ -155,7 +155,7 @@ def _check_kernel(model: PairwiseSVC) -> None:
         raise ValueError(f"PairwiseSVC: coef0 must be a finite number, got {model.coef0!r}.")
 
 
-def check_shortlist(model: PairwiseSVC) -> None:
+def check_shortlist(model: Parameters) -> None:
     """Raise unless the shortlist is one."""
     value = model.shortlist
     if (
@@ -168,7 +168,7 @@ def check_shortlist(model: PairwiseSVC) -> None:
         )
 
 
-def _check_distances(model: PairwiseSVC) -> None:
+def _check_distances(model: Parameters) -> None:
     """Raise if distances are asked for that cannot be measured, or that nothing would scale."""
     if model.calibration in MEASURED:
         constant = f", {ESTIMATOR.value('coef0', model.coef0)}" if model.estimator is None else ""
@@ -176,7 +176,7 @@ def _check_distances(model: PairwiseSVC) -> None:
         check_distances(model, measures_distances(model), machines, ESTIMATOR)
 
 
-def _check_own_probabilities(model: PairwiseSVC) -> None:
+def _check_own_probabilities(model: Parameters) -> None:
     """Raise if machines that give no probabilities are to be used uncalibrated."""
     if model.calibration != "none" or hasattr(model.estimator, "predict_proba"):
         return
@@ -192,17 +192,17 @@ def _check_own_probabilities(model: PairwiseSVC) -> None:
     )
 
 
-def is_linear(model: PairwiseSVC) -> bool:
+def is_linear(model: Parameters) -> bool:
     """Whether the machines are Pairloom's own and linear."""
     return model.estimator is None and bool(model.kernel == "linear")
 
 
-def is_precomputed(model: PairwiseSVC) -> bool:
+def is_precomputed(model: Parameters) -> bool:
     """Whether samples are rows of a kernel matrix."""
     return model.estimator is None and bool(model.kernel == "precomputed")
 
 
-def shortlist_of(model: PairwiseSVC) -> int | Literal["auto", "none"]:
+def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:
     """The shortlist, with one word for none."""
     if model.shortlist is None:
         return "none"
@@ -210,31 +210,31 @@ def shortlist_of(model: PairwiseSVC) -> int | Literal["auto", "none"]:
     return shortlist if isinstance(shortlist, str) else int(shortlist)
 
 
-def resources_of(model: PairwiseSVC) -> Resources:
+def resources_of(model: Parameters) -> Resources:
     """What a fit or a prediction may use."""
     return {"n_jobs": model.n_jobs, "memory_limit": model.memory_limit}
 
 
-def holds_samples_out(model: PairwiseSVC) -> bool:
+def holds_samples_out(model: Parameters) -> bool:
     """Whether anything is learned from held-out samples. If not, every pair has one machine, fitted on all of its."""
     return bool(model.calibration != "none" or model.coupled_calibration != "none" or model.thresholds)
 
 
-def measures_distances(model: PairwiseSVC) -> bool:
+def measures_distances(model: Parameters) -> bool:
     """Whether the machines know their distance to a sample."""
     if model.estimator is not None:
         return has_feature_norm(model.estimator)
     return is_inner_product(model.kernel, model.coef0)
 
 
-def check_positive(model: PairwiseSVC, name: str) -> None:
+def check_positive(model: Parameters, name: str) -> None:
     """Raise unless a parameter is a positive number."""
     value = getattr(model, name)
     if not is_positive(value):
         raise ValueError(f"PairwiseSVC: {name} must be positive, got {value!r}.")
 
 
-def check_one_of(model: PairwiseSVC, name: str) -> None:
+def check_one_of(model: Parameters, name: str) -> None:
     """Raise unless a parameter is one of the words it may be, with the nearest of them."""
     value, known = getattr(model, name), _CHOICES[name]
     if not (isinstance(value, str) and value in known):

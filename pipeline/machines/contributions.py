@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.pieces import pieces
-
-if TYPE_CHECKING:
-    from pairloom.pipeline.machines.kernel_machines import KernelLogits
-    from pairloom.pipeline.machines.linear_machines import AffineLogits
 
 __all__ = [
     "Contributions",
@@ -87,13 +83,25 @@ class Evidence(Protocol):
         """Of the number ``of_machines @ logits + constant``; None where they are not known."""
 
 
+class WeightedSums(Protocol):
+    """The logits of machines as sums: `linear_machines.AffineLogits` of features, `kernel_machines.KernelLogits`."""
+
+    @property
+    def weights(self) -> Any:
+        """(E, n) of what the logits are sums over."""
+
+    @property
+    def bias(self) -> NDArray[np.floating]:
+        """(E,)"""
+
+
 @dataclass(frozen=True, eq=False)
 class LinearEvidence:
     """Linear machines: contributions of the features.
 
     Attributes
     ----------
-    machines : AffineLogits
+    machines : WeightedSums
         Of normalised samples.
     sample : (D,) float array
         As it came.
@@ -102,7 +110,7 @@ class LinearEvidence:
         Of the features.
     """
 
-    machines: AffineLogits
+    machines: WeightedSums
     sample: NDArray[np.floating]
     normalisation: Normalisation
     names: NDArray[np.object_]
@@ -110,8 +118,7 @@ class LinearEvidence:
     @cached_property
     def logits(self) -> NDArray[np.float64]:
         """(E,) the sums of float32 products that prediction computes, in double precision."""
-        weights, bias = self.machines
-        return np.asarray(np.einsum("ed,d->e", weights, self._row) + bias)
+        return np.asarray(np.einsum("ed,d->e", self.machines.weights, self._row) + self.machines.bias)
 
     def contributions(self, of_machines: NDArray[np.float64], constant: float = 0.0) -> Contributions:
         """Each feature's, as its difference from the mean training sample: those of a mean sample are zero."""
@@ -142,14 +149,14 @@ class KernelEvidence:
 
     Attributes
     ----------
-    machines : KernelLogits
+    machines : WeightedSums
     kernel_values : (S,) array
         Of the sample with the support vectors.
     names : (S,) object array
         Of the support vectors.
     """
 
-    machines: KernelLogits
+    machines: WeightedSums
     kernel_values: NDArray[np.float64]
     names: NDArray[np.object_]
 

@@ -25,7 +25,7 @@ from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.predictor import Predictor
 from pairloom.pipeline.model.settings import ModelSettings
 
-__all__ = ["KEPT_SETTINGS", "ClassTable", "FittedModel", "checksum"]
+__all__ = ["KEPT_SETTINGS", "ClassTable", "FittedModel", "SavedModel", "checksum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +139,16 @@ class FittedModel:
     def prepared(self, X: Any) -> Any:
         """Samples as the machines are given them."""
         return self.trained.prepared(X, self.normalisation)
+
+
+class SavedModel(NamedTuple):
+    """A fitted model with the parameters of its estimator, what was compared for it, and the names of its features."""
+
+    model: FittedModel
+    parameters: dict[str, Any]
+    candidates: list[dict[str, Any]]
+    calibrations: list[dict[str, Any]]
+    feature_names: list[str]
 
 
 #: Settings of a fit that prediction and later changes need too, and that a model has under the same names.

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -33,7 +33,7 @@ from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
-from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel
+from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, SavedModel
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.model_folder import (
     ARRAYS,
@@ -47,7 +47,6 @@ from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
 from pairloom.pipeline.storage.zarr_metadata import OURS, is_group, open_checked, stored_array
 
 __all__ = [
-    "SavedModel",
     "arrays_of",
     "assembled",
     "description_of",
@@ -63,16 +62,6 @@ __all__ = [
 
 
 FORMAT, FORMAT_VERSION = "pairloom-model", 5
-
-
-class SavedModel(NamedTuple):
-    """A fitted model with the parameters of its estimator, what was compared for it, and the names of its features."""
-
-    model: FittedModel
-    parameters: dict[str, Any]
-    candidates: list[dict[str, Any]]
-    calibrations: list[dict[str, Any]]
-    feature_names: list[str]
 
 
 def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) -> None:

@@ -15,9 +15,8 @@ from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS
+from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, SavedModel
 from pairloom.pipeline.model.saved_model import (
-    SavedModel,
     assembled,
     labels_as_json,
     plain,
