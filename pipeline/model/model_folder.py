@@ -31,6 +31,7 @@ __all__ = [
     "MODEL_JSON",
     "arrays_folder",
     "check_files",
+    "check_target",
     "model_to_replace",
     "put_in_place",
 ]
@@ -78,6 +79,12 @@ def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | No
             f" {strangers[0]!r} too. Move it away, or save to another path."
         )
     return old
+
+
+def check_target(path: Path, kind: str, *, overwrite: bool) -> None:
+    """Raise if nothing should be put at a path, see `model_to_replace`. Another process that replaces is waited for."""
+    with _one_at_a_time(path) if path.is_dir() else contextlib.nullcontext():
+        model_to_replace(path, kind, overwrite=overwrite)
 
 
 def _saved_model(path: Path, kind: str) -> OldModel | None:

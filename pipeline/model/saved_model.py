@@ -40,7 +40,7 @@ from pairloom.pipeline.model.model_folder import (
     MODEL_JSON,
     arrays_folder,
     check_files,
-    model_to_replace,
+    check_target,
     put_in_place,
 )
 from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
@@ -71,7 +71,7 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
     """
     arrays = arrays_of(saved.model)
     path = path_of(path, "PairwiseSVC.save: path")
-    model_to_replace(path, FORMAT, overwrite=overwrite)
+    check_target(path, FORMAT, overwrite=overwrite)
     description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

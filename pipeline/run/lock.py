@@ -155,22 +155,20 @@ class RunLock:
         """Set the outcome in the record of the driver."""
         self._outcome = outcome
 
-    def heed(self) -> None:
-        """Read whether this driver must stop."""
-        if self._is_taken_over():
+    def heed(self) -> bool:
+        """Read whether this driver must stop, and return whether another one took over."""
+        taken_over = newest_number(self._folder) > self.number
+        if taken_over:
             self._on_stop("Another driver took over this run directory.")
         elif is_cancelled(self._folder.root, self._submission or self.number):
             self._on_stop(CANCELLED)
-
-    def _is_taken_over(self) -> bool:
-        return newest_number(self._folder) > self.number
+        return taken_over
 
     def _beat(self) -> None:
         while True:
             # A full disk stops the run when it writes results, not here, and a disk that does not answer may do later.
             with contextlib.suppress(OSError):
-                self.heed()
-                if self._is_taken_over():
+                if self.heed():
                     return
                 # This also repairs a damaged record, before another driver can take over.
                 self._folder.write(_path(self.number), _encoded(self._driver))
