@@ -305,11 +305,10 @@ def test_a_pool_is_split_as_if_every_class_were_looked_for(fraction):
     np.testing.assert_array_equal(rows_for_test(y, "a", fraction, 7), expected)
 
 
-@pytest.mark.parametrize(
-    "labels", [np.arange(80_000), np.arange(80_000).astype(str)], ids=["numbers", "text"]
-)
-def test_a_column_of_ids_for_a_label_takes_no_time_that_grows_with_its_square(labels):
-    """Looking for every class in all rows took 44 s."""
+@pytest.mark.parametrize("dtype", [np.str_, object])
+def test_a_column_of_ids_for_a_label_takes_no_time_that_grows_with_its_square(dtype):
+    """Looking for every one of these classes in all rows takes more than 40 s."""
+    labels = np.array([f"{number:036d}" for number in range(80_000)], dtype)
     started = time.process_time()
     assert not rows_for_test(labels, "a").any()
     assert time.process_time() - started < 4
