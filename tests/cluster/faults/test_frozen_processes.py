@@ -93,7 +93,8 @@ def test_a_driver_that_was_frozen_and_replaced_stops_when_it_wakes(
     os.kill(driver.pid, signal.SIGSTOP)
     # Its process is not seen from another host, where it counts as dead after a minute without a heartbeat.
     record = directory / "drivers" / "0001.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "host": "another.invalid"}))
+    elsewhere = {"host": "another.invalid", "boot": "another boot"}
+    record.write_text(json.dumps({**json.loads(record.read_text()), **elsewhere}))
     os.utime(record, (0, 0))
     second = pairloom_process("resume", directory, "--scheduler-file", impatient_processes.scheduler_file)
     wait_until((directory / "drivers" / "0002.json").exists, "the second driver")
