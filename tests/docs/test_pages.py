@@ -14,6 +14,8 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITH_PYTHON = [page for page in (ROOT / "docs").glob("*.md") if SNIPPET.search(page.read_text())]
 
 
+# A page may start a cluster with Dask's own settings, while another program has Dask's usual port.
+@pytest.mark.filterwarnings(r"ignore:\s*Port 8787 is already in use:UserWarning")
 @pytest.mark.quick("explaining.md", "guide.md", "index.md", "parameters.md")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
 def test_the_snippets_of_a_page_run(page, tmp_path, monkeypatch):
