@@ -49,9 +49,9 @@ class Stop:
     def __init__(self) -> None:
         self._reason: str | None = None
         self._wake: Callable[[], None] = lambda: None
-        self._look: Callable[[], None] = lambda: None
+        self._look: Callable[[], object] = lambda: None
 
-    def look_with(self, look: Callable[[], None]) -> None:
+    def look_with(self, look: Callable[[], object]) -> None:
         """Have ``look`` called before a request is looked for: it makes one if the run directory has it."""
         self._look = look
 
