@@ -18,6 +18,7 @@ import numpy as np
 
 from pairloom import PairwiseSVC
 from pairloom.benchmarks.classifiers import MOST_COMPLETE, THREADS
+from pairloom.benchmarks.datasets import SETS as KNOWN_SETS
 from pairloom.benchmarks.datasets import DataNotFound, Split, load
 from pairloom.benchmarks.record import Column, Record
 from pairloom.pipeline.calibration.held_out import mean_log_loss
@@ -120,4 +121,6 @@ def compare(record: Record, names: Iterable[str], choices: Iterable[str] = tuple
 if __name__ == "__main__":
     wanted = sys.argv[1:] or list(SETS)
     PairwiseSVC(random_state=0).fit(np.eye(60), np.arange(60) % 3)  # compiles, or reads what was compiled
+    if unknown := set(wanted) - set(KNOWN_SETS):
+        raise SystemExit(f"SET must be among {', '.join(KNOWN_SETS)}, got {', '.join(sorted(unknown))}.")
     list(compare(Record("choices", " ".join(["python -m pairloom.benchmarks.choices", *wanted]), {}), wanted))

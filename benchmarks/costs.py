@@ -61,8 +61,8 @@ SMALL_BASE = Sizes(12, 12, 8, 50)
 #: How far above its expected power a cost may be, and the least share of the whole and the least seconds that
 #: matter.
 SLACK, LEAST_SHARE, LEAST_VALUE = 0.25, 0.02, 0.05
-#: Stages that these runs do not have: they neither grow nor learn through the coupling.
-NOT_HERE = ("growth", "learning")
+#: Stages that these runs do not have: they neither grow nor learn through the coupling, nor are their machines large.
+NOT_HERE = ("growth", "learning", "collapsed", "ranking")
 #: Shorter times are noise: the system counts CPU time in hundredths of a second.
 LEAST_SECONDS = 0.03
 #: Powers of (classes, rows per class, features, test rows). A class has a fixed number of pairs, so pairs grow as
@@ -71,6 +71,7 @@ EXPECTED: dict[str, tuple[float, float, float, float]] = {
     "run: plan": (2, 1, 1, 1),  # distances between all classes decide on the nearest
     "run: features": (1, 1, 1, 0),
     "run: samples": (0, 0, 1, 1),
+    "run: ids": (1, 1, 0, 1),  # one per row
     "run: draws": (1, 1, 1, 0),  # reads all rows to draw some
     "run: statistics": (1, 1, 2, 0),  # the scatter of all rows
     "run: whitening": (1, 0, 3, 0),  # the factors of a covariance

@@ -1,5 +1,10 @@
-"""Data for benchmarks and tests: real sets, which may be absent as they are not in the package, and synthetic ones."""
+"""Data for benchmarks and tests: real sets, which may be absent as they are not in the package, and synthetic ones.
 
+A set is a file in the data folder, except scikit-learn's digits and what `synthetic_classes` draws. `pairloom data`
+makes those of `made_sets.MADE`, and says of those of `ELSEWHERE` where they can be had.
+"""
+
+import hashlib
 import math
 import os
 from pathlib import Path
@@ -16,6 +21,8 @@ FEATURES = {
     "icd10cm": "icd10cm-minilm",
     "tinyimagenet50": "tinyimagenet50-efficientnet",
     "imagenette": "imagenette-efficientnet",
+    "glyphs": "glyphs",
+    "icd10cm-ngrams": "icd10cm-ngrams",
 }
 #: Sets that are one pool of rows. Half of them, at most MOST_TRAINING, are drawn for training.
 TABLES = ("usps", "letter", "satimage", "segment", "mnist", "dna", "waveform")
@@ -23,26 +30,116 @@ MOST_TRAINING = 5000
 SETS = (*FEATURES, *TABLES, "digits")
 
 
+class Original(NamedTuple):
+    """A set that we may not ship: what it is, where it can be had, and the digest of the values that we measured."""
+
+    about: str
+    where: str
+    digest: str
+
+
+_UCI = "https://archive.ics.uci.edu/dataset/{}, all rows in the order of the files"
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html ({})"
+_MINILM = "embed the texts with sentence-transformers/all-MiniLM-L6-v2"
+_EFFICIENTNET = "`pairloom features` with EfficientNet-Lite0 as an ONNX file, at {} pixels"
+ELSEWHERE = {
+    "clinc150": Original(
+        "150 intents of CLINC150, sentence embeddings of 384 features",
+        f"https://github.com/clinc/oos-eval, data_full.json: train and test; {_MINILM}",
+        "b08d7279bb583388752508f2f8a45b5a8969bd7703d6a84bd5617505ba35d037",
+    ),
+    "icd10cm": Original(
+        "1654 categories of ICD-10-CM, sentence embeddings of 384 features",
+        f"the descriptions come with the package simple-icd-10-cm; {_MINILM}. Or see icd10cm-ngrams",
+        "ad35b41c3f1ff59c9eb6b4f42686bb4477ee031143adfc5b289a5aac3fdcdda6",
+    ),
+    "tinyimagenet50": Original(
+        "50 classes of Tiny-ImageNet, 1280 features of EfficientNet-Lite0",
+        f"http://cs231n.stanford.edu/tiny-imagenet-200.zip; {_EFFICIENTNET.format(160)}",
+        "c4372a59e953439fa9e97245f6155ebcc1fcb6c0929b034959b03dabc220948c",
+    ),
+    "imagenette": Original(
+        "10 classes of Imagenette, 1280 features of EfficientNet-Lite0",
+        f"https://github.com/fastai/imagenette; {_EFFICIENTNET.format(160)}",
+        "5faf5a1f6e1941443530c4abfea4be54dac18259a0367dc5a9b23eaa780a0951",
+    ),
+    "letter": Original(
+        "26 letters, 16 columns",
+        _UCI.format(59),
+        "2cb171821ebb07967c0a1f94225cfc1f35dcdcd73e9fd94d3a744cb9d716dc39",
+    ),
+    "satimage": Original(
+        "6 kinds of land, 36 columns",
+        _UCI.format(146),
+        "dd79072f2c5c9fa73a3294670314668d537500558e36842d939341fc73d645a1",
+    ),
+    "segment": Original(
+        "7 kinds of surface, 19 columns",
+        _UCI.format(147),
+        "63466621c8133f5abb5329ec7efa9ada95f5027c7b28a3ec5e5eea864362e008",
+    ),
+    "dna": Original(
+        "3 kinds of splice junctions, 180 columns",
+        _LIBSVM.format("dna.scale, dna.scale.t"),
+        "0de4c34845eb8cf676bbcaf1c37137fbb0281df62d360eacaf90590e2bf592f7",
+    ),
+    "usps": Original(
+        "10 digits, 256 columns",
+        _LIBSVM.format("usps, usps.t; scaled to [0, 1]"),
+        "0f4450ab9788641af1e2ffc9b97b67c1e32aa3afb401e6eb43c9c91d67c2bce1",
+    ),
+    "mnist": Original(
+        "10 digits, 784 columns, 10,000 rows",
+        _LIBSVM.format("mnist.t"),
+        "c64aa9b6c1a119b77b6203d4542a1dcc14b881a6abe96571f7f256da94647971",
+    ),
+}
+
+
 class DataNotFound(Exception):
-    """A data file is missing. The message says where it was searched for."""
+    """A data file is missing. The message says where it was searched for, and how to get it."""
 
 
 class Split(NamedTuple):
-    """Training and test samples with their labels, in the order of `train_test_split`."""
+    """Training and test samples, dense or CSR, with their labels, in the order of `train_test_split`."""
 
-    X: NDArray[np.float32]
-    X_new: NDArray[np.float32]
+    X: Any
+    X_new: Any
     y: NDArray[Any]
     y_new: NDArray[Any]
 
 
-def path_of(name: str) -> Path:
-    """The file `name` in the folder PAIRLOOM_DATA, by default ../shared/data beside the checkout."""
-    folder = os.environ.get("PAIRLOOM_DATA") or Path(__file__).resolve().parents[1].parent / "shared" / "data"
-    path = Path(folder) / name
+def data_folder() -> Path:
+    """The folder PAIRLOOM_DATA; without one, ../shared/data beside the checkout, or ./pairloom-data."""
+    if folder := os.environ.get("PAIRLOOM_DATA"):
+        return Path(folder)
+    shared = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+    return shared if shared.is_dir() else Path("pairloom-data")
+
+
+def file_of(name: str) -> str:
+    """The file of a set in the data folder."""
+    return f"{FEATURES.get(name, name)}.npz"
+
+
+def path_of(file: str) -> Path:
+    """A file in the data folder."""
+    path = data_folder() / file
     if not path.is_file():
-        raise DataNotFound(f"path_of: PAIRLOOM_DATA must be a folder that holds {name}, got {folder}.")
+        name = next((name for name in SETS if file_of(name) == file), Path(file).stem)
+        raise DataNotFound(
+            f"{path} is not there: `pairloom data {name}` makes it or says where it can be had."
+        )
     return path
+
+
+def values_digest(path: Path) -> str:
+    """SHA-256 of the values of a set, whatever types its arrays have: features as float32, classes as int64."""
+    digest = hashlib.sha256()
+    with np.load(path) as data:
+        for key in sorted(data.keys() - {"classes"}):
+            digest.update(np.asarray(data[key], "<f4" if key.startswith("X") else "<i8").tobytes())
+    return digest.hexdigest()
 
 
 def split_of(name: str) -> Split:
@@ -69,12 +166,17 @@ def load(name: str) -> Split:
     return split._replace(y=y, y_new=np.searchsorted(classes, split.y_new))
 
 
-def load_table(name: str) -> Split:
+def load_table(name: str, seed: int = 0) -> Split:
     """Draw the training part of a table, and scale all columns to [-1, 1] by it."""
     with np.load(path_of(f"{name}.npz")) as data:
         X, y = data["X"].astype(np.float32), data["y"]
     n = min(len(y) // 2, MOST_TRAINING)
-    X, X_new, y, y_new = train_test_split(X, y, train_size=n, random_state=0, stratify=y)
+    return scaled_split(X, y, n, seed)
+
+
+def scaled_split(X: NDArray[np.floating], y: NDArray[Any], n: int, seed: int) -> Split:
+    """Draw n rows for training, and scale all columns to [-1, 1] by them."""
+    X, X_new, y, y_new = train_test_split(X, y, train_size=n, random_state=seed, stratify=y)
     low, high = X.min(axis=0), X.max(axis=0)
     span = np.where(high > low, high - low, 1)
     return Split(2 * (X - low) / span - 1, 2 * (X_new - low) / span - 1, y, y_new)

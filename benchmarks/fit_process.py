@@ -81,7 +81,7 @@ def fit_and_predict(model: Any, split: Split) -> dict[str, Any]:
 
 def single_row(model: Any, X: NDArray[np.floating], k: int) -> float:
     """Seconds to predict one row."""
-    row = X[[k % len(X)]]
+    row = X[[k % X.shape[0]]]
     start = time.perf_counter()
     model.predict_proba(row)
     return time.perf_counter() - start

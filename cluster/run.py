@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client, Future
+from rich.console import Console
 
 from pairloom.cluster.commands.exits import error_named
 from pairloom.cluster.config.config_file import configured, with_cluster
@@ -22,14 +23,17 @@ from pairloom.cluster.connect.checks import Unreachable, check_address, check_wo
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.connect.main_script import check_guarded
 from pairloom.cluster.drive.driver import Connect
+from pairloom.cluster.drive.given_data import GivenData, arrays_of_data
 from pairloom.cluster.drive.schedule import ClusterLost, Stop, UnitFailed
 from pairloom.cluster.drive.whole_run import LockedRun, checked_run, locked_run, submit_driver
-from pairloom.cluster.watch.progress import Quiet
+from pairloom.cluster.watch.progress import Quiet, progress_for
 from pairloom.cluster.watch.status import RunStatus, run_status
 from pairloom.pipeline.config.config import Config, ConfigError
+from pairloom.pipeline.display.tables import Table, html_of
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
+from pairloom.pipeline.features.source_files import IN_MEMORY
 from pairloom.pipeline.run.lock import SUBMITTED, newest_driver, request_cancel
-from pairloom.pipeline.storage.local_path import check_local
+from pairloom.pipeline.storage.location import Location, location_of
 
 __all__ = ["BackgroundRun", "RunHandle", "SubmittedRun", "run", "submit"]
 
@@ -45,11 +49,17 @@ class RunHandle(ABC):
         The run directory. Everything that is known of the run is read from it, by the command line too.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Location) -> None:
         self.directory = directory
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.directory}: {self.status().state}>"
+
+    def _repr_html_(self) -> str:
+        status = self.status()
+        rows = [(stage, f"{done} of {total}") for stage, (done, total) in status.stages.items()]
+        lines = [f"held-out log loss {status.log_loss:.4f}"] if status.log_loss is not None else []
+        return html_of(f"{self.directory.name}: {status.state}", lines, [Table("", ["stage", "units"], rows)])
 
     def status(self) -> RunStatus:
         """The state of the run and the finished units of every stage, as ``pairloom status`` shows them."""
@@ -98,9 +108,9 @@ class RunHandle(ABC):
 class BackgroundRun(RunHandle):
     """A run that a thread of this process drives. It ends with the process, and can be resumed."""
 
-    def __init__(self, begun: LockedRun, leaving: contextlib.ExitStack) -> None:
+    def __init__(self, begun: LockedRun, leaving: contextlib.ExitStack, progress: Quiet) -> None:
         super().__init__(begun.ready.directory)
-        self._begun, self._leaving = begun, leaving
+        self._begun, self._leaving, self._progress = begun, leaving, progress
         self._error: BaseException | None = None
         # A daemon, since a program that ends, or that Ctrl-C ends, should not hang on a run that can be resumed.
         self._thread = threading.Thread(target=self._drive, name="pairloom-driver", daemon=True)
@@ -109,7 +119,7 @@ class BackgroundRun(RunHandle):
     def _drive(self) -> None:
         try:
             with self._leaving:
-                self._begun.finish(Quiet())
+                self._begun.finish(self._progress)
         except BaseException as error:
             self._error = error
 
@@ -135,7 +145,7 @@ class BackgroundRun(RunHandle):
 class SubmittedRun(RunHandle):
     """A run whose driver is a task on a cluster. It does not need this process."""
 
-    def __init__(self, directory: Path, driver: Future[str], cluster_answers: Callable[[], bool]) -> None:
+    def __init__(self, directory: Location, driver: Future[str], cluster_answers: Callable[[], bool]) -> None:
         super().__init__(directory)
         self._driver, self._cluster_answers = driver, cluster_answers
 
@@ -182,10 +192,12 @@ class SubmittedRun(RunHandle):
 def run(
     config: str | Path | Mapping[str, Any] | Config,
     *,
-    directory: str | Path | None = None,
+    data: GivenData | None = None,
+    directory: str | Location | None = None,
     client: Client | None = None,
     overrides: Mapping[str, Any] | None = None,
     update: bool = False,
+    verbose: bool = False,
 ) -> BackgroundRun:
     """Plan and begin a run, or resume it, and drive it in the background of this process.
 
@@ -196,6 +208,11 @@ def run(
     ----------
     config : str, Path, mapping or Config
         Name of a configuration that ships with pairloom, path of a TOML file, or its tables as a mapping.
+    data : tuple (X, y) or mapping, default=None
+        The data, in place of those that the configuration names: X and y, which are split into training and test
+        samples, or a mapping with X_train, y_train, X_test and y_test, and whatever else a file of features may have.
+        Features may be arrays, data frames, dask arrays or data frames, and zarr arrays. The run copies them into its
+        own store, block by block; once it has, it can be resumed without them.
     directory : str or Path, default=None
         Run directory, with the same path on all workers. By default ``runs/`` and the name of the configuration. If it
         holds the same run, that is resumed.
@@ -207,6 +224,9 @@ def run(
         Keys of the configuration to set, such as ``{"graph.hubs": 5}``.
     update : bool, default=False
         Accept changed settings or data, and recompute the stages that depend on them.
+    verbose : bool, default=False
+        Print the progress on standard error, as the command line does. In a notebook the handle itself, shown as the
+        last value of a cell, has the finished units of every stage.
 
     Returns
     -------
@@ -222,7 +242,9 @@ def run(
     >>> model.n_features_in_
     64
     """
-    settings = configured(config, overrides or {})
+    given = None if data is None else arrays_of_data(data)
+    source = {} if data is None else {"data.features": IN_MEMORY}
+    settings = configured(config, {**(overrides or {}), **source})
     if client is None and settings.cluster.kind == "processes":
         check_guarded()
     where, stop = _directory(settings, directory), Stop()
@@ -231,15 +253,19 @@ def run(
         client is not None or settings.cluster.is_remote,
     )
     with contextlib.ExitStack() as stack:
-        ready = stack.enter_context(checked_run(settings, where, connect, at_once=at_once, update=update))
-        begun = stack.enter_context(locked_run(ready, stop, Quiet()))
-        return BackgroundRun(begun, stack.pop_all())
+        progress = stack.enter_context(progress_for(Console(stderr=True)) if verbose else Quiet())
+        checked = checked_run(
+            settings, where, connect, at_once=at_once, update=update, say=progress.say, given=given
+        )
+        ready = stack.enter_context(checked)
+        begun = stack.enter_context(locked_run(ready, stop, progress))
+        return BackgroundRun(begun, stack.pop_all(), progress)
 
 
 def submit(
     config: str | Path | Mapping[str, Any] | Config,
     *,
-    directory: str | Path | None = None,
+    directory: str | Location | None = None,
     client: Client | None = None,
     overrides: Mapping[str, Any] | None = None,
     update: bool = False,
@@ -292,12 +318,11 @@ def submit(
     return SubmittedRun(where, driver, answers)
 
 
-def _directory(settings: Config, directory: str | Path | None) -> Path:
+def _directory(settings: Config, directory: str | Location | None) -> Location:
     """The run directory, absolute: the working directory of this process may change while a run goes on."""
     if directory is None:
         directory = Path("runs") / settings.run.name
-    check_local("directory", directory)
-    return Path(directory).absolute()
+    return location_of(directory, "directory").absolute()
 
 
 def _connection(settings: Config, client: Client | None, stop: Stop) -> Connect:

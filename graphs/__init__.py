@@ -7,7 +7,7 @@ A code matrix says which sets of classes to train against each other: machines o
 
 References
 ----------
-.. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+.. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
    https://github.com/ondrej-such/svm3
 """
 
@@ -25,10 +25,11 @@ from pairloom.graphs.families import (
     build_code,
     family_parameters,
     needs_distances,
+    requested_decomposition,
     requested_graph,
 )
 from pairloom.graphs.growth_order import grow, grown
-from pairloom.graphs.hubs import bipartite, complete, hub_neighbours
+from pairloom.graphs.hubs import bipartite, complete, hub_neighbour_pairs, hub_neighbours
 from pairloom.graphs.model_code import ModelCode, code_from_graph, code_graph, model_code
 from pairloom.graphs.model_graph import (
     check_model_graph,
@@ -37,6 +38,7 @@ from pairloom.graphs.model_graph import (
     model_graph,
     relabel_to_indices,
 )
+from pairloom.graphs.point_distances import PointDistances
 from pairloom.graphs.trees import five_vertex_trees, path, spanning_tree, star, star_of_least_distance, tree
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Decomposition",
     "ModelCode",
     "Pairs",
+    "PointDistances",
     "asks_for_code",
     "bipartite",
     "build",
@@ -72,6 +75,7 @@ __all__ = [
     "grow",
     "grown",
     "has_distant_pairs",
+    "hub_neighbour_pairs",
     "hub_neighbours",
     "model_code",
     "model_graph",
@@ -80,6 +84,7 @@ __all__ = [
     "one_vs_rest",
     "path",
     "relabel_to_indices",
+    "requested_decomposition",
     "requested_graph",
     "spanning_tree",
     "sparse_code",

@@ -33,7 +33,7 @@ class Coverage:
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
     """
 

@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pairloom.graphs.model_graph import edge_array, edge_order
+from pairloom.graphs.model_graph import edge_array, edge_order, model_graph
 
 __all__ = ["Decomposition", "Pairs", "decomposition_of"]
 
@@ -148,6 +148,18 @@ class Pairs(Decomposition):
         """The first and the second class of each pair."""
         first, second = self.edges.astype(np.int32).T
         return {"class_i": (("edge",), first), "class_j": (("edge",), second)}
+
+    def have(self, pairs: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of some pairs (m, 2), i < j, are among these."""
+        own, asked = (edges[:, 0] * self.n + edges[:, 1] for edges in (self.edges, pairs))
+        return np.isin(asked, own)
+
+    def graph(self) -> nx.Graph:
+        """The pairs as a model graph."""
+        parameters = dict(self.label)
+        family = str(parameters.pop("family", "changed"))
+        parameters.pop("n", None)
+        return model_graph(self.n, self.edges.tolist(), family, **parameters)
 
     def rows_per_machine(self, rows: ArrayLike) -> float:
         """Twice the rows of an average class."""

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom.graphs.checks import check_count
 from pairloom.graphs.codes import dense_code, one_vs_one, one_vs_rest, sparse_code
+from pairloom.graphs.decomposition import Decomposition, Pairs, decomposition_of
 from pairloom.graphs.growth_order import grown
-from pairloom.graphs.hubs import bipartite, complete, hub_neighbours
+from pairloom.graphs.hubs import bipartite, complete, complete_pairs, hub_neighbour_pairs, hub_neighbours
 from pairloom.graphs.model_code import ModelCode, code_from_graph, given_code, model_code
 from pairloom.graphs.model_graph import check_model_graph, relabel_to_indices
 from pairloom.graphs.text import did_you_mean, listed, quoted
@@ -30,6 +31,7 @@ __all__ = [
     "check_code_size",
     "family_parameters",
     "needs_distances",
+    "requested_decomposition",
     "requested_graph",
 ]
 
@@ -38,6 +40,11 @@ _TREES = (star, path, tree, spanning_tree, star_of_least_distance)
 #: The builder of each family, by name. Read-only.
 FAMILIES: Mapping[str, Callable[..., nx.Graph]] = MappingProxyType(
     {b.__name__: b for b in (*_TREES, bipartite, complete, hub_neighbours, grown)}
+)
+
+#: Builders of the pairs of families that may have millions, too many for a networkx graph.
+_PAIRS: Mapping[str, Callable[..., Pairs]] = MappingProxyType(
+    {"complete": complete_pairs, "hub_neighbours": hub_neighbour_pairs}
 )
 
 #: The builder of each family of codes, machines on sets of classes, by name. Read-only.
@@ -338,6 +345,35 @@ got 'starr'. Did you mean 'star'?
     if needs_distances(family):
         parameters.setdefault("distances", distances())
     return build(family, len(labels), **parameters)
+
+
+def requested_decomposition(
+    asked: str | Mapping[str, Any] | nx.Graph | NDArray[Any],
+    labels: Sequence[object],
+    distances: Callable[[], ArrayLike],
+    owner: str = "requested_decomposition",
+) -> Decomposition:
+    """Return the machines of the graph or code that `requested_graph` returns, for the same parameters.
+
+    Of families with many pairs no networkx graph is made, which would take ten times the memory of the pairs.
+
+    Examples
+    --------
+    >>> requested_decomposition("complete", ["cat", "dog", "owl"], lambda: None).described()
+    [[0, 1], [0, 2], [1, 2]]
+    """
+    family = asked.get("family") if isinstance(asked, Mapping) else asked
+    if not isinstance(family, str) or family not in _PAIRS:
+        return decomposition_of(requested_graph(asked, labels, distances, owner))
+    parameters = dict(_family(asked, owner)[1])
+    if parameters.pop("n", len(labels)) != len(labels):
+        return decomposition_of(requested_graph(asked, labels, distances, owner))  # raises
+    if needs_distances(family):
+        parameters.setdefault("distances", distances())
+    else:
+        parameters["n"] = len(labels)
+    _check_parameters("build", family, _PAIRS[family], {k: v for k, v in parameters.items() if k != "n"})
+    return _PAIRS[family](**parameters)
 
 
 def _given_code(

@@ -65,7 +65,7 @@ def grow(
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
 
     Examples
@@ -135,7 +135,7 @@ def grown(
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
 
     Examples

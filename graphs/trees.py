@@ -144,7 +144,7 @@ def five_vertex_trees() -> dict[str, nx.Graph]:
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
 
     Examples
@@ -184,7 +184,7 @@ def spanning_tree(distances: ArrayLike) -> nx.Graph:
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
 
     Examples
@@ -232,7 +232,7 @@ def star_of_least_distance(distances: ArrayLike) -> nx.Graph:
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
 
     Examples

@@ -10,9 +10,11 @@ import contextlib
 import inspect
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,9 +28,11 @@ if sys.platform != "win32":
     import fcntl
 
 __all__ = [
+    "COMPILE_SECONDS",
     "REORDERED",
     "SIMD",
     "Compilation",
+    "compilations_announced",
     "compilations_reported",
     "inline_kernel",
     "kernel",
@@ -41,13 +45,21 @@ SIMD = {"reassoc", "contract"}
 #: Maxima need more: a NaN must not reach a kernel that is compiled with these.
 REORDERED = SIMD | {"nnan", "nsz"}
 
-# Less is not worth a line. The kernels of a first fit take some 15 s.
+#: Seconds for the kernels of a first fit on a core of its own: 6 to 15, by the kind of the machines.
+COMPILE_SECONDS = 15.0
+# Less is not worth a line.
 _WORTH_A_LINE = 1.0
-_COMPILING = "Compiling kernels for this machine, about 15 s, once."
+_COMPILING = "Compiling kernels for this machine, about {seconds:.0f} s. This happens once."
 _COMPILING_AGAIN = (
-    "Compiling kernels, about 15 s, each time: no folder to keep them in is writable (set NUMBA_CACHE_DIR)."
+    "Compiling kernels, about {seconds:.0f} s, in every process: there is no writable folder to keep them in. Set"
+    " NUMBA_CACHE_DIR to one."
 )
-_WAITING = "Waiting for another process that compiles kernels for this machine, about 15 s, once."
+_WAITING = (
+    "Waiting for another process, which compiles kernels for this machine, about {seconds:.0f} s. This happens"
+    " once."
+)
+# How many times longer than alone compiling is said to take, at most.
+_MOST_CROWDED = 8.0
 # A lock on a network drive may be held by a machine that is gone. To compile a kernel twice does no harm.
 _PATIENCE, _POLL = 120.0, 0.02
 
@@ -106,6 +118,23 @@ def compilations_reported(listener: Callable[[Compilation], None]) -> Iterator[N
 
 
 _listeners: list[Callable[[Compilation], None]] = []
+
+
+@contextlib.contextmanager
+def compilations_announced(write: Callable[[str], None]) -> Iterator[None]:
+    """Have ``write`` put the line that kernels are compiled on standard error, where something else is shown there."""
+    _writers.append(write)
+    try:
+        yield
+    finally:
+        _writers.remove(write)
+
+
+def _write_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+_writers: list[Callable[[str], None]] = [_write_line]
 
 
 def _compile_once(dispatcher: Any, compile_: Callable[[Any], Any], signature: Any) -> Any:
@@ -228,27 +257,62 @@ def _report(compilation: Compilation) -> None:
 
 
 class _Announcement:
-    """One line on standard error per process, once compiling has taken more than a moment."""
+    """One line per process, once compiling has taken more than a moment."""
 
     def __init__(self) -> None:
-        self._spent, self._done = 0.0, False
+        self._spent, self._said = 0.0, False
+        self._began_at: tuple[float, float] | None = None
+        self._timer: threading.Timer | None = None
 
     def __call__(self, compilation: Compilation) -> None:
         if compilation.state == "compiled":
             self._spent += compilation.seconds
-        elif not self._done and self._spent + compilation.seconds > _WORTH_A_LINE:
-            self._done = True
-            # From the start of the line, since a bar may be there.
-            start = "\r" if sys.stderr.isatty() else ""
-            print(f"{start}{self._text(compilation)}", file=sys.stderr, flush=True)
+            self._end()
+        elif self._said:
+            return
+        elif self._spent + compilation.seconds >= _WORTH_A_LINE:
+            self._say(compilation)
+        elif not compilation.seconds:
+            self._begin(compilation)
+
+    def _begin(self, compilation: Compilation) -> None:
+        """Have the line written in a moment: numba is silent while LLVM works on a kernel, which may take long."""
+        self._end()
+        self._began_at = self._began_at or (time.monotonic(), time.process_time())
+        self._timer = threading.Timer(_WORTH_A_LINE - self._spent, self._say, [compilation])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _say(self, compilation: Compilation) -> None:
+        with _saying:
+            if self._said:
+                return
+            self._said = True
+        if compilation.state == "waiting" and parent_process() is not None:
+            return  # of the processes of a cross-validation, the one that compiles says so
+        _writers[-1](self._text(compilation).format(seconds=self._expected_seconds(compilation)))
 
     def _text(self, compilation: Compilation) -> str:
         if compilation.state == "waiting":
             return _WAITING
         return _COMPILING if compilation.cached else _COMPILING_AGAIN
 
+    def _expected_seconds(self, compilation: Compilation) -> float:
+        """Seconds for all kernels: longer where others use the cores, by the share of the time that was given to us."""
+        if compilation.state == "waiting" or self._began_at is None:
+            return COMPILE_SECONDS
+        seconds, given = time.monotonic() - self._began_at[0], time.process_time() - self._began_at[1]
+        if seconds < _WORTH_A_LINE / 2 or not given:  # too short to tell
+            return COMPILE_SECONDS
+        return 5 * round(COMPILE_SECONDS * min(max(seconds / given, 1.0), _MOST_CROWDED) / 5)
 
-_announcement = _Announcement()
+
+_announcement, _saying = _Announcement(), threading.Lock()
 
 
 @intrinsic

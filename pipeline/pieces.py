@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from joblib import effective_n_jobs
+
 __all__ = ["in_threads", "pieces", "thread_count"]
 
 Piece = TypeVar("Piece")
@@ -26,9 +28,12 @@ def pieces(length: int, size: int) -> list[slice]:
 
 
 def thread_count(n_jobs: int | None, owner: str) -> int:
-    """The number of threads that scikit-learn's n_jobs stands for: None is one, -1 as many as there are cores."""
+    """The number of threads that scikit-learn's n_jobs stands for: -1 is as many as there are cores.
+
+    None is the number of the enclosing ``joblib.parallel_config(n_jobs=...)``, without one a single thread.
+    """
     if n_jobs is None:
-        return 1
+        return int(effective_n_jobs(None))
     if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"{owner}: n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))

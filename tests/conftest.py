@@ -86,3 +86,38 @@ def no_disk_is_waited_for():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def seaweed_port(tmp_path_factory):
+    """A real object store on loopback."""
+    from object_stores import seaweed
+
+    with seaweed(tmp_path_factory.mktemp("seaweed")) as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
+def moto_port(tmp_path_factory):
+    """Another one."""
+    from object_stores import moto
+
+    with moto(tmp_path_factory.mktemp("moto")) as port:
+        yield port
+
+
+@pytest.fixture
+def bucket(seaweed_port):
+    """A new bucket of a real object store, which the environment leads to."""
+    from object_stores import in_environment, new_bucket
+
+    with in_environment(seaweed_port):
+        yield new_bucket(seaweed_port)
+
+
+@pytest.fixture(autouse=True)
+def the_same_folds_in_every_run():
+    """Seed the generator that draws the folds of a model without a `random_state`."""
+    import numpy as np  # not earlier: it reads the number of threads
+
+    np.random.seed(0)  # noqa: NPY002, scikit-learn draws from this generator

@@ -20,7 +20,7 @@ SECTIONS = {
     "run": RunConfig,
 }
 # Where an estimator and a run cannot have the same default, the table says why.
-OTHER_DEFAULTS = {"random_state": 0, "memory_limit": "2GiB"}
+OTHER_DEFAULTS = {"random_state": 0, "memory_limit": None}
 
 
 def rows_of(title):

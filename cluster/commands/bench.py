@@ -14,7 +14,19 @@ import click
 from click.core import ParameterSource
 from matplotlib.figure import Figure
 
-from pairloom.benchmarks import costs, coupling, few_rows, first_fit, learning, pairs, peers, resume, scaling
+from pairloom.benchmarks import (
+    costs,
+    coupling,
+    few_rows,
+    first_fit,
+    learning,
+    pairs,
+    peers,
+    prediction_sets,
+    resume,
+    scaling,
+    sparse_text,
+)
 from pairloom.benchmarks.classifiers import PEERS, THREADS
 from pairloom.benchmarks.costs import costs_figure
 from pairloom.benchmarks.datasets import SETS, synthetic_classes, write_split
@@ -134,6 +146,19 @@ def coupling_command(small: bool, json_file: Path | None) -> None:
         coupling.compare(record, small)
 
 
+@bench.command("prediction-sets")
+@click.option(
+    "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits of each set."
+)
+@_small
+@_json
+def prediction_sets_command(splits: int, small: bool, json_file: Path | None) -> None:
+    """How often prediction sets hold the true class, and how large they are."""
+    with _recorded("prediction-sets", json_file) as record:
+        names = ("iris",) if small else tuple(prediction_sets.SETS)
+        prediction_sets.measure_sets(record, names, 2 if small else splits)
+
+
 @bench.command("few-rows")
 @click.option("--draws", type=click.IntRange(1), default=20, show_default=True, help="Draws per set.")
 @click.option("--rows", type=Numbers(), default=(5, 10, 20), help="Rows per class. Default: 5,10,20.")
@@ -165,6 +190,29 @@ def learning_command(sets: str, small: bool, json_file: Path | None) -> None:
     with _recorded("learning", json_file) as record:
         chosen = ["digits"] if small else _among(sets, SETS, "--sets")
         learning.compare_sets(record, chosen, 64 if small else learning.GRADIENT_SAMPLES)
+
+
+@bench.command("sparse-text")
+@click.option("--sets", default=",".join(sparse_text.SETS), show_default=True, help="Data sets, by commas.")
+@click.option(
+    "--classifiers",
+    default=",".join(sparse_text.CLASSIFIERS),
+    show_default=True,
+    help="Classifiers, by commas.",
+)
+@click.option(
+    "--limit", type=float, default=600.0, show_default=True, help="Seconds that a classifier may take."
+)
+@_small
+@_json
+def sparse_text_command(
+    sets: str, classifiers: str, limit: float, small: bool, json_file: Path | None
+) -> None:
+    """Text as sparse features, compared with LogisticRegression on the same matrix."""
+    with _recorded("sparse-text", json_file) as record:
+        chosen = ["words"] if small else _among(sets, sparse_text.SETS, "--sets")
+        compared = _among(classifiers, sparse_text.CLASSIFIERS, "--classifiers")
+        sparse_text.compare_sets(record, chosen, compared, limit, small)
 
 
 @bench.command("scaling")

@@ -29,13 +29,10 @@ class LazyCommands(MutableMapping[str, click.Command]):
         self._imported: dict[str, click.Command] = {}
 
     def load(self, arguments: Sequence[str]) -> None:
-        """Import the command that a command line names; if it asks for help, all of them."""
+        """Import the command that a command line names. The list of all commands needs none of them."""
         words = [argument for argument in arguments if not argument.startswith("-")]
         if words:
             self.get(words[0])
-        elif "--version" not in arguments:
-            for name in self:
-                self.get(name)
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._imported:
@@ -60,31 +57,47 @@ class LazyCommands(MutableMapping[str, click.Command]):
         return len(self._places)
 
 
-COMMANDS = LazyCommands(
-    {
-        "attach": "follow:attach_command",
-        "bench": "bench:bench",
-        "cancel": "follow:cancel_command",
-        "compare": "results:compare_command",
-        "config": "config:config_command",
-        "experiment": "experiment:experiment_command",
-        "features": "features:features_command",
-        "init": "config:init_command",
-        "ls": "results:list_command",
-        "plan": "run:plan_command",
-        "predict": "results:predict_command",
-        "report": "results:report_command",
-        "resume": "run:resume_command",
-        "run": "run:run_command",
-        "simulate": "simulate:simulate_command",
-        "status": "follow:status_command",
-        "submit": "run:submit_command",
-    }
-)
+#: The commands by what a user does: where each is, and what ``--help`` says of it.
+GROUPS = {
+    "Start": {
+        "init": ("config:init_command", "Look at DATA and write a configuration for it."),
+        "config": ("config:config_command", "Print every key of a configuration."),
+        "features": ("features:features_command", "Extract features of pictures with a network."),
+        "data": ("data:data_command", "Make a data set of the documentation."),
+    },
+    "Run": {
+        "plan": ("run:plan_command", "Show the pairs, memory, disk and time of a run."),
+        "run": ("run:run_command", "Plan and run CONFIG, or resume it."),
+        "resume": ("run:resume_command", "Finish the run in DIRECTORY."),
+        "submit": ("run:submit_command", "Start a run of CONFIG on a cluster and return."),
+        "attach": ("follow:attach_command", "Follow the run in DIRECTORY until its driver ends."),
+        "cancel": ("follow:cancel_command", "Stop the driver of the run in DIRECTORY."),
+    },
+    "Look": {
+        "status": ("follow:status_command", "Show the progress of the run in DIRECTORY."),
+        "predict": ("results:predict_command", "Predict new samples with the run in DIRECTORY."),
+        "report": ("results:report_command", "Rewrite the report of a finished run."),
+        "audit": ("results:audit_command", "List the training rows whose labels look wrong."),
+        "ls": ("results:list_command", "List runs: state, scores, size and age."),
+        "compare": ("results:compare_command", "Show the scores of runs side by side."),
+    },
+    "Measure": {
+        "bench": ("bench:bench", "Measure pairloom on this computer."),
+        "simulate": ("simulate:simulate_command", "Forecast a run on a cluster that need not exist."),
+        "experiment": ("experiment:experiment_command", "Repeat an experiment of the papers."),
+    },
+}
+COMMANDS = LazyCommands({name: place for group in GROUPS.values() for name, (place, _) in group.items()})
 
 
 class PipedGroup(click.Group):
-    """Commands, and their help, whose output may be closed early by its reader."""
+    """Commands, and their help in groups, whose output may be closed early by its reader."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by what they are for; the texts stand in the table, so that nothing is imported."""
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
 
     def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
         """Parse the arguments; ``--help`` prints here."""
@@ -97,26 +110,32 @@ class PipedGroup(click.Group):
             return super().invoke(context)
 
 
+_EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    failed
+  2    invalid arguments, configuration or data
+  3    refused: another driver is at work, the configuration, data or version
+       differ, the directory holds other files, a file is in the way, or the
+       network is open
+  4    stopped; can be resumed
+  130  stopped by Ctrl-C; can be resumed
+  143  stopped by SIGTERM; can be resumed
+"""
+
+
 @click.group(
     cls=PipedGroup,
     commands=COMMANDS,
+    epilog=_EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(pairloom.__version__, prog_name="pairloom")
 def main() -> None:
     """Multi-class classification by pairs: train, resume and use runs.
 
-    \b
-    Exit codes:
-      0    done
-      1    failed
-      2    invalid arguments, configuration or data
-      3    refused: another driver is at work, the configuration, data or version
-           differ, the directory holds other files, a file is in the way, or the
-           network is open
-      4    stopped; can be resumed
-      130  stopped by Ctrl-C; can be resumed
-      143  stopped by SIGTERM; can be resumed
+    Start with `pairloom init DATA`, which looks at a table and writes a configuration for it, or with `pairloom run
+    digits`, which needs no data.
     """
     # Dask logs every lost connection at length. The commands report it in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

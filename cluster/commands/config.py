@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from pairloom.cluster.commands.exits import exits
 from pairloom.cluster.config.config_file import configured, named_configs
@@ -22,6 +23,7 @@ from pairloom.pipeline.config.input_errors import InputError, OutputExists, inpu
 from pairloom.pipeline.config.sections import DataConfig, ModelConfig
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.features.moments import units_differ
 from pairloom.pipeline.features.table_facts import TableFacts, look_at_table
 from pairloom.pipeline.features.tables import is_table
 from pairloom.pipeline.machines.folds import usable_folds
@@ -62,8 +64,6 @@ def _shipped(name: str) -> str:
 
 #: Up to this number of classes all pairs are trained: neighbours would save little time.
 _FEW_CLASSES = 50
-#: Columns whose standard deviations differ by more than this factor are assumed to have different units.
-_SAME_UNITS = 10.0
 _EXAMPLE = "digits"
 
 
@@ -71,13 +71,21 @@ _EXAMPLE = "digits"
 @click.argument("data", required=False)
 @click.option("--label", metavar="COLUMN", help="Column of a table that holds the classes.")
 @click.option(
+    "--id",
+    "id_column",
+    metavar="COLUMN",
+    help="Column of a table that names its rows. Default: one called id, key, index or the like, without repetitions.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Configuration to write. Default: the name of the data with .toml, in the working directory.",
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init_command(data: str | None, label: str | None, out: Path | None, force: bool) -> None:
+def init_command(
+    data: str | None, label: str | None, id_column: str | None, out: Path | None, force: bool
+) -> None:
     """Look at DATA and write a configuration for it.
 
     DATA is a table (.csv, .tsv, .parquet) with a --label column, a .npz file, a .npy file, a folder of .npy files, a
@@ -96,7 +104,7 @@ def init_command(data: str | None, label: str | None, out: Path | None, force: b
         if not target.absolute().parent.is_dir():
             raise InputError(f"--out must lie in a folder that exists, got {target}.")
         with input_errors():
-            summary = _look_at(source, label)
+            summary = _look_at(source, label, id_column)
             text = _text(summary, target)
         write_atomically(target, text.encode())
         click.echo(printable("\n".join(summary.findings)))
@@ -113,18 +121,22 @@ class _DataSummary(NamedTuple):
     findings: list[str]
 
 
-def _look_at(source: str, label: str | None) -> _DataSummary:
+def _look_at(source: str, label: str | None, id_column: str | None) -> _DataSummary:
     if source not in EMBEDDED:
         path = Path(source)
         if not path.exists():
             sets = ", ".join(EMBEDDED)
             raise InputError(f"DATA must be a file or folder, or an embedded set ({sets}), got {source!r}.")
         if path.is_file() and is_table(path):
-            return _look_at_table(path, label)
+            return _look_at_table(path, label, id_column)
         source = _source_of_npy(path)
     if label is not None:
         raise InputError(
             f"--label is for tables (.csv, .tsv, .parquet), got it for {source}, which holds labels y."
+        )
+    if id_column is not None:
+        raise InputError(
+            f"--id is for tables (.csv, .tsv, .parquet), got it for {source}. Store an array ids beside X and y."
         )
     opened = _opened({"features": source})
     findings = [f"{source}: {_sizes(opened)}", *_class_findings(_rows_by_class(opened))]
@@ -134,7 +146,7 @@ def _look_at(source: str, label: str | None) -> _DataSummary:
     constant = int(np.count_nonzero(~opened.moments.varied))
     if constant:
         findings.append(f"constant columns: {constant}, which carry no information and are only centred")
-    standardise, units = _units(float(deviations.min()), float(deviations.max()), bool(opened.feature_names))
+    standardise, units = _units(deviations, bool(opened.feature_names))
     split = _has_test_set(source)
     return _DataSummary(
         source,
@@ -168,18 +180,23 @@ def _has_test_set(source: str) -> bool:
     return (path / "X_test").exists() or (path / "X_test.npy").exists()
 
 
-def _look_at_table(path: Path, label: str | None) -> _DataSummary:
-    facts = look_at_table(path, label)
+def _look_at_table(path: Path, label: str | None, id_column: str | None) -> _DataSummary:
+    facts = look_at_table(path, label, id_column)
     keys: dict[str, object] = {"label": facts.label}
+    if facts.id is not None:
+        keys["id"] = facts.id
     if facts.left_out:
         keys["leave_out"] = list(facts.left_out)
     if facts.incomplete:
         keys["missing"] = "leave_out_rows"
     opened = _opened({"features": str(path), **keys})
-    standardise, units = _units(*facts.deviations, True)
+    standardise, units = _units(facts.deviations, True)
     findings = [
         f"{path}: {facts.rows} rows, {len(facts.columns) + 1} columns",
         *_class_findings(_rows_by_class(opened), facts.label),
+        f"id: {plain_line(facts.id)}, which names the rows"
+        if facts.id is not None
+        else "id: no column names the rows, so they are named by their numbers, from 0 (data.id)",
         f"features: {len(facts.features)} columns of numbers",
         *(f"left out: {plain_line(name)} ({why})" for name, why in facts.left_out.items()),
         *_missing_findings(facts),
@@ -234,11 +251,10 @@ def _missing_findings(facts: TableFacts) -> Iterator[str]:
     )
 
 
-def _units(least: float, largest: float, is_table: bool) -> tuple[bool, str]:
+def _units(deviations: NDArray[np.float64], is_table: bool) -> tuple[bool, str]:
     """Whether to standardise columns, and the finding that says so."""
-    differ = is_table and largest > _SAME_UNITS * least
-    ranges = f"units: standard deviations of columns from {least:.3g} to {largest:.3g}"
-    if differ:
+    ranges = f"units: standard deviations of columns from {deviations.min():.3g} to {deviations.max():.3g}"
+    if units_differ(deviations, is_table=is_table):
         return True, f"{ranges}, so columns are standardised (model.standardise)"
     why = "" if is_table else ": those of an array are taken to have one unit (if not, set model.standardise)"
     return False, f"{ranges}; columns are used as they are{why}"

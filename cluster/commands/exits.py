@@ -14,7 +14,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 from rich.console import Console
 
@@ -32,6 +31,8 @@ from pairloom.pipeline.run.ownership import NotARun
 from pairloom.pipeline.run.run_model import UnknownCoupling
 from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch
 from pairloom.pipeline.storage.local_path import NotLocal
+from pairloom.pipeline.storage.location import BadUrl, Location
+from pairloom.pipeline.storage.object_store import StoreAway, StoreDenied, StoreUnfit
 from pairloom.pipeline.storage.places import LinkInside
 
 __all__ = [
@@ -72,6 +73,7 @@ _RESEND_SECONDS = 0.05
 _EXIT_CODES: dict[type[BaseException], int] = {
     ConfigError: WRONG,
     NotLocal: WRONG,
+    BadUrl: WRONG,
     InputMissing: WRONG,
     InputError: WRONG,
     UnknownCoupling: WRONG,
@@ -85,6 +87,9 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     DirectoryUnseen: REFUSED,
     WorkersTooSmall: REFUSED,
     StoreRefused: REFUSED,
+    StoreDenied: REFUSED,
+    StoreUnfit: REFUSED,
+    StoreAway: RESUMABLE,
     Unreachable: RESUMABLE,
     ClusterLost: RESUMABLE,
     DiskFull: RESUMABLE,
@@ -137,13 +142,13 @@ def error_named(outcome: str) -> Exception:
 
 
 @contextlib.contextmanager
-def resumable(directory: Path) -> Iterator[None]:
+def resumable(directory: Location) -> Iterator[None]:
     """Turn signals and recoverable errors into a clean stop, with a hint how to resume."""
     hint = f"Finished work is kept. Resume with: pairloom resume {directory}"
     with ended_by_signals(hint):
         try:
             yield
-        except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable) as error:
+        except (Stopped, ClusterLost, DiskFull, UnitFailed, Unreachable, StoreAway, StoreDenied) as error:
             print_error(f"Stopped: {error}\n{hint}")
             sys.exit(_exit_code(error))
         except BrokenPipeError:

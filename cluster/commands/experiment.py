@@ -17,15 +17,24 @@ from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.repetitions import repeat_on_cluster
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.config.sections import DataConfig
-from pairloom.pipeline.experiments.perform import EXPERIMENTS, RepeatOnCluster, perform, sets_for
+from pairloom.pipeline.experiments.experiment import Experiment
+from pairloom.pipeline.experiments.perform import (
+    ADAPTED,
+    ADAPTED_SETS,
+    EXPERIMENTS,
+    RepeatOnCluster,
+    perform,
+    sets_for,
+)
 from pairloom.pipeline.experiments.results_page import write_results
+from pairloom.pipeline.experiments.trained_tensor import MACHINES
 from pairloom.pipeline.features.source_files import DATA_FOLDER
 
 __all__ = ["experiment_command"]
 
 
 @click.command("experiment")
-@click.argument("name", type=click.Choice([*EXPERIMENTS, "all", "results"]), metavar="NAME")
+@click.argument("name", type=click.Choice([*EXPERIMENTS, "adapted", "all", "results"]), metavar="NAME")
 @click.option(
     "--data",
     "sets",
@@ -67,6 +76,12 @@ __all__ = ["experiment_command"]
     metavar="FILE",
     help="Page that `results` writes, with a folder of figures beside it. Default: results.md in the folder of --out.",
 )
+@click.option(
+    "--machines",
+    type=click.Choice(MACHINES),
+    default="ours",
+    help="Whose machines are trained: ours, or those of the paper's authors, linear or radial. Default: ours.",
+)
 @click.option("--force", is_flag=True, help="Replace the page of `results` and its figures if they exist.")
 @cluster_options
 def experiment_command(
@@ -79,6 +94,7 @@ def experiment_command(
     seed: int,
     pictures: Path | None,
     page: Path | None,
+    machines: str,
     force: bool,
     **options: Any,
 ) -> None:
@@ -86,8 +102,8 @@ def experiment_command(
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
     star-centres, growth, centres, bipartite, disagreements, boundaries, elementwise, mixtures, gaussians,
-    encodings-simulated, encodings or curved; `all` for all of them; or `results`, which collects their output on one
-    page.
+    encodings-simulated, encodings or curved; `all` for all of them; `adapted` for Table 5 and Figures 4 to 6 on the
+    hidden layer of a network that was trained on the classes; or `results`, which collects their output on one page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.
@@ -97,11 +113,11 @@ def experiment_command(
             written = write_results(out, page or out / "results.md", force=force)
             click.echo("\n".join(str(file) for file in written))
             return
-        wanted = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
+        wanted = _named(name, machines)
         began, times_taken = time.perf_counter(), {}
         with _repetitions_on(options if any(chosen.is_repeated for chosen in wanted) else {}) as on_cluster:
             for chosen in wanted:
-                present = sets_for(chosen, sets, full)
+                present = sets_for(chosen, sets or (ADAPTED_SETS if name == "adapted" else ()), full)
                 if not present:
                     tables = ", ".join(chosen.tables)
                     print_error(
@@ -120,12 +136,25 @@ def experiment_command(
                         console=PipedConsole(),
                         on_cluster=on_cluster,
                         resume=resume,
+                        machines=machines,
+                        adapted=name == "adapted",
                     )
                     times_taken[f"{chosen.name}, {Path(data).stem}"] = time.perf_counter() - start
                     click.echo("\n".join(str(file) for file in files))
-        if name == "all":
+        if len(wanted) > 1:
             times_taken["all"] = time.perf_counter() - began
             click.echo("\n".join(f"{seconds:8.1f} s  {what}" for what, seconds in times_taken.items()))
+
+
+def _named(name: str, machines: str) -> list[Experiment[Any]]:
+    """The experiments that a name stands for. Some train machines of their own, or none, and have ours only."""
+    if name == "adapted":
+        return [EXPERIMENTS[each] for each in ADAPTED]
+    if name != "all":
+        if machines != "ours" and not EXPERIMENTS[name].has_other_machines:
+            raise click.UsageError(f"--machines must be ours with {name}, got {machines}.")
+        return [EXPERIMENTS[name]]
+    return [each for each in EXPERIMENTS.values() if machines == "ours" or each.has_other_machines]
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from datetime import datetime
-from pathlib import Path
 
 import click
 
@@ -20,6 +19,7 @@ from pairloom.pipeline.run.lock import newest_driver, request_cancel
 from pairloom.pipeline.run.run_log import read_forecast
 from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import read_run
+from pairloom.pipeline.storage.location import Location, location_of
 
 __all__ = ["AttachedProgress", "attach_command", "cancel_command", "status_command"]
 
@@ -28,7 +28,7 @@ __all__ = ["AttachedProgress", "attach_command", "cancel_command", "status_comma
 @run_argument
 @json_option
 @click.option("--verify", is_flag=True, help="Also compare every file with its checksum.")
-def status_command(directory: Path, as_json: bool, verify: bool) -> None:
+def status_command(directory: Location, as_json: bool, verify: bool) -> None:
     """Show the progress of the run in DIRECTORY.
 
     Reads the ledger; needs no scheduler.
@@ -59,7 +59,7 @@ def _print_status(status: RunStatus) -> None:
 
 @click.command("attach")
 @run_argument
-def attach_command(directory: Path) -> None:
+def attach_command(directory: Location) -> None:
     """Follow the run in DIRECTORY until its driver ends."""
     with exits():
         again = f"The run goes on. Follow it again with: pairloom attach {directory}"
@@ -86,7 +86,7 @@ class AttachedProgress:
         Where to show it.
     """
 
-    def __init__(self, directory: Path, progress: View | Lines) -> None:
+    def __init__(self, directory: Location, progress: View | Lines) -> None:
         self._directory, self._progress = directory, progress
         self._totals: dict[str, int] = {}
         self._pairs = 0
@@ -141,7 +141,7 @@ def _has_driver(status: RunStatus) -> bool:
     """Whether a run has a driver, or will have: a submitted one gets it if its cluster still answers."""
     if status.state != "submitted":
         return status.state == "running"
-    if scheduler_answers(read_run(Path(status.directory)).config.cluster):
+    if scheduler_answers(read_run(location_of(status.directory, "directory")).config.cluster):
         return True
     print_error(
         "The cluster that the run was submitted to does not answer, so no driver will start. "
@@ -155,7 +155,7 @@ def _has_driver(status: RunStatus) -> bool:
 @click.option(
     "--wait/--no-wait", default=True, help="Whether to wait until the driver has ended. Default: wait."
 )
-def cancel_command(directory: Path, wait: bool) -> None:
+def cancel_command(directory: Location, wait: bool) -> None:
     """Stop the driver of the run in DIRECTORY.
 
     Finished work is kept, and the run can be resumed.

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from pairloom.cluster.config.config_file import with_cluster, with_section
+from pairloom.cluster.config.config_file import named_configs, with_cluster, with_section
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.storage.local_path import URL_ADVICE, looks_like_url
+from pairloom.pipeline.storage.location import BadUrl, location_of
 
 __all__ = [
     "LocalPath",
+    "RunLocation",
     "cluster_options",
     "config_argument",
     "directory_option",
@@ -36,6 +39,19 @@ class LocalPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class RunLocation(LocalPath):
+    """The path of a folder, or the URL of one in an object store."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not looks_like_url(value):
+            return super().convert(value, param, ctx)
+        try:
+            place = location_of(str(value), "DIRECTORY")
+        except BadUrl as error:
+            self.fail(str(error), param, ctx)
+        return super(LocalPath, self).convert(place, param, ctx) if isinstance(place, Path) else place
+
+
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Combine click options into one decorator."""
     return lambda command: functools.reduce(
@@ -44,7 +60,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 
 local_path = LocalPath(path_type=Path)
-run_argument = click.argument("directory", type=LocalPath(path_type=Path, exists=True, file_okay=False))
+run_argument = click.argument("directory", type=RunLocation(path_type=Path, exists=True, file_okay=False))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 set_option = click.option(
     "--set",
@@ -53,9 +69,19 @@ set_option = click.option(
     multiple=True,
     help="Override a key of the configuration. May be repeated.",
 )
-config_argument = _options(click.argument("config"), set_option)
+
+
+def _config_names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Names of configurations that begin so, for a shell; without any, it completes the names of files."""
+    names = [CompletionItem(name) for name in named_configs() if name.startswith(typed)]
+    return [CompletionItem(typed, type="file"), *names]
+
+
+config_argument = _options(click.argument("config", shell_complete=_config_names), set_option)
 directory_option = click.option(
-    "--directory", type=local_path, help="Run directory. Default: runs/ and the name of the configuration."
+    "--directory",
+    type=RunLocation(path_type=Path),
+    help="Run directory: a path, or a URL such as s3://bucket/run. Default: runs/ and the name of the configuration.",
 )
 update_option = click.option(
     "--update",

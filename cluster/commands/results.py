@@ -1,50 +1,84 @@
-"""The commands for finished runs: ``pairloom report``, ``predict``, ``ls`` and ``compare``."""
+"""The commands for finished runs: ``pairloom report``, ``predict``, ``audit``, ``ls`` and ``compare``."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import math
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from dask.utils import format_bytes
 from rich.table import Table
 
-from pairloom.cluster.commands.exits import PipedConsole, exits, stderr
-from pairloom.cluster.commands.options import LocalPath, json_option, local_path, run_argument
+from pairloom.cluster.commands.exits import PipedConsole, exits, print_error, stderr
+from pairloom.cluster.commands.options import LocalPath, RunLocation, json_option, run_argument
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.driver import drive, unfinished_units
 from pairloom.cluster.drive.schedule import Stop
 from pairloom.cluster.drive.whole_run import expect_run
 from pairloom.cluster.watch.progress import progress_for
 from pairloom.cluster.watch.status import RunRow, differing_settings, list_runs, run_row, scores_of
-from pairloom.graphs.text import duration, duration_range, durations, printable
+from pairloom.graphs.text import (
+    did_you_mean,
+    duration,
+    duration_range,
+    durations,
+    listed,
+    plain_line,
+    printable,
+)
 from pairloom.pipeline.config.cluster_config import ClusterConfig
-from pairloom.pipeline.config.input_errors import input_errors
+from pairloom.pipeline.config.input_errors import InputError, input_errors
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
-from pairloom.pipeline.features.feature_set import load_samples
-from pairloom.pipeline.report.report import table_rows
+from pairloom.pipeline.features.feature_set import NewSamples, load_samples, names_of
+from pairloom.pipeline.features.source_files import MissingChunks
+from pairloom.pipeline.features.tables import is_table, open_table
+from pairloom.pipeline.report.label_doubts import audit_rows, audit_run
+from pairloom.pipeline.report.report import csv_text, table_rows
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.lock import RunLock
 from pairloom.pipeline.run.ownership import check_links
-from pairloom.pipeline.run.probability_files import check_target, write_probabilities
+from pairloom.pipeline.run.probability_files import (
+    Predictions,
+    check_target,
+    print_predictions,
+    write_predictions,
+)
 from pairloom.pipeline.stages.run_file import read_run
+from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
-__all__ = ["compare_command", "list_command", "predict_command", "print_result", "report_command"]
+__all__ = [
+    "audit_command",
+    "compare_command",
+    "list_command",
+    "predict_command",
+    "print_result",
+    "report_command",
+]
 
 _SCORES = ("accuracy", "log_loss", "expected_calibration_error")
+#: Rows that cannot be predicted and are named on standard error.
+_MOST_BAD_ROWS = 10
 # Folders of runs, on this computer.
-_folder = click.Path(path_type=Path, exists=True, file_okay=False)
+_folder = RunLocation(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command("report")
 @run_argument
 @json_option
-def report_command(directory: Path, as_json: bool) -> None:
+def report_command(directory: Location, as_json: bool) -> None:
     """Rewrite the report of a finished run and print its table."""
     with exits():
         stored = read_run(directory)
@@ -65,7 +99,7 @@ def report_command(directory: Path, as_json: bool) -> None:
         print_result(directory, as_json)
 
 
-def print_result(directory: Path, as_json: bool) -> None:
+def print_result(directory: Location, as_json: bool) -> None:
     """Print the scores of a finished run, as a table or as JSON."""
     metrics = json.loads(Folder(directory).read("report/metrics.json"))
     growth_ended = end_of_growth(read_run(directory))
@@ -75,10 +109,16 @@ def print_result(directory: Path, as_json: bool) -> None:
         return
     console = PipedConsole(highlight=False)
     heading, *rows = table_rows(metrics)
-    table = Table(*heading, title="synthetic features" if metrics["synthetic"] else None)
+    table = Table(title="synthetic features" if metrics["synthetic"] else None)
+    for place, title in enumerate(heading[:-1]):  # the number of machines is the same in all rows
+        table.add_column(title, no_wrap=place == 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*row[:-1])
     console.print(table)
+    unit = heading[-1]
+    console.print(
+        f"{metrics[unit]:,} {unit}, {metrics['classes']:,} classes, {metrics['samples']:,} test samples"
+    )
     if growth_ended:
         console.print(f"grown to {metrics['pairs']} pairs: {growth_ended}")
     work = {stage: seconds for stage, seconds in metrics["seconds_of_work"].items() if seconds}
@@ -98,16 +138,49 @@ def print_result(directory: Path, as_json: bool) -> None:
 @run_argument
 @click.option(
     "--features",
-    type=LocalPath(),
+    type=LocalPath(allow_dash=True),
     metavar="PATH",
     required=True,
-    help="Samples X: .npz file, zarr group, folder of .npy files, or a table with the columns of the training data.",
+    help="Samples X: a table with the columns of the training data, a .npz file, a zarr group, or a folder of .npy"
+    " files; - is standard input.",
 )
 @click.option(
     "--out",
     required=True,
-    type=local_path,
-    help="File to write, with the predicted label of each sample and the probabilities: .npz, .csv or .zarr.",
+    type=LocalPath(path_type=Path, allow_dash=True),
+    help="File to write: .csv, .parquet, .npz or .zarr; - is CSV on standard output.",
+)
+@click.option(
+    "--id",
+    "id_column",
+    metavar="COLUMN",
+    help="Column of a table that names its rows. Default: data.id of the run, or the numbers of the rows, from 0.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Write the K likeliest classes of each row, in place of the probabilities of all classes.",
+)
+@click.option(
+    "--classes",
+    "classes_file",
+    type=LocalPath(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Text file with the names of the classes that are possible, one per line; the pairs among them are coupled.",
+)
+@click.option(
+    "--reject",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Predict -1, or the name none of these, for samples like no class: as many as would reject this share of"
+    " samples of the known classes.",
+)
+@click.option(
+    "--bad-rows",
+    type=click.Choice(["empty", "skip", "refuse"]),
+    default="empty",
+    help="Rows that lack numbers: leave their predictions empty, skip them, or predict nothing. Default: empty.",
 )
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 @click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
@@ -117,43 +190,202 @@ def print_result(directory: Path, as_json: bool) -> None:
     help="Read chunks that the features of a zarr group lack as its fill value; else they are an error.",
 )
 def predict_command(
-    directory: Path, features: str, out: Path, coupling: str | None, force: bool, fill_missing_chunks: bool
+    directory: Location,
+    features: str,
+    out: Path,
+    id_column: str | None,
+    top: int | None,
+    classes_file: Path | None,
+    reject: float | None,
+    bad_rows: str,
+    coupling: str | None,
+    force: bool,
+    fill_missing_chunks: bool,
 ) -> None:
     """Predict new samples with the run in DIRECTORY.
 
-    Writes the predicted label and the probabilities of all classes for each sample. Of a table, columns are found by
-    their names; others are not read.
+    Writes for each sample its id, the predicted label, its probability (the confidence), and the probabilities of all
+    classes. Of a table, columns are found by their names; others are not read. Rows that cannot be predicted are named
+    on standard error.
     """
-    with exits():
+    with exits(), contextlib.ExitStack() as stack:
+        to_stdout = str(out) == "-"
         with input_errors():
-            check_target(out, force=force, samples=features)
+            if not to_stdout:
+                check_target(out, force=force, samples=features)
+            source = str(stack.enter_context(_standard_input())) if features == "-" else features
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         with input_errors():
-            names = getattr(model, "feature_names_in_", None)
-            X = load_samples(
-                features,
-                model.n_features_in_,
-                None if names is None else names.tolist(),
-                "fill" if fill_missing_chunks else "refuse",
+            samples = _new_samples(
+                model, source, id_column or _id_column(directory, source), fill_missing_chunks
             )
-            if names is not None:
-                del model.feature_names_in_  # columns were found by them; an array has none to compare
-            p = model.predict_proba(X)
-        write_probabilities(out, p, model.classes_, force=force)
-        click.echo(f"Wrote the labels and probabilities of {len(X)} samples, by {model.coupling}, to {out}")
+            if samples.problems:
+                print_error(_bad_rows_text(samples, bad_rows))
+            if samples.problems and (bad_rows == "refuse" or not samples.whole.any()):
+                raise InputError("Nothing was predicted.")
+            classes = None if classes_file is None else _named_classes(model, classes_file)
+            found = _predicted(
+                model, samples, skip=bad_rows == "skip", top=top, classes=classes, reject=reject
+            )
+        if to_stdout:
+            print_predictions(sys.stdout, found)
+            return
+        write_predictions(out, found, force=force)
+        click.echo(
+            f"Wrote the predictions of {int(found.known.sum())} samples, by {model.coupling}, to {out}"
+        )
+
+
+@contextlib.contextmanager
+def _standard_input() -> Iterator[Path]:
+    """What comes on standard input, as a file: a table is read more than once."""
+    with tempfile.TemporaryDirectory() as folder:
+        content = sys.stdin.buffer
+        first = content.read(4)
+        endings = {b"PAR1": ".parquet", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
+        ending = next((ending for magic, ending in endings.items() if first.startswith(magic)), ".csv")
+        path = Path(folder) / f"standard_input{ending}"
+        with path.open("wb") as file:
+            file.write(first)
+            shutil.copyfileobj(content, file)
+        yield path
+
+
+def _id_column(directory: Location, source: str) -> str | None:
+    """The column of ids of the data of the run, if the samples have it."""
+    column = read_run(directory).config.data.id
+    path = Path(source)
+    if column is None or not (path.is_file() and is_table(path)):
+        return None
+    return column if column in open_table(path).names else None
+
+
+def _new_samples(model: PairwiseSVC, source: str, ids: str | None, fill_missing_chunks: bool) -> NewSamples:
+    names = getattr(model, "feature_names_in_", None)
+    path = Path(source)
+    if ids is not None:
+        if not (path.is_file() and is_table(path)):
+            raise ValueError(f"--id is for tables (.csv, .tsv, .parquet), got it for {source}.")
+        columns = open_table(path).names
+        if ids not in columns:
+            raise ValueError(
+                f"{source}: --id must name a column, got {ids!r}.{did_you_mean(ids, columns)}"
+                f" The columns are {listed(columns, 12)}."
+            )
+    missing_chunks: MissingChunks = "fill" if fill_missing_chunks else "refuse"
+    known = None if names is None else names.tolist()
+    return load_samples(source, model.n_features_in_, known, missing_chunks, ids)
+
+
+def _bad_rows_text(samples: NewSamples, bad_rows: str) -> str:
+    """The rows that cannot be predicted, by their ids, and what becomes of them."""
+    done = {
+        "empty": "their predictions are left empty",
+        "skip": "they are skipped",
+        "refuse": "see --bad-rows",
+    }
+    count, n = len(samples.problems), len(samples.X)
+    lines = [
+        f"  {plain_line(samples.ids[row])}: {why}"
+        for row, why in islice(samples.problems.items(), _MOST_BAD_ROWS)
+    ]
+    if count > _MOST_BAD_ROWS:
+        lines.append(f"  and {count - _MOST_BAD_ROWS} more")
+    rows = f"{count} of {n} rows" if n > 1 else "The row"
+    return "\n".join([f"{rows} cannot be predicted; {done[bad_rows]}:", *lines])
+
+
+def _named_classes(model: PairwiseSVC, file: Path) -> list[Any]:
+    """The labels of the classes that a file names, line by line."""
+    known = dict(zip(names_of(model.classes_), model.classes_.tolist(), strict=True))
+    names = list(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())))
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"--classes {file}: every line must name a class of the run, got {name!r}."
+                f"{did_you_mean(name, known)} The classes are {listed(known, 12)}."
+            )
+    if len(set(names)) < 2:
+        raise ValueError(f"--classes {file}: at least 2 classes must be possible, got {len(set(names))}.")
+    return [known[name] for name in names]
+
+
+def _predicted(
+    model: PairwiseSVC,
+    samples: NewSamples,
+    *,
+    skip: bool,
+    top: int | None,
+    classes: list[Any] | None = None,
+    reject: float | None = None,
+) -> Predictions:
+    whole, names = samples.whole, getattr(model, "feature_names_in_", None)
+    if names is not None:
+        del model.feature_names_in_  # columns were found by them; an array has none to compare
+    X = samples.X[whole]
+    p, answer = model.predict_proba(X, classes=classes), None
+    if reject is not None:
+        answer = model.predict(X, classes=classes, reject=reject)
+    most = min(top or 0, p.shape[1])
+    if skip:
+        return Predictions(samples.ids[whole], p, model.classes_, most, answer)
+    every = np.full((len(whole), p.shape[1]), np.nan, p.dtype)
+    every[whole] = p
+    if answer is not None:
+        of_whole, answer = answer, np.zeros(len(whole), answer.dtype)
+        answer[whole] = of_whole
+    return Predictions(samples.ids, every, model.classes_, most, answer)
+
+
+@click.command("audit")
+@run_argument
+@click.option(
+    "--out",
+    default="-",
+    type=LocalPath(path_type=Path, allow_dash=True),
+    help="CSV file to write; - is standard output, the default.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Write the K most doubtful rows. Default: all rows that another class fits better.",
+)
+@click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
+def audit_command(directory: Path, out: Path, top: int | None, force: bool) -> None:
+    """List the training rows of the run in DIRECTORY whose labels look wrong, the most doubtful first.
+
+    Every row is judged by machines that were not fitted on it. Writes its id, its label, the class that fits better,
+    the out-of-fold probabilities of both, and the log odds of the second against the first.
+    """
+    with exits():
+        to_stdout = str(out) == "-"
+        if not to_stdout:
+            with input_errors():
+                check_target(out, force=force, formats=(".csv",))
+        doubts = audit_run(read_run(directory))
+        text = csv_text(audit_rows(directory, doubts, top))
+        if to_stdout:
+            click.echo(text, nl=False)
+            return
+        write_atomically(out, text.encode())
+        click.echo(
+            f"Judged {len(doubts.row)} training rows: another class fits {doubts.doubted.sum()} of them better. Wrote"
+            f" {out}"
+        )
 
 
 @click.command("ls")
 @click.argument("folder", required=False, metavar="[DIR]", type=_folder)
 @json_option
-def list_command(folder: Path | None, as_json: bool) -> None:
+def list_command(folder: Location | None, as_json: bool) -> None:
     """List the runs in DIR, by default runs: state, scores, size and age, the newest first.
 
     Scores are of the coupling of the model, on the test samples. Nothing is verified: see `pairloom status --verify`.
     """
     with exits():
         where = folder or Path("runs")
-        rows = list_runs(where) if where.is_dir() else []
+        rows = list_runs(where) if not isinstance(where, Path) or where.is_dir() else []
         if as_json:
             click.echo(json.dumps([row.as_json() for row in rows], indent=1))
         elif rows:
@@ -167,8 +399,26 @@ def _lines(rows: Sequence[RunRow]) -> list[str]:
     cells = [heading, *(_cells(row) for row in rows)]
     lines = _aligned(cells, left=2)
     # Behind the columns, since reasons are long: in a column of its own the longest would widen all lines.
-    notes = ["", *(f"  {row.why}" if row.why else "" for row in rows)]
-    return [f"{line}{note}".rstrip() for line, note in zip(lines, notes, strict=True)]
+    notes = [row.why for row in rows]
+    if max(map(len, lines)) <= _columns():
+        return [
+            lines[0],
+            *(f"{line}  {note or ''}".rstrip() for line, note in zip(lines[1:], notes, strict=True)),
+        ]
+    # Too wide for the terminal: the path of a run, which must stay whole, has a line of its own.
+    head, *lines = _aligned([row[1:] for row in cells], left=1)
+    below = [[f"  {line}", *([f"  {note}"] if note else [])] for line, note in zip(lines, notes, strict=True)]
+    return [f"  {head}", *_under([row.directory for row in rows], below)]
+
+
+def _under(heads: Sequence[str], bodies: Sequence[Sequence[str]]) -> list[str]:
+    """Every head with its lines below it."""
+    return [line for head, body in zip(heads, bodies, strict=True) for line in (head, *body)]
+
+
+def _columns() -> float:
+    """The width of the terminal. Output that is piped elsewhere is as wide as it needs to be, a line per run."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
@@ -229,8 +479,18 @@ def compare_command(runs: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _side_by_side(rows: Sequence[RunRow], scores: Sequence[dict[str, Any]]) -> list[str]:
+    names = [row.directory for row in rows]
+    lines = _compared(rows, scores, names)
+    if max(map(len, lines)) <= _columns():
+        return lines
+    letters = [f"[{number}]" for number in range(1, len(rows) + 1)]
+    legend = [f"{letter} {name}" for letter, name in zip(letters, names, strict=True)]
+    return [*legend, *_compared(rows, scores, letters)]
+
+
+def _compared(rows: Sequence[RunRow], scores: Sequence[dict[str, Any]], names: Sequence[str]) -> list[str]:
     cells = [
-        ["", *(row.directory for row in rows)],
+        ["", *names],
         ["state", *(row.state for row in rows)],
         ["classes", *(_number(row.classes) for row in rows)],
         ["pairs", *(_number(row.pairs) for row in rows)],
@@ -253,7 +513,11 @@ def _differences(rows: Sequence[RunRow], differing: dict[str, list[Any]]) -> lis
     if not differing:
         return ["The configurations are the same."]
     heading = ["different settings", *(row.directory for row in rows)]
-    return _aligned([heading, *([key, *map(_setting, values)] for key, values in differing.items())], left=1)
+    lines = _aligned([heading, *([key, *map(_setting, values)] for key, values in differing.items())], left=1)
+    if max(map(len, lines)) <= _columns():
+        return lines
+    below = [[f"  [{n}] {_setting(value)}" for n, value in enumerate(of, 1)] for of in differing.values()]
+    return ["different settings", *_under(list(differing), below)]
 
 
 def _setting(value: Any) -> str:

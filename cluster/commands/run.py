@@ -53,6 +53,7 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges
 from pairloom.pipeline.stages.planning import plan_run
 from pairloom.pipeline.stages.run_file import read_run
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["plan_command", "resume_command", "run_command", "submit_command"]
 
@@ -70,7 +71,7 @@ _performance = click.option(
 @_performance
 @json_option
 def run_command(
-    config: str, overrides: tuple[str, ...], directory: Path | None, update: bool, **options: Any
+    config: str, overrides: tuple[str, ...], directory: Location | None, update: bool, **options: Any
 ) -> None:
     """Plan and run CONFIG, or resume it.
 
@@ -89,14 +90,14 @@ def run_command(
 @cluster_options
 @_performance
 @json_option
-def resume_command(directory: Path, overrides: tuple[str, ...], update: bool, **options: Any) -> None:
+def resume_command(directory: Location, overrides: tuple[str, ...], update: bool, **options: Any) -> None:
     """Finish the run in DIRECTORY, on the same cluster or another."""
     with exits():
         stored = read_run(directory).config
         _run(with_cluster_options(with_overrides(stored, overrides), options), directory, update, options)
 
 
-def _run(settings: Config, directory: Path, update: bool, options: dict[str, Any]) -> None:
+def _run(settings: Config, directory: Location, update: bool, options: dict[str, Any]) -> None:
     """Take the lock, do the missing work, print the result."""
     if options["performance_report"] and not _has_bokeh():
         raise ConfigError(f"--performance-report needs bokeh. {_INSTALL_BOKEH}")
@@ -132,11 +133,8 @@ def _connect(settings: Config, report_file: Path | None, stop: Stop, progress: Q
         if report_file is not None:
             stack.enter_context(client.as_current())
             stack.enter_context(performance_report(str(report_file)))
-        print_error(
-            f"Dask dashboard: {client.dashboard_link}"
-            if _has_bokeh()
-            else f"No Dask dashboard: bokeh is missing. {_INSTALL_BOKEH}"
-        )
+        if _has_bokeh():
+            print_error(f"Dask dashboard: {client.dashboard_link}")
         yield client
 
 
@@ -146,7 +144,7 @@ def _connect(settings: Config, report_file: Path | None, stop: Stop, progress: Q
 @update_option
 @cluster_options
 def submit_command(
-    config: str, overrides: tuple[str, ...], directory: Path | None, update: bool, **options: Any
+    config: str, overrides: tuple[str, ...], directory: Location | None, update: bool, **options: Any
 ) -> None:
     """Start a run of CONFIG on a cluster and return.
 

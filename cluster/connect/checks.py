@@ -31,6 +31,9 @@ from pairloom.pipeline.config.cluster_config import (
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.features.source_files import shown
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location, StoreUrl, location_of
+from pairloom.pipeline.storage.object_store import StoreError
 
 __all__ = [
     "Insecure",
@@ -204,7 +207,7 @@ def _versions_of(client: Client) -> tuple[Any, Any]:
     return client.get_versions(), client.run(_version, on_error="return")
 
 
-def check_shared(client: Client, directory: Path) -> None:
+def check_shared(client: Client, directory: Location) -> None:
     """Have every worker prove that it sees the run directory: it opens a file there whose name is new.
 
     The file is removed again, and so are folders that were made for it. Workers that join later, or do not answer,
@@ -215,24 +218,41 @@ def check_shared(client: Client, directory: Path) -> None:
     DirectoryUnseen
         If a worker does not see it, or may not write into it.
     """
-    with _made(directory):
-        token = directory.absolute() / f".token.{uuid.uuid4().hex}{PARTIAL_SUFFIX}"
-        token.touch(exist_ok=False)
+    with _token(directory.absolute()) as token:
         try:
-            ask = functools.partial(client.run, _sight_of, str(token), SEEN_SECONDS, on_error="return")
+            ask = functools.partial(client.run, _sight_of, token, SEEN_SECONDS, on_error="return")
             answers = _within(VERSION_SECONDS + SEEN_SECONDS, ask)
         except TimeoutError:
             return
         except (OSError, RuntimeError, CancelledError) as error:
             raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
-        finally:
-            token.unlink(missing_ok=True)
     for worker, problem in answers.items():
         if isinstance(problem, str):
             raise DirectoryUnseen(
                 f"The run directory must have the same path on all workers, got {directory.absolute()}: {worker} "
-                f"{problem}. Choose a --directory that they share."
+                f"{problem}. {_ADVICE[isinstance(directory, Path)]}"
             )
+
+
+_ADVICE = {
+    True: "Choose a --directory that they share.",
+    False: 'Workers need the extra cloud, in a clone pip install -e ".[cloud]", and credentials of their own.',
+}
+
+
+@contextlib.contextmanager
+def _token(directory: Location) -> Iterator[str]:
+    """Where a file of a new name lies in a directory, for a while."""
+    name = f".token.{uuid.uuid4().hex}{PARTIAL_SUFFIX}"
+    with _made(directory) if isinstance(directory, Path) else contextlib.nullcontext():
+        if isinstance(directory, Path):
+            (directory / name).touch(exist_ok=False)
+        else:
+            Folder(directory).write(name, b"")
+        try:
+            yield str(directory / name)
+        finally:
+            Folder(directory).delete(name)
 
 
 @contextlib.contextmanager
@@ -250,6 +270,8 @@ def _made(directory: Path) -> Iterator[None]:
 
 async def _sight_of(token: str, seconds: float) -> str | None:
     """What keeps this worker from the folder of a token, None if nothing does. A worker serves others meanwhile."""
+    if isinstance(place := location_of(token, "token"), StoreUrl):
+        return await asyncio.to_thread(_sight_in_store, place)
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -260,6 +282,16 @@ async def _sight_of(token: str, seconds: float) -> str | None:
                 return f"cannot read it ({error})"
             await asyncio.sleep(0.1)
     return None if os.access(Path(token).parent, os.W_OK) else "may not write into it"
+
+
+def _sight_in_store(token: StoreUrl) -> str | None:
+    """What keeps this worker from an object: it reads it and puts it again."""
+    try:
+        folder = Folder(token.parent)
+        folder.write(token.name, folder.read(token.name))
+    except (OSError, StoreError) as error:
+        return f"cannot read and write it ({error})"
+    return None
 
 
 def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:

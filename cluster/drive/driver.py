@@ -11,7 +11,6 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from distributed import Client
@@ -23,6 +22,7 @@ from pairloom.cluster.watch.status import best_log_loss
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.config.input_errors import InputError, input_errors
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
+from pairloom.pipeline.features.row_sources import Arrays
 from pairloom.pipeline.growth.waves import Wave, grow_in_waves
 from pairloom.pipeline.run.growing_run import judged_waves, regrown, whole_waves, with_next_wave
 from pairloom.pipeline.run.ledger import Ledger
@@ -30,7 +30,7 @@ from pairloom.pipeline.run.ownership import check_directory, unfinished_files
 from pairloom.pipeline.run.results import remove_waves
 from pairloom.pipeline.run.run import Run, Stage
 from pairloom.pipeline.run.run_directory import stamp_groups
-from pairloom.pipeline.run.run_log import log_line
+from pairloom.pipeline.run.run_log import log_line, this_process
 from pairloom.pipeline.stages.planning import plan_run
 from pairloom.pipeline.stages.probabilities import release_predictors
 from pairloom.pipeline.stages.run_file import (
@@ -41,6 +41,8 @@ from pairloom.pipeline.stages.run_file import (
     write_run,
 )
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location, StoreUrl
+from pairloom.pipeline.storage.object_store import requests
 
 __all__ = [
     "Connect",
@@ -75,8 +77,8 @@ class Progress(Protocol):
         """Show a message to the user."""
 
 
-def load_data(config: Config) -> OpenFeatures:
-    """The features that a configuration names, checked and open."""
+def load_data(config: Config, given: Arrays | None = None) -> OpenFeatures:
+    """The features that a configuration names, or that are given, checked and open."""
     data = config.data
     with input_errors():
         return open_features(
@@ -86,22 +88,26 @@ def load_data(config: Config) -> OpenFeatures:
             seed=config.model.random_state,
             columns=data.columns,
             missing_chunks=data.missing_chunks,
+            given=given,
         )
 
 
 def prepare_run(
-    config: Config, directory: Path, say: Callable[[str], None] = lambda what: None
+    config: Config,
+    directory: Location,
+    say: Callable[[str], None] = lambda what: None,
+    given: Arrays | None = None,
 ) -> tuple[Run | None, OpenFeatures | None]:
     """Open the data and plan the run. Errors in either are raised before anything is written.
 
     Both are None if the source of the data is gone but the run directory has an undamaged copy. ``say`` is called with
-    what is being done.
+    what is being done. ``given`` are the data, where a program has them.
     """
     check_directory(directory, config)
     with warnings_kept() as warned:
         say("reading the data")
         try:
-            data = load_data(config)
+            data = load_data(config, given)
         except FileNotFoundError:
             if not _has_data(directory, config):
                 raise
@@ -112,7 +118,7 @@ def prepare_run(
     return replace(run, warnings=tuple(warned)), data
 
 
-def _has_data(directory: Path, config: Config) -> bool:
+def _has_data(directory: Location, config: Config) -> bool:
     """Whether the data that a configuration names are those of the run in the directory, which has all of them."""
     run = _run_in(directory)
     if run is None or run.config.data != config.data:
@@ -121,7 +127,7 @@ def _has_data(directory: Path, config: Config) -> bool:
     return not any(unfinished_units(run, stores).values())
 
 
-def _run_in(directory: Path) -> Run | None:
+def _run_in(directory: Location) -> Run | None:
     """The run in a directory, or None. Without run.json, ledger entries are validated by their keys."""
     try:
         return read_run(directory)
@@ -129,14 +135,21 @@ def _run_in(directory: Path) -> Run | None:
         return None
 
 
-def adopt_run(directory: Path, config: Config, fresh: Run | None, *, update: bool = False) -> Run:
-    """Write the run of `matching_run` into the directory. The caller holds the lock."""
+def adopt_run(
+    directory: Location,
+    config: Config,
+    fresh: Run | None,
+    *,
+    update: bool = False,
+    check: Callable[[], object] = lambda: None,
+) -> Run:
+    """Write the run of `matching_run` into the directory. The caller holds the lock; ``check`` raises if it is lost."""
     run = matching_run(directory, config, fresh, update=update)
-    write_run(run)
+    write_run(run, check)
     return run
 
 
-def matching_run(directory: Path, config: Config, fresh: Run | None, *, update: bool = False) -> Run:
+def matching_run(directory: Location, config: Config, fresh: Run | None, *, update: bool = False) -> Run:
     """The run to do: a new one, or that of the directory if it matches the configuration. Writes nothing.
 
     Parameters
@@ -207,9 +220,10 @@ def drive(
             # Before the ledger forgets which they are.
             remove_waves(run.directory, run.units("growth"))
         session.do(run, stages)
+        session.tell_requests(run)
 
 
-def _connected(directory: Path, stack: contextlib.ExitStack, connect: Connect) -> Client:
+def _connected(directory: Location, stack: contextlib.ExitStack, connect: Connect) -> Client:
     """Connect to the cluster. The log tells when, so that the report knows how long workers took to start."""
     log_line(directory, "connecting")
     return stack.enter_context(connect())
@@ -262,7 +276,7 @@ class _GrowingRun:
     def add_wave(self) -> None:
         """Plan the next wave. `judge` trains it."""
         self.run = with_next_wave(self.run, self._waves)
-        write_run(self.run)
+        write_run(self.run, self._session.check)
 
     def finish(self) -> None:
         """Do nothing: the stages after growth calibrate the model."""
@@ -278,6 +292,13 @@ class _Session:
         self._data, self._client, self._stop = data, client, stop
         # (stage, unit, key) of units whose files were compared with the ledger, or that were just computed.
         self._verified: set[tuple[str, int, str]] = set()
+        self._units, self._requests_before = 0, requests.total()
+        # Requests to an object store by process.
+        self._requests: dict[str, int] = {}
+
+    def check(self) -> None:
+        """Raise if this driver must stop. Another one may have taken over since, after which nothing is written."""
+        self._stop.raise_if_requested()
 
     def do(self, run: Run, stages: tuple[Stage, ...], *, growing: bool = False) -> None:
         """Do the units of some stages that have no valid ledger entry.
@@ -285,8 +306,9 @@ class _Session:
         While a run grows, results beyond its end are kept: it may grow to include them.
         """
         self.progress.expect(run)
-        for path in stamp_groups(run.directory, run.shape, growing=growing):
-            log_line(run.directory, f"stamped {path}")
+        self.check()
+        if stamped := stamp_groups(run.directory, run.shape, growing=growing):
+            log_line(run.directory, *(f"stamped {path}" for path in stamped))
         for stage in stages:
             if not growing:
                 Ledger(run.directory).forget_beyond(stage.name, run.units(stage.name))
@@ -296,8 +318,24 @@ class _Session:
                 if stage.scores:
                     self.progress.score(best_log_loss(run))
                 self.progress.advance(receipt)
+                self._count(receipt)
                 self._stop.raise_if_requested()
             self._verified.update((stage.name, unit, key) for unit, key in enumerate(run.keys[stage.name]))
+
+    def _count(self, receipt: Receipt) -> None:
+        if receipt.computed:
+            self._units += 1
+            self._requests[receipt.process] = max(receipt.requests, self._requests.get(receipt.process, 0))
+
+    def tell_requests(self, run: Run) -> None:
+        """Say how many requests the store was sent, which somebody pays for."""
+        if isinstance(run.directory, StoreUrl) and self._units:
+            here = requests.total() - self._requests_before
+            others = {process: n for process, n in self._requests.items() if process != this_process()}
+            total = here + sum(others.values())
+            line = f"{total} requests to the store, {total / self._units:.0f} per unit of work."
+            log_line(run.directory, line)
+            self.progress.note(line)
 
     def _unfinished(self, run: Run, stage: Stage) -> list[int]:
         """Units to do. Entries with damaged files are removed from the ledger, so that no worker trusts them."""
@@ -308,6 +346,7 @@ class _Session:
             listed = ", ".join(damage)
             self.progress.note(f"Recomputing {stage.name} {entry.unit}: damaged or missing {listed}.")
             log_line(run.directory, f"damaged {listed}")
+            self.check()
             ledger.forget(stage.name, entry.unit)
             del claimed[entry.unit]
         return [unit for unit in range(len(keys)) if unit not in claimed]

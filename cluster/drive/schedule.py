@@ -9,7 +9,6 @@ import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from pathlib import Path
 
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.client import ClosedClientError
@@ -17,6 +16,8 @@ from distributed.comm.core import CommClosedError
 
 import pairloom
 from pairloom.cluster.drive.tasks import DirectoryUnseen, Receipt, Task, VersionMismatch, run_task
+from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.storage.object_store import StoreError
 
 __all__ = ["ClusterLost", "DiskFull", "StageTasks", "Stop", "Stopped", "UnitFailed"]
 
@@ -116,7 +117,7 @@ class StageTasks:
     def __init__(
         self,
         client: Client,
-        directory: Path,
+        directory: Location,
         stage: str,
         units: Mapping[int, str],
         retries: int,
@@ -148,9 +149,10 @@ class StageTasks:
         finished = as_completed(loop=self._client.loop)
         self._launch(finished)
         for future in finished:
-            batch = self._under_way.pop(future)
             self._stop.raise_if_requested()
-            receipts = self._outcome(future, batch)
+            # Still under way: its worker may have left with the receipts, and then only a cancellation ends the wait.
+            receipts = self._outcome(future, self._under_way[future])
+            del self._under_way[future]
             self._pace.note(receipts)
             yield from receipts
             self._launch(finished)
@@ -194,7 +196,7 @@ class StageTasks:
                 ) from error
             self._pending.extendleft(reversed(batch))
             return []
-        except (CommClosedError, CancelledError, TimeoutError, VersionMismatch, DirectoryUnseen):
+        except (CommClosedError, CancelledError, TimeoutError, VersionMismatch, DirectoryUnseen, StoreError):
             raise
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

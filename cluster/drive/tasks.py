@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from distributed import Reschedule, get_worker
@@ -29,7 +28,9 @@ from pairloom.pipeline.run.ledger import Entry, Ledger
 from pairloom.pipeline.run.run import Run, Stage
 from pairloom.pipeline.run.run_log import log_line, this_process
 from pairloom.pipeline.stages.run_file import read_run
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.folder import Folder, Version
+from pairloom.pipeline.storage.location import Location, location_of
+from pairloom.pipeline.storage.object_store import requests
 
 __all__ = [
     "COMPILATIONS",
@@ -64,12 +65,17 @@ class Task(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The answer of a worker for one unit. It never contains an array."""
+    """The answer of a worker for one unit. It never contains an array.
+
+    ``requests`` are those that its ``process`` has sent to object stores so far.
+    """
 
     stage: str
     unit: int
     seconds: float
     computed: bool
+    process: str = ""
+    requests: int = 0
 
 
 class StaleTask(RuntimeError):
@@ -84,13 +90,17 @@ class DirectoryUnseen(RuntimeError):
     """A worker does not see the run directory of the driver under its path."""
 
 
-def check_directory_seen(directory: Path) -> None:
+def check_directory_seen(directory: Location) -> None:
     """Raise unless the plan of a run is seen here. A worker that made the directory itself would work for nobody."""
     if not Folder(directory).exists("run.json"):
-        raise DirectoryUnseen(
-            f"The run directory must have the same path on all workers, got {directory}, where {this_process()} sees "
-            "no run.json. Choose a --directory that they share."
-        )
+        raise _unseen(directory)
+
+
+def _unseen(directory: Location) -> DirectoryUnseen:
+    return DirectoryUnseen(
+        f"The run directory must have the same path on all workers, got {directory}, where {this_process()} sees "
+        "no run.json. Choose a --directory that they share."
+    )
 
 
 def run_task(task: Task) -> list[Receipt]:
@@ -133,7 +143,7 @@ def _give_up_if_unwanted() -> None:
 
 def _run_wanted(task: Task, unit: int, key: str) -> Receipt:
     """Do a unit of a task. Raise if its driver is gone and the directory holds another plan."""
-    run = _run_in(Path(task.directory))
+    run = _run_in(location_of(task.directory, "directory"))
     if run.keys[task.stage][unit : unit + 1] != (key,):
         raise StaleTask(f"{run.directory}: dropped a task of an older plan.")
     return run_unit(run, run.stage(task.stage), unit)
@@ -155,14 +165,14 @@ def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None
         files = ledger.seal_files(stage.work(run, unit, data))
     seconds = time.perf_counter() - started
     ledger.record(Entry(stage.name, unit, key, files, seconds, this_process()))
-    return Receipt(stage.name, unit, seconds, computed=True)
+    return Receipt(stage.name, unit, seconds, True, this_process(), requests.total())
 
 
 @dataclass(frozen=True)
 class CompilationLog:
     """Writes into the log of a run when a worker begins to compile a kernel or to wait for it, and how long it took."""
 
-    directory: Path
+    directory: Location
 
     def __call__(self, compilation: Compilation) -> None:
         state, kernel, seconds, _ = compilation
@@ -172,14 +182,17 @@ class CompilationLog:
             log_line(self.directory, f"{'waiting for' if state == 'waiting' else state} {kernel}")
 
 
-def _run_in(directory: Path) -> Run:
+def _run_in(directory: Location) -> Run:
     """The run in a directory, read again only if run.json has changed."""
-    check_directory_seen(directory)
-    return _stored_run(directory, Folder(directory).version("run.json"))
+    try:
+        version = Folder(directory).version("run.json")
+    except OSError:
+        raise _unseen(directory) from None
+    return _stored_run(directory, version)
 
 
 @functools.lru_cache(maxsize=4)
-def _stored_run(directory: Path, version: tuple[int, int, int]) -> Run:
+def _stored_run(directory: Location, version: Version) -> Run:
     return read_run(directory)
 
 

@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from distributed import Future, fire_and_forget, worker_client
 
@@ -24,6 +23,7 @@ from pairloom.cluster.watch.status import finished_units
 from pairloom.graphs.text import duration_range
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.features.row_sources import Arrays
 from pairloom.pipeline.run.lock import (
     CANCELLED,
     REFUSED,
@@ -38,6 +38,8 @@ from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges, log_line, read_forecast, write_forecast
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location, location_of
 
 __all__ = [
     "CheckedRun",
@@ -55,7 +57,7 @@ class CheckedRun:
     """A run that passed all checks and whose cluster answers. Nothing is written yet."""
 
     config: Config
-    directory: Path
+    directory: Location
     fresh: Run | None
     data: OpenFeatures | None
     connect: Connect
@@ -65,12 +67,13 @@ class CheckedRun:
 @contextlib.contextmanager
 def checked_run(
     config: Config,
-    directory: Path,
+    directory: Location,
     connect: Connect,
     *,
     at_once: bool,
     update: bool = False,
     say: Callable[[str], None] = lambda what: None,
+    given: Arrays | None = None,
 ) -> Iterator[CheckedRun]:
     """Check a run and connect to its cluster, which is left again at the end. Nothing is written.
 
@@ -86,8 +89,10 @@ def checked_run(
         Accept a directory whose configuration or data differ.
     say
         Called with what is being done.
+    given
+        The data, where a program has them.
     """
-    fresh, data = prepare_run(config, directory, say)
+    fresh, data = prepare_run(config, directory, say, given)
     check_free(directory)
     run = matching_run(directory, config, fresh, update=update)
     check_links(run)
@@ -117,6 +122,8 @@ class LockedRun:
     def finish(self, progress: Quiet) -> None:
         """Do the missing work."""
         ready = self.ready
+        if _seems_finished(self.run):
+            progress.note("Nothing was left to do: the run is finished.")
         drive(self.run, ready.data, ready.connect, self.stop, progress)
 
 
@@ -124,13 +131,15 @@ class LockedRun:
 def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[LockedRun]:
     """Lock the directory and write the plan. The outcome is recorded at the end."""
     directory = ready.directory
-    directory.mkdir(parents=True, exist_ok=True)
+    Folder(directory).make()
     with RunLock(directory, stop.request) as lock:
         stop.look_with(lock.heed)
         if lock.taken_over:
             progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
-            run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+            run = adopt_run(
+                directory, ready.config, ready.fresh, update=ready.update, check=stop.raise_if_requested
+            )
             expect_run(run, ready.data, progress)
             yield LockedRun(ready, run, stop)
             lock.end_as("finished")
@@ -154,7 +163,7 @@ def expect_run(run: Run, data: OpenFeatures | None, progress: Quiet) -> None:
 
 def _forecast(run: Run, data: OpenFeatures | None, progress: Quiet) -> Ranges | None:
     """Make the forecast of a run that is long and has not begun."""
-    if (run.directory / "ledger").exists() or data is None or not is_worth_a_forecast(run):
+    if "ledger" in Folder(run.directory).folders() or data is None or not is_worth_a_forecast(run):
         return None
     progress.say("measuring on a part of the data how long it will take")
     try:
@@ -173,7 +182,7 @@ def submit_driver(ready: CheckedRun) -> Future[str]:
     """Write the plan of a run, send its driver to a worker of the cluster, and return the driver's task."""
     directory = ready.directory
     with ready.connect() as client:
-        directory.mkdir(parents=True, exist_ok=True)
+        Folder(directory).make()
         with RunLock(directory) as lock:
             adopt_run(directory, ready.config, ready.fresh, update=ready.update)
             lock.end_as(SUBMITTED)
@@ -191,7 +200,7 @@ def drive_on_worker(directory: str, submission: int) -> str:
     of the dead driver: immediately on the same host, on another host when the heartbeat has been missing long enough.
     If the submission was cancelled meanwhile, it does nothing.
     """
-    where, stop = Path(directory), Stop()
+    where, stop = location_of(directory, "directory"), Stop()
     check_directory_seen(where)
     with worker_client() as client, contextlib.ExitStack() as stack:
         try:
@@ -205,7 +214,7 @@ def drive_on_worker(directory: str, submission: int) -> str:
             check_workers(client, config.cluster.worker_timeout)
             check_shared(client, where)
             fresh, data = prepare_run(config, where)
-            run = adopt_run(where, config, fresh)
+            run = adopt_run(where, config, fresh, check=stop.raise_if_requested)
             expect_run(run, data, Quiet())
             drive(run, data, lambda: contextlib.nullcontext(client), stop, Quiet())
             outcome = "finished"
@@ -221,7 +230,7 @@ def _outcome_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _lock_in_time(directory: Path, stop: Stop, submission: int, stack: contextlib.ExitStack) -> RunLock:
+def _lock_in_time(directory: Location, stop: Stop, submission: int, stack: contextlib.ExitStack) -> RunLock:
     """Lock a directory as the driver of a submission. Raise `Stopped`, and write nothing, if that was cancelled."""
     deadline = time.monotonic() + 1.5 * STALE_SECONDS
     while True:

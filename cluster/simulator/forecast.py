@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -22,6 +21,7 @@ from pairloom.pipeline.run.run_log import Ranges, begin_times
 from pairloom.pipeline.run.tiles import crude_training_seconds, numbers_per_row
 from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
 __all__ = [
     "MARGIN",
@@ -179,7 +179,7 @@ class Validation(NamedTuple):
     """Seconds of the stages of a run, as they were and as they are forecast; and of the start of its workers, which is
     measured and in neither."""
 
-    directory: Path
+    directory: Location
     workers: int
     startup: float
     actual: dict[str, float]
@@ -191,7 +191,7 @@ class Validation(NamedTuple):
         return sum(self.forecast.values()) / sum(self.actual.values()) - 1
 
 
-def validate(directory: Path, costs: UnitCosts | None = None, *, seed: int = 0) -> Validation:
+def validate(directory: Location, costs: UnitCosts | None = None, *, seed: int = 0) -> Validation:
     """Forecast a finished run from the times of its units, or from those of another run.
 
     Raises
@@ -214,7 +214,7 @@ def validate(directory: Path, costs: UnitCosts | None = None, *, seed: int = 0) 
     )
 
 
-def _actual(directory: Path, plan: Run) -> tuple[float, dict[str, float], int]:
+def _actual(directory: Location, plan: Run) -> tuple[float, dict[str, float], int]:
     """Seconds until the workers had started; seconds of every stage, from the end of the one before; and workers."""
     begun, ledger, ended = begin_times(directory), Ledger(directory), 0.0
     startup, actual, workers = 0.0, dict[str, float](), set[str]()

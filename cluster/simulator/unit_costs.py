@@ -40,6 +40,7 @@ from pairloom.pipeline.run.tiles import crude_training_seconds, numbers_per_row
 from pairloom.pipeline.stages.planning import plan_run
 from pairloom.pipeline.stages.run_file import read_run, write_run
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs", "row_exponent", "unit_seconds"]
 
@@ -109,7 +110,7 @@ class UnitCosts(NamedTuple):
         return self.stages[stage].warm_up * work(sizes) / work(self.sizes)
 
 
-def costs_of_run(directory: Path) -> UnitCosts:
+def costs_of_run(directory: Location) -> UnitCosts:
     """The times in the ledger of a finished run.
 
     Raises
@@ -211,7 +212,7 @@ def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
     np.savez(path, allow_pickle=False, **arrays)
 
 
-def _with_errors(sizes: RunSizes, directory: Path) -> RunSizes:
+def _with_errors(sizes: RunSizes, directory: Location) -> RunSizes:
     """The sizes of a finished short run, with the errors that its report explains instead of as many as it could.
 
     Without labels of test samples, which the data or their first classes may lack, it explains none.
@@ -224,7 +225,7 @@ def _with_errors(sizes: RunSizes, directory: Path) -> RunSizes:
 
 def _run_in_turn(run: Run, data: OpenFeatures) -> dict[str, NDArray[np.float64]]:
     """Seconds of all units of a run, done one after the other."""
-    run.directory.mkdir()
+    Folder(run.directory).make()
     write_run(run)
     stamp_groups(run.directory, run.shape)
     return {

@@ -236,7 +236,7 @@ def imagined_sizes(
         edges=edges,
         edges_per_tile=min(tile, edges),
         samples_per_slab=samples_per_slab or default_samples_per_prediction(n, d),
-        draws_per_slab=default_draws_per_slab(edges),
+        draws_per_slab=default_draws_per_slab(edges, n if listed < n else 0, like.calibrations),
         listed=listed,
         tensor_stored=False,
         explained=explained if like.explained else 0,

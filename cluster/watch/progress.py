@@ -24,7 +24,7 @@ from rich.text import Text
 from pairloom.cluster.drive.tasks import Receipt
 from pairloom.cluster.watch.run_progress import RunProgress, StageProgress, run_facts
 from pairloom.graphs.text import duration, printable
-from pairloom.pipeline.accelerate import Compilation
+from pairloom.pipeline.accelerate import COMPILE_SECONDS, Compilation
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges
 
@@ -36,6 +36,7 @@ _DRAW_SECONDS = 0.2
 _STYLES = {"done": "dim", "running": "bold", "to come": ""}
 # Columns of a terminal from which on there is room for a bar beside the counts, and the widest bar.
 _WIDTH_WITH_BAR, _WIDEST_BAR = 56, 30
+_COMPILING = f"compiling kernels for this machine, once, about {COMPILE_SECONDS:.0f} s"
 # From here on, the time of day at which the run should end is worth reading.
 _LONG_SECONDS = 600.0
 
@@ -92,6 +93,7 @@ class _Display(Quiet):
         self.run = run or RunProgress()
         self._plan: Run | None = None
         self._seconds: Ranges | None = None
+        self._has_compiled = False
         # Held while counting and showing. A message may be written while counting.
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -154,9 +156,9 @@ class _Display(Quiet):
         with self._lock:
             if compilation.state == "waiting":  # for another process, which reports that it compiles
                 return
-            was_compiling = self.run.compiling.total
             self.run.compile(compilation.kernel, ended=compilation.state == "compiled")
-            if self.run.compiling.total and not was_compiling and self.run.doing is None:
+            if self.run.compiling.total and not self._has_compiled and self.run.doing is None:
+                self._has_compiled = True
                 self._said()
 
     def score(self, log_loss: float | None) -> None:
@@ -343,7 +345,7 @@ def _summary(run: RunProgress) -> str:
 
 def _doing(run: RunProgress) -> str:
     """What is being done outside of the stages."""
-    return run.doing or ("compiling kernels, once per machine" if run.compiling.total else "")
+    return run.doing or (_COMPILING if run.compiling.total else "")
 
 
 def _joined(*parts: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import run_groups
 from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch, read_run
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import differing_files
 
 __all__ = [
@@ -58,7 +58,7 @@ class RunStatus(NamedTuple):
     log_loss: float | None = None
 
 
-def run_status(directory: Path, *, verify: bool = False) -> RunStatus:
+def run_status(directory: Location, *, verify: bool = False) -> RunStatus:
     """Read the ledger; with ``verify``, also compare every file of the run with its checksum."""
     run, ledger = read_run(directory), Ledger(directory)
     stages: dict[str, tuple[int, int]] = {}
@@ -167,6 +167,8 @@ _STOPPED = (
     "SystemExit",
     "ClusterLost",
     "DiskFull",
+    "StoreAway",
+    "StoreDenied",
     "Unreachable",
     "cancelled before it started",
 )
@@ -209,21 +211,22 @@ class RunRow(NamedTuple):
         return {**self._asdict(), "changed": changed}
 
 
-def list_runs(folder: Path) -> list[RunRow]:
+def list_runs(folder: Location) -> list[RunRow]:
     """The run in a folder, or the runs in the folders inside it, the newest first."""
     if _is_run(folder):
         return [run_row(folder)]
-    rows = [run_row(path) for path in sorted(folder.iterdir()) if _is_run(path)]
+    inside = (folder / name for name in Folder(folder).folders())
+    rows = [run_row(path) for path in inside if _is_run(path)]
     return sorted(rows, key=lambda row: -row.changed)
 
 
-def _is_run(path: Path) -> bool:
+def _is_run(path: Location) -> bool:
     return Folder(path).exists("run.json")
 
 
-def run_row(directory: Path) -> RunRow:
+def run_row(directory: Location) -> RunRow:
     """The row of one run. Nothing is verified; see `pairloom status --verify`."""
-    size, changed = _bytes_in(directory), _last_change(directory)
+    size, changed = Folder(directory).size(), _last_change(directory)
     try:
         run, status = read_run(directory), run_status(directory)
     except (DamagedPlan, Mismatch, ValueError, KeyError, TypeError, OSError) as error:
@@ -267,7 +270,7 @@ def _row_state(run: Run, status: RunStatus) -> tuple[str, str]:
     return ("stopped" if kind in _STOPPED else "failed"), message or outcome
 
 
-def scores_of(directory: Path) -> dict[str, Any]:
+def scores_of(directory: Location) -> dict[str, Any]:
     """The scores of each coupling, from the report of a run; none without labels or without a report."""
     try:
         methods = json.loads(Folder(directory).read("report/metrics.json")).get("methods", {})
@@ -276,27 +279,16 @@ def scores_of(directory: Path) -> dict[str, Any]:
     return methods if isinstance(methods, dict) else {}
 
 
-def _bytes_in(directory: Path) -> int:
-    total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:  # removed since by its driver
-                continue
-    return total
-
-
-def _last_change(directory: Path) -> float:
+def _last_change(directory: Location) -> float:
     for name in ("log.txt", "run.json"):
         try:
-            return (directory / name).stat().st_mtime
+            return Folder(directory).written_at(name)
         except OSError:
             continue
-    return directory.stat().st_mtime
+    return directory.stat().st_mtime if isinstance(directory, Path) else 0.0
 
 
-def differing_settings(directories: Sequence[Path]) -> dict[str, list[Any]]:
+def differing_settings(directories: Sequence[Location]) -> dict[str, list[Any]]:
     """The keys in which the configurations of runs differ, with the value in each run."""
     tables = [dict(_settings(read_run(directory))) for directory in directories]
     keys = sorted({key for table in tables for key in table})

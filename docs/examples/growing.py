@@ -31,7 +31,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_sta
 # that the model confuses most. `grow` is an iterator: between two waves the model can be used, and a ``break`` ends
 # the growth.
 few = {"family": "hub_neighbours", "hubs": 1, "neighbours": 1}
-model = PairwiseSVC(few, random_state=0).fit(X_train, y_train)
+model = PairwiseSVC(few, random_state=0, kernel="linear").fit(X_train, y_train)
 pairs, held_out, tested = [], [], []
 for wave in model.grow(X_train, y_train):
     pairs.append(wave.pairs)
@@ -43,7 +43,7 @@ for wave in model.grow(X_train, y_train):
 # Beside all pairs
 # ----------------
 # Only the held-out log loss, of training samples that the machines have not seen, decides when to stop.
-complete = PairwiseSVC("complete", random_state=0).fit(X_train, y_train)
+complete = PairwiseSVC("complete", random_state=0, kernel="linear").fit(X_train, y_train)
 limit = log_loss(y_test, complete.predict_proba(X_test))
 print(f"{len(complete.edges_)} pairs, all of them: test log loss {limit:.3f}")
 

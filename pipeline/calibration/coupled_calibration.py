@@ -4,14 +4,15 @@ Both maximise the likelihood of the coupled probabilities of held-out samples [I
 
 References
 ----------
-.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
-   Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation" (in
+   Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
+   https://www.ism.ac.jp/editsec/toukei/abstract/58-2j.html
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.optimize import minimize
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.couplers import Coupler
-from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass
+from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Shortlists
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.slopes import SlopePrior, Slopes, slope_prior, slopes_of
 
@@ -37,6 +38,7 @@ __all__ = [
     "calibrate_coupled",
     "calibrate_edges",
     "calibrate_scale",
+    "judge_couplings",
 ]
 
 
@@ -147,6 +149,11 @@ class CoupledCalibration(NamedTuple):
         pairs = None if self.pairs is None else self.pairs.of_edges(edges)
         return self._replace(slope=self.slope[edges], shift=self.shift[edges], log_loss=None, pairs=pairs)
 
+    def applied(self) -> CoupledCalibration:
+        """The calibration of logits to which this one was applied: it leaves them as they are."""
+        ones, zeros = np.ones_like(self.slope), np.zeros_like(self.shift)
+        return self._replace(slope=ones, shift=zeros, pairs=None)
+
     def rescaled(self, scale: float, mass: ListMass) -> CoupledCalibration:
         """Another scale for all edges and another mass of the lists, unless the model is to have none."""
         if self.level == "none":
@@ -163,19 +170,24 @@ class CoupledCalibration(NamedTuple):
 
 
 class JudgedCalibration(NamedTuple):
-    """A calibration of the trained machines, and the scale that is best with it."""
+    """A calibration of the trained machines with a coupling, and the scale that is best for them."""
 
     calibration: Calibration
+    coupling: str
     choice: ScaleChoice
     pairs: PairSlopes | None = None
 
     def row(self) -> dict[str, Any]:
         """The row of a table of calibrations."""
-        return {"calibration": self.calibration, "log_loss": self.choice.log_loss}
+        return {
+            "calibration": self.calibration,
+            "coupling": self.coupling,
+            "log_loss": self.choice.log_loss,
+        }
 
 
 def best_calibration(judged: Sequence[JudgedCalibration]) -> JudgedCalibration:
-    """The calibration with the least log loss on held-out samples, or the first of those that are like it.
+    """The calibration and coupling with the least log loss on held-out samples, or the first of those that are like it.
 
     Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Of few
     samples the least loss may be a matter of luck, and three standard errors are asked for.
@@ -183,6 +195,52 @@ def best_calibration(judged: Sequence[JudgedCalibration]) -> JudgedCalibration:
     least = min(judged, key=lambda one: one.choice.log_loss)
     errors = 3.0 if len(least.choice.losses) < FEW_SAMPLES else 1.0
     return next(one for one in judged if not one.choice.clearly_above(least.choice, errors))
+
+
+def judge_couplings(
+    judged: Sequence[JudgedCalibration],
+    held_out_by: Callable[[Calibration], HeldOutSamples],
+    coupler: Coupler,
+    couplings: Sequence[str],
+    n_jobs: int | None = None,
+) -> list[JudgedCalibration]:
+    """Calibrations with the coupling that they were judged by, then with the others of ``couplings``.
+
+    Where lists are coupled, which takes longer, only the best calibration is judged with the others. The logits of a
+    tree never contradict each other: all couplings agree, and there are no others.
+
+    Parameters
+    ----------
+    judged : sequence of JudgedCalibration
+    held_out_by : callable
+        ``held_out_by(calibration)`` are the samples that it was judged by.
+    coupler : Coupler
+    couplings : sequence of str
+    n_jobs : int, optional
+        Threads.
+    """
+    best = best_calibration(judged)
+    lists = isinstance(held_out_by(best.calibration).samples, Shortlists)
+    others = couplings if coupler.n_machines >= coupler.n_classes else ()
+    return [
+        *judged,
+        *(
+            one._replace(coupling=coupling, choice=_choice_near(one, held_out_by, coupling, n_jobs))
+            for one in ([best] if lists else judged)
+            for coupling in others
+            if coupling != one.coupling
+        ),
+    ]
+
+
+def _choice_near(
+    judged: JudgedCalibration,
+    held_out_by: Callable[[Calibration], HeldOutSamples],
+    coupling: str,
+    n_jobs: int | None,
+) -> ScaleChoice:
+    """The scale of a calibration with another coupling, which is close to that with its own."""
+    return calibrate_scale(held_out_by(judged.calibration), coupling, n_jobs, judged.choice.scale)
 
 
 def calibrate_coupled(
@@ -215,8 +273,10 @@ def calibrate_coupled(
     return scaled._replace(slope=slope, shift=shift)
 
 
-def calibrate_scale(held_out: HeldOutSamples, coupling: str, n_jobs: int | None = None) -> ScaleChoice:
-    """Choose the scale of the coupled model."""
+def calibrate_scale(
+    held_out: HeldOutSamples, coupling: str, n_jobs: int | None = None, near: float | None = None
+) -> ScaleChoice:
+    """Choose the scale of the coupled model, starting from one that is close to it, if that is known."""
     return choose_scale(
         held_out.samples,
         held_out.classes,
@@ -224,6 +284,7 @@ def calibrate_scale(held_out: HeldOutSamples, coupling: str, n_jobs: int | None 
         weight=held_out.weight,
         unit=held_out.unit,
         totals=held_out.totals,
+        near=near,
         n_jobs=n_jobs,
     )
 
@@ -231,7 +292,8 @@ def calibrate_scale(held_out: HeldOutSamples, coupling: str, n_jobs: int | None 
 def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
     if choice.bound:
         why = {
-            "lower": "they do not tell the classes apart better than guessing, and probabilities are nearly even",
+            "lower": "they do not tell the classes apart better than guessing, and probabilities are nearly even. Check"
+            " that the labels belong to these rows",
             "upper": "they are all told apart, and probabilities are nearly certain",
         }[choice.bound]
         warnings.warn(

@@ -17,6 +17,7 @@ __all__ = [
     "draw_evenly_by_class",
     "draw_samples",
     "draws_by_class",
+    "every_sample",
     "first_of_each_class",
     "members_of",
 ]
@@ -96,6 +97,16 @@ def draw_evenly_by_class(sizes: NDArray[np.int64], most: int, folds: int, seed: 
     """As `draw_evenly`, where only the sizes of the classes are known: rows are counted within each class."""
     quotas = np.maximum(1, (sizes * min(1.0, most / sizes.sum())).astype(np.int64))
     return _drawn(sizes, quotas, folds, seed, np.arange(len(sizes)))
+
+
+def every_sample(
+    y: NDArray[np.int64], folds: int, seed: int, keys: NDArray[np.int64] | None = None
+) -> DrawnSamples:
+    """All samples of y in their order, with the fold and the part that each has in its class."""
+    sizes = np.bincount(y)
+    drawn = _drawn(sizes, sizes, folds, seed, np.arange(len(sizes)) if keys is None else keys)
+    order = np.argsort(_rows_of(y, drawn))
+    return DrawnSamples(np.arange(len(y)), y, drawn.folds[order], drawn.parts[order])
 
 
 def _drawn(

@@ -14,6 +14,7 @@ from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.settings import Calibration
 
 __all__ = [
+    "ENOUGH",
     "SMALLEST",
     "HeldOutSamples",
     "OutOfFoldMachines",
@@ -26,7 +27,7 @@ __all__ = [
 
 
 #: Edges that are enough for the median size of a sample's logits.
-_ENOUGH = 512
+ENOUGH = 512
 
 
 class HeldOutSamples(NamedTuple):
@@ -81,7 +82,7 @@ def typical_sizes(edge_logits: NDArray[np.float32]) -> NDArray[np.float32]:
     """(R,) the median size of the logits of each sample, from those of all edges (E, R), or of enough of them."""
     if not edge_logits.size:
         return np.zeros(edge_logits.shape[1], np.float32)
-    some = edge_logits[:: max(1, len(edge_logits) // _ENOUGH)]
+    some = edge_logits[:: max(1, len(edge_logits) // ENOUGH)]
     return np.asarray(np.median(np.abs(some), axis=0), np.float32)
 
 

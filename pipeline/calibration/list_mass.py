@@ -84,7 +84,10 @@ def samples_stood_for(
     smallest = gave[np.argsort(totals[gave], kind="stable")][: len(totals) - len(gave)]
     of_class[smallest] += (totals.sum() - totals[gave].sum()) / max(1, len(smallest))
     weight = np.ones(len(y)) if weight is None else weight
-    stood_for = of_class[y] * weight / given[y]
+    times = of_class[y] / given[y]
+    if times.min() == times.max():  # no rounding where all stand for as many
+        return weight
+    stood_for = times * weight
     return np.asarray(stood_for * weight.sum() / stood_for.sum())
 
 

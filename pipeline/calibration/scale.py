@@ -7,6 +7,9 @@ A few samples may all be separable, out of fold too, and then the likeliest scal
 worth one sample: q^2 / 2 is added to the summed loss, where q is the logarithm of the scale in the unit of the logits.
 With hundreds of samples it has next to no effect.
 
+The held-out samples are drawn alike in every class. New samples are not, so each stands for as many as its class has
+for every one that was drawn: hard classes that are small would otherwise decide how sure the model is of all others.
+
 Where only a shortlist is coupled, this is the scale of the list: the likeliest on samples whose class is listed, among
 the classes of their lists. The rest has numbers of its own, see `list_mass`.
 """
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from pairloom.pipeline.calibration.held_out import log_losses
-from pairloom.pipeline.calibration.list_mass import choose_mass
+from pairloom.pipeline.calibration.list_mass import choose_mass, samples_stood_for
 from pairloom.pipeline.completion.couplers import ScoredSamples
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Lists, Shortlists
 
@@ -37,7 +40,8 @@ _STEPS = int((HIGHEST - LOWEST) / _NEAR) + 1
 
 
 class ScaleChoice(NamedTuple):
-    """The scale b of L -> b L, its mean log loss, the loss of every sample, and the bound that it is at, if any.
+    """The scale b of L -> b L, its mean log loss, the loss of every sample times its weight (with mean one), and the
+    bound that it is at, if any.
 
     "lower" means that the samples do not tell the classes apart better than guessing would. Where only a shortlist is
     coupled, ``mass`` is that of the lists, and the losses are those with it.
@@ -74,6 +78,7 @@ def choose_scale(
     weight: NDArray[np.float64] | None = None,
     unit: float = 1.0,
     totals: NDArray[np.float64] | None = None,
+    near: float | None = None,
     n_jobs: int | None = None,
 ) -> ScaleChoice:
     """The scale that makes the coupled model likeliest on held-out samples, with its prior; and the mass of lists.
@@ -91,13 +96,17 @@ def choose_scale(
     unit : float
         The size of the logits that the prior expects: its centre is the scale 1 / unit.
     totals : (N,) array, optional
-        The training samples of every class, for the mass of lists.
+        The training samples of every class, or the sum of their weights.
+    near : float, optional
+        A scale that is close to it, where one is known, such as that of another coupling: the search starts from it.
     n_jobs : int, optional
         Threads.
     """
+    if totals is not None and len(y):
+        weight = samples_stood_for(y, totals, weight)
     if isinstance(samples, Shortlists):
-        return _choose_for_lists(samples, y, method, weight, unit, totals, n_jobs)
-    return _choose(samples, y, method, weight, unit, n_jobs)
+        return _choose_for_lists(samples, y, method, weight, unit, near, n_jobs)
+    return _choose(samples, y, method, weight, unit, near, n_jobs)
 
 
 def _choose_for_lists(
@@ -106,7 +115,7 @@ def _choose_for_lists(
     method: str,
     weight: NDArray[np.float64] | None,
     unit: float,
-    totals: NDArray[np.float64] | None,
+    near: float | None,
     n_jobs: int | None,
 ) -> ScaleChoice:
     """The scale of the list by the samples whose class is listed, and then the mass of the list by all of them."""
@@ -114,11 +123,16 @@ def _choose_for_lists(
     # The prior alone, if no class is listed.
     of_list = ScaleChoice(1 / unit, 0.0, np.empty(0))
     if len(place):
-        of_list = _choose(lists, place, method, listed_weight, unit, n_jobs)
-    mass = choose_mass(samples, y, of_list.scale, weight, totals)
-    losses = log_losses(samples._replace(mass=mass).couple(method, of_list.scale, n_jobs), y)
-    log_loss = float(np.average(losses, weights=weight))
-    return of_list._replace(log_loss=log_loss, losses=losses, mass=mass)
+        of_list = _choose(lists, place, method, listed_weight, unit, near, n_jobs)
+    mass = choose_mass(samples, y, of_list.scale, weight)
+    p = samples._replace(mass=mass).couple(method, of_list.scale, n_jobs)
+    losses = _weighted(log_losses(p, y), weight)
+    return of_list._replace(log_loss=float(losses.mean()), losses=losses, mass=mass)
+
+
+def _weighted(losses: NDArray[np.float64], weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Losses times weights that have a mean of one."""
+    return losses if weight is None else np.asarray(losses * weight / weight.mean())
 
 
 def _listed(
@@ -136,6 +150,7 @@ def _choose(
     method: str,
     weight: NDArray[np.float64] | None,
     unit: float,
+    near: float | None,
     n_jobs: int | None,
 ) -> ScaleChoice:
     """The scale of samples whose classes are all coupled."""
@@ -143,7 +158,9 @@ def _choose(
     if method == "vote":  # counts wins: no scale changes it
         value, losses = objective.losses(0.0)
         return ScaleChoice(1.0, value, losses)
-    if len(y) >= 100 * _COARSE:
+    if near is not None:
+        q = _follow(objective, math.log(near * unit))
+    elif len(y) >= 100 * _COARSE:
         coarse = _Objective(
             samples.of_samples(slice(None, None, _COARSE)),
             y[::_COARSE],
@@ -205,8 +222,8 @@ class _Objective:
         if q not in self._losses:
             p = self._samples.couple(self._method, math.exp(q) / self._unit, self._n_jobs)
             self.n_classes = p.shape[1]
-            losses = log_losses(p, self._y)
-            self._losses[q] = float(np.average(losses, weights=self._weight)), losses
+            losses = _weighted(log_losses(p, self._y), self._weight)
+            self._losses[q] = float(losses.mean()), losses
         return self._losses[q]
 
     def __call__(self, q: float) -> float:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from pairloom.graphs import check_model_graph, edge_array, has_distant_pairs
 from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
+from pairloom.pipeline.completion.laplacian import Solve, laplacian_solver
 from pairloom.pipeline.completion.shortlist_kernels import divergences
 from pairloom.pipeline.coupling.pairs.couple import ANTISYMMETRY, check_tensor, pair_weights
 from pairloom.pipeline.coupling.pairs.solvers import Float, laplacian_inverse
@@ -35,35 +35,48 @@ class Completion:
 
     Attributes
     ----------
+    n_classes : int
+        N, how many classes there are.
     edges : (E, 2) int64 array
         Trained pairs, i < j, sorted.
-    trained : (N, N) bool array
-        Adjacency matrix.
     offsets : (N + 1,) int64 array
         The neighbours of class i are ``neighbours[offsets[i]:offsets[i + 1]]``.
     neighbours : (2 E,) int64 array
         Neighbours of all classes.
     edge_of : (2 E,) int64 array
         For each entry of `neighbours` its edge, counted from 1, and negative where the class is the edge's second.
-    to_potentials : (N, N) or (0, 0) float64 array
-        From divergences to potentials. Empty if no pair is at distance three or more.
     counts : (N,) float64 array, optional
         Training samples of each class, where every pair weighs as many as it has in the coupling; None where all pairs
         weigh alike.
     """
 
+    n_classes: int
     edges: NDArray[np.int64]
-    trained: NDArray[np.bool_]
     offsets: NDArray[np.int64]
     neighbours: NDArray[np.int64]
     edge_of: NDArray[np.int64]
-    to_potentials: NDArray[np.float64]
     counts: NDArray[np.float64] | None = None
 
-    @property
-    def n_classes(self) -> int:
-        """N, how many classes there are."""
-        return len(self.trained)
+    @cached_property
+    def trained(self) -> NDArray[np.bool_]:
+        """(N, N) adjacency matrix, for completing all pairs. Shortlists do without."""
+        trained = np.zeros((self.n_classes, self.n_classes), dtype=bool)
+        i, j = self.edges.T
+        trained[i, j] = trained[j, i] = True
+        return trained
+
+    @cached_property
+    def to_potentials(self) -> NDArray[np.float64]:
+        """(N, N) from divergences to potentials; (0, 0) if no pair is at distance three or more."""
+        # One class that is joined to all others makes the diameter two.
+        joined_to_all = np.diff(self.offsets).max() == self.n_classes - 1
+        if joined_to_all or not has_distant_pairs(self.trained):
+            return np.empty((0, 0))
+        return laplacian_inverse(self.trained.astype(np.float64))
+
+    def neighbours_of(self, c: int) -> NDArray[np.int64]:
+        """The classes that class c is trained against, ascending."""
+        return self.neighbours[self.offsets[c] : self.offsets[c + 1]]
 
     @property
     def n_machines(self) -> int:
@@ -96,17 +109,12 @@ def completion_over(n: int, edges: NDArray[np.int64]) -> Completion:
 
     Half a million edges are too many for a networkx graph in every worker.
     """
-    trained = np.zeros((n, n), dtype=bool)
-    trained[edges[:, 0], edges[:, 1]] = trained[edges[:, 1], edges[:, 0]] = True
     first, second, number = *edges.T, np.arange(1, len(edges) + 1)
     classes, neighbours = np.concatenate([first, second]), np.concatenate([second, first])
     order = np.lexsort([neighbours, classes])
     edge_of = np.concatenate([number, -number])[order]
     offsets = np.searchsorted(classes[order], np.arange(n + 1))
-    # One class that is joined to all others makes the diameter two.
-    distant = np.diff(offsets).max() < n - 1 and has_distant_pairs(trained)
-    to_potentials = laplacian_inverse(trained.astype(np.float64)) if distant else np.empty((0, 0))
-    return Completion(edges, trained, offsets, neighbours[order], edge_of, to_potentials)
+    return Completion(n, edges, offsets, neighbours[order], edge_of)
 
 
 def potentials_of(tensor: NDArray[np.floating], completion: Completion) -> NDArray[np.floating]:
@@ -176,7 +184,7 @@ def complete_logits(logits: ArrayLike, graph: nx.Graph) -> NDArray[np.floating]:
 
     References
     ----------
-    .. [S] O. Such et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
+    .. [S] O. Šuch et al. "Bridging performance gap between minimal and maximal SVM models". Code of the paper:
        https://github.com/ondrej-such/svm3
 
     Examples
@@ -221,14 +229,13 @@ class Ranking(NamedTuple):
     ----------
     n_classes : int
     edges : (E, 2) int array
-    factor : (N, N) or (0, 0) float64 array
-        Cholesky factor of the Laplacian plus the projector onto the constants. Empty for a complete graph, of which the
-        potentials are the divergences divided by N.
+    solve : Solve
+        From the divergences of the logits to the potentials.
     """
 
     n_classes: int
     edges: NDArray[np.int64]
-    factor: NDArray[np.float64]
+    solve: Solve
 
     def potentials(self, edge_values: NDArray[np.floating]) -> NDArray[np.float32]:
         """(N, columns) potentials, which sum to zero, from columns of values of the edges (E, columns)."""
@@ -247,20 +254,9 @@ class Ranking(NamedTuple):
 
     def solved(self, sums: NDArray[np.floating]) -> NDArray[np.float32]:
         """(N, columns) potentials from columns of divergences (N, columns), which sum to zero: a symmetric matrix."""
-        if not self.factor.size:
-            return np.asarray(sums / np.float32(len(sums)), np.float32)
-        return np.asarray(cho_solve((self.factor, True), sums, check_finite=False), np.float32)
+        return np.asarray(self.solve(sums), np.float32)
 
 
 def plan_ranking(n: int, edges: NDArray[np.int64]) -> Ranking:
     """The ranking of a connected graph of n classes, factorised once."""
-    if len(edges) == n * (n - 1) // 2:
-        return Ranking(n, edges, np.empty((0, 0)))
-    # The divergences sum to zero, so adding a multiple of the projector onto the constants changes nothing but to make
-    # the matrix regular.
-    regular = np.full((n, n), 1 / n)
-    regular[edges[:, 0], edges[:, 1]] -= 1
-    regular[edges[:, 1], edges[:, 0]] -= 1
-    np.fill_diagonal(regular, np.bincount(edges.ravel(), minlength=n) + 1 / n)
-    factor, _ = cho_factor(regular, lower=True, overwrite_a=True, check_finite=False)
-    return Ranking(n, edges, factor)
+    return Ranking(n, edges, laplacian_solver(n, edges))

@@ -29,6 +29,7 @@ from pairloom.pipeline.coupling.codes.gradient import gradient_of_code_log_proba
 from pairloom.pipeline.coupling.codes.solvers import StoredCode
 from pairloom.pipeline.coupling.model_coupling import ON_PAIRS, ON_SETS, ModelCouplings, check_code_suits
 from pairloom.pipeline.coupling.pairs.couple import couple
+from pairloom.pipeline.pieces import pieces
 
 __all__ = [
     "AllPairs",
@@ -48,6 +49,9 @@ class ScoredSamples(Protocol):
 
     def couple(self, method: str, scale: float = 1.0, n_jobs: int | None = None) -> NDArray[np.float32]:
         """(R, N) probabilities, with the logits multiplied by the scale."""
+
+    def class_scores(self) -> NDArray[np.float32]:
+        """(R, N) the mean logit of each class against the others, at scale one: how well it fits, not normalised."""
 
     def of_samples(self, samples: slice) -> Self:
         """Some of the samples."""
@@ -332,6 +336,20 @@ class AllPairs(NamedTuple):
             n_jobs=n_jobs,
         )[method]
 
+    def class_scores(self) -> NDArray[np.float32]:
+        """(R, N) the mean of the completed logits of each class."""
+        n, n_samples = self.completion.n_classes, self.edge_logits.shape[1]
+        size = max(1, self.memory_limit // (8 * n**2))
+        parts = [
+            complete_slab(
+                np.ascontiguousarray(self.edge_logits[:, some]),
+                self.completion,
+                np.empty((n, n, some.stop - some.start), np.float32),
+            ).mean(axis=1)
+            for some in pieces(n_samples, size)
+        ]
+        return np.concatenate(parts, axis=1).T if parts else np.empty((0, n), np.float32)
+
     def of_samples(self, samples: slice) -> AllPairs:
         """Some of the samples."""
         return self._replace(edge_logits=np.ascontiguousarray(self.edge_logits[:, samples]))
@@ -346,6 +364,10 @@ class CompletedPairs(NamedTuple):
     def couple(self, method: str, scale: float = 1.0, n_jobs: int | None = None) -> NDArray[np.float32]:
         """(R, N) probabilities, with the logits multiplied by the scale."""
         return couple(self.tensor * np.float32(scale), method, self.weights, n_jobs=n_jobs)
+
+    def class_scores(self) -> NDArray[np.float32]:
+        """(R, N) the mean of the completed logits of each class."""
+        return np.asarray(self.tensor.mean(axis=1).T)
 
     def of_samples(self, samples: slice) -> CompletedPairs:
         """Some of the samples."""
@@ -368,6 +390,11 @@ class CodeSamples(NamedTuple):
         if self.calibration is not None:
             logits += self.coupler.shift(scale, self.calibration, method)[:, None].astype(np.float32)
         return self.coupler.couple(logits, method, n_jobs=n_jobs)
+
+    def class_scores(self) -> NDArray[np.float32]:
+        """(R, N) the mean logit of the machines of each class, seen from its side."""
+        matrix = self.coupler.code.matrix.astype(np.float32)
+        return np.asarray((matrix @ self.logits).T / np.abs(matrix).sum(axis=1))
 
     def of_samples(self, samples: slice) -> CodeSamples:
         """Some of the samples."""

@@ -16,15 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.shortlist_kernels import apply_and_complete, complete_blocks
+from pairloom.pipeline.completion.shortlist_kernels import (
+    apply_and_complete,
+    complete_blocks,
+    complete_needed,
+    needed_by_samples,
+)
 from pairloom.pipeline.coupling.pairs.couple import couple
 from pairloom.pipeline.coupling.pairs.solvers import Float, softmax
 from pairloom.pipeline.pieces import in_threads, thread_count
 
 __all__ = [
     "ONE_SCALE",
+    "USUAL_SIZE",
     "ListMass",
     "Lists",
+    "NeededEdges",
     "Shortlists",
     "affine_shortlists",
     "shortlist_size",
@@ -111,6 +118,10 @@ class Lists(NamedTuple):
         is_true = self.classes == y[:, None]
         return np.where(is_true.any(axis=1), is_true.argmax(axis=1), -1)
 
+    def class_scores(self) -> NDArray[np.float32]:
+        """(R, k) the mean of the completed logits of each listed class."""
+        return np.asarray(self.tensor.mean(axis=1).T)
+
     def of_samples(self, samples: slice | NDArray[np.bool_]) -> Lists:
         """Some of the samples."""
         return Lists(self.classes[samples], np.ascontiguousarray(self.tensor[:, :, samples]), self.weights)
@@ -167,6 +178,10 @@ class Shortlists(NamedTuple):
         np.put_along_axis(p, self.classes, self.lists.couple(method, scale, n_jobs) * share, axis=1)
         return p
 
+    def class_scores(self) -> NDArray[np.float32]:
+        """(R, N) the potentials: of all pairs, they would be the mean logit of each class against the others."""
+        return self.potentials
+
     def of_samples(self, samples: slice) -> Shortlists:
         """Some of the samples."""
         return Shortlists(
@@ -200,6 +215,50 @@ def affine_shortlists(
     graph = (completion.offsets, completion.neighbours, completion.edge_of)
     apply_and_complete(weights, bias, X, classes, potentials, *graph, tensor)
     return Shortlists(classes, tensor, potentials, completion.weights)
+
+
+class NeededEdges(NamedTuple):
+    """The edges from which the lists of samples are completed, a few of all that a model has.
+
+    Attributes
+    ----------
+    classes : (R, k) int array
+        The listed classes of every sample.
+    starts, edges : (R + 1,) and (starts[R],) int arrays
+        Sample r needs the edges ``edges[starts[r]:starts[r + 1]]``.
+    """
+
+    classes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    edges: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, classes: NDArray[np.int64], completion: Completion) -> NeededEdges:
+        """Those of lists (R, k)."""
+        graph = (completion.offsets, completion.neighbours, completion.edge_of)
+        sizes = (classes, np.int64(completion.n_classes), np.int64(completion.n_machines), *graph)
+        starts = np.zeros(len(classes) + 1, np.int64)
+        needed_by_samples(*sizes, starts, np.empty(0, np.int64))
+        edges = np.empty(starts[-1], np.int64)
+        if len(edges):
+            needed_by_samples(*sizes, starts, edges)
+        return cls(classes, starts, edges)
+
+    @property
+    def samples(self) -> NDArray[np.int64]:
+        """The sample that needs each of the edges."""
+        return np.repeat(np.arange(len(self.classes)), np.diff(self.starts))
+
+    def completed(
+        self, logits: NDArray[np.float32], potentials: NDArray[np.float32], completion: Completion
+    ) -> Shortlists:
+        """The completed lists, given the logits of the edges, each for its sample."""
+        k = self.classes.shape[1]
+        tensor = np.empty((k, k, len(self.classes)), np.float32)
+        graph = (completion.offsets, completion.neighbours, completion.edge_of)
+        needed = (self.starts, self.edges, np.int64(completion.n_machines))
+        complete_needed(logits, *needed, self.classes, potentials, *graph, tensor)
+        return Shortlists(self.classes, tensor, potentials, completion.weights)
 
 
 def top_classes(potentials: NDArray[np.float32], k: int) -> NDArray[np.int64]:

@@ -18,6 +18,16 @@ def divergences(logits, edges, sums):
 
 
 @kernel()
+def add_divergences(logits, edges, sums):
+    """Add what some of the edges contribute to `divergences`."""
+    for r in range(logits.shape[0]):
+        row, total = logits[r], sums[r]
+        for e in range(edges.shape[0]):
+            total[edges[e, 0]] += row[e]
+            total[edges[e, 1]] -= row[e]
+
+
+@kernel()
 def mark_neighbours(c, offsets, neighbours, edge_of, edge_to):
     """edge_to[m] = the edge between class c and its neighbour m, counted from 1, negative where c is its second."""
     for at in range(offsets[c], offsets[c + 1]):
@@ -117,6 +127,14 @@ def apply_edges(weights, bias, x, needed, count, row):
         row[e] = dot(weights[e], x) + bias[e]
 
 
+@simd_kernel()
+def apply_pairs(weights, bias, X, samples, edges, logits):
+    """logits[a] = weights[edges[a]] . X[samples[a]] + bias[edges[a]]."""
+    for a in range(samples.shape[0]):
+        e = edges[a]
+        logits[a] = dot(weights[e], X[samples[a]]) + bias[e]
+
+
 @kernel()
 def apply_and_complete(weights, bias, X, lists, potentials, offsets, neighbours, edge_of, tensor):
     """As `complete_blocks`, with the logits of affine edges, of which only those that a sample needs are computed."""
@@ -128,6 +146,38 @@ def apply_and_complete(weights, bias, X, lists, potentials, offsets, neighbours,
     for r in range(n_samples):
         count = needed_edges(lists[r], offsets, neighbours, edge_of, edge_to, stamp, r, needed)
         apply_edges(weights, bias, X[r], needed, count, row)
+        complete_block(row, lists[r], potentials[r], offsets, neighbours, edge_of, edge_to, block)
+        for a in range(k):
+            for b in range(k):
+                tensor[a, b, r] = block[a, b]
+
+
+@kernel()
+def needed_by_samples(lists, n_classes, n_edges, offsets, neighbours, edge_of, starts, found):
+    """Write the edges that sample r needs into found[starts[r]:starts[r + 1]].
+
+    If `found` is empty, they are only counted: starts[r + 1] - starts[r] says how many there are.
+    """
+    edge_to = np.zeros(n_classes, np.int64)
+    stamp, needed = np.full(n_edges, -1), np.empty(n_edges, np.int64)
+    for r in range(lists.shape[0]):
+        count = needed_edges(lists[r], offsets, neighbours, edge_of, edge_to, stamp, r, needed)
+        if found.shape[0] == 0:
+            starts[r + 1] = starts[r] + count
+        else:
+            for at in range(count):
+                found[starts[r] + at] = needed[at]
+
+
+@kernel()
+def complete_needed(values, starts, found, n_edges, lists, potentials, offsets, neighbours, edge_of, tensor):
+    """As `complete_blocks`, where values[starts[r]:starts[r + 1]] are the logits of the edges that sample r needs."""
+    n_samples, k = lists.shape
+    edge_to = np.zeros(potentials.shape[1], np.int64)
+    row, block = np.empty(n_edges, np.float32), np.empty((k, k), tensor.dtype)
+    for r in range(n_samples):
+        for at in range(starts[r], starts[r + 1]):
+            row[found[at]] = values[at]
         complete_block(row, lists[r], potentials[r], offsets, neighbours, edge_of, edge_to, block)
         for a in range(k):
             for b in range(k):

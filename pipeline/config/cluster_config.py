@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 import dask
+import psutil
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from pairloom.graphs.text import format_bytes
@@ -92,6 +93,16 @@ class ClusterConfig(Section):
         if self.job_queue is not None:
             return self.job_queue.jobs * self.job_queue.processes
         return self.workers or os.cpu_count() or 1
+
+    @property
+    def worker_bytes(self) -> int:
+        """Memory of a worker: its part of a job's, or of this computer's, as Dask shares it out among local workers.
+
+        The workers of a scheduler are not known before it is connected to; those of this computer are assumed.
+        """
+        if self.job_queue is not None:
+            return bytes_in(self.job_queue.memory) // self.job_queue.processes
+        return int(psutil.virtual_memory().total) // self.expected_workers
 
     @model_validator(mode="after")
     def _one_way_to_the_cluster(self) -> Self:

@@ -18,7 +18,6 @@ from pairloom.pipeline.config.sections import (
     RunConfig,
     Section,
 )
-from pairloom.pipeline.coupling.model_coupling import couplings_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.settings import Calibration
@@ -29,9 +28,18 @@ from pairloom.pipeline.model.rules import (
     check_learnable,
     check_no_shortlist,
 )
-from pairloom.pipeline.model.settings import Candidate, ModelSettings, calibrations_of
+from pairloom.pipeline.model.settings import (
+    Candidate,
+    ModelSettings,
+    calibrations_of,
+    couplings_to_compare,
+)
 
 __all__ = ["Config", "ConfigError", "differing_keys", "flattened"]
+
+
+#: Memory by which tasks cut their work unless a user says otherwise.
+USUAL_MEMORY = 2 * 2**30
 
 
 class ConfigError(ValueError):
@@ -54,10 +62,25 @@ class Config(Section):
         return self.graph.family in CODE_FAMILIES
 
     @property
+    def memory_limit(self) -> int:
+        """Memory, in bytes, by which tasks cut their work: that of `run.memory_limit`, or 2 GiB if a worker has it.
+
+        It does not grow with the computer, so that a run is cut alike wherever it is planned.
+        """
+        return self.run.memory_bytes or min(USUAL_MEMORY, self.cluster.worker_bytes)
+
+    @property
     def couplings(self) -> tuple[str, ...]:
-        """The coupling of the model, then those of `run.also_couple`."""
-        own = couplings_of(self.has_code).named(self.model.coupling, "model.coupling")
+        """The coupling of the model, then those of `run.also_couple`. It is "auto" if it is still to be chosen."""
+        compared = self.compared_couplings
+        own = compared[0] if len(compared) == 1 else "auto"
         return (own, *(coupling for coupling in self.run.also_couple if coupling != own))
+
+    @property
+    def compared_couplings(self) -> tuple[str, ...]:
+        """The couplings that the model chooses from, the usual one first."""
+        growing = self.growth is not None
+        return couplings_to_compare(self.model, self.has_code, "model.coupling", growing)
 
     @model_validator(mode="after")
     def _couplings_suit_the_machines(self) -> Self:
@@ -93,11 +116,13 @@ class Config(Section):
         if model.learn != "coupled":
             return self
         check_learnable(
-            self.couplings[0],
+            self.compared_couplings[0],
             model.machine_weight,
             graph=f"graph.family = {self.graph.family!r}",
             code=self.has_code,
-            machines="" if model.kernel == "linear" else CONFIGURATION.value("kernel", model.kernel),
+            machines=""
+            if model.kernel in ("auto", "linear")
+            else CONFIGURATION.value("kernel", model.kernel),
             door=CONFIGURATION,
         )
         if self.growth is not None:
@@ -121,8 +146,10 @@ class Config(Section):
             raise ValueError(f"graph.family must be one of {known} with [growth], got {self.graph.family!r}")
         if self.model.coupled_calibration == "edges":
             raise ValueError('model.coupled_calibration must be "scale" or "none" with [growth], got "edges"')
-        if self.model.kernel != "linear":
-            raise ValueError(f'model.kernel must be "linear" with [growth], got {self.model.kernel!r}')
+        if self.model.kernel not in ("auto", "linear"):
+            raise ValueError(
+                f'model.kernel must be "linear" or "auto" with [growth], got {self.model.kernel!r}'
+            )
         return self
 
     def calibrations(self, kernel: KernelFunction | None) -> tuple[Calibration, ...]:
@@ -138,11 +165,12 @@ class Config(Section):
             self.model,
             candidates=candidates,
             calibrations=self.calibrations(kernel),
-            coupling=self.couplings[0],
+            coupling=self.compared_couplings[0],
+            couplings=self.compared_couplings,
             folds=folds,
             seed=self.model.random_state,
             shortlist="none" if self.has_code else self.model.shortlist,
-            kind=svm_kind(kernel),
+            kind=svm_kind(kernel, self.model.fit_on),
         )
 
     def most_pairs(self, edges: int, n_classes: int) -> int:
@@ -163,7 +191,7 @@ class Config(Section):
                 "run": {"name", "memory_limit"},
             },
         )
-        settings["model"]["coupling"] = self.couplings[0]  # not "auto", which is another name of one of them
+        settings["model"]["coupling"] = self.couplings[0]  # "auto" only where there is a choice
         return settings
 
 

@@ -15,7 +15,7 @@ from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, is_inner_product
 from pairloom.pipeline.model.learning import Learn
-from pairloom.pipeline.model.rules import CONFIGURATION, MEASURED, check_distances
+from pairloom.pipeline.model.rules import CONFIGURATION, MEASURED, check_distances, check_fold_alone
 from pairloom.pipeline.model.settings import LARGEST_COUNT, is_share
 from pairloom.pipeline.storage.local_path import looks_like_url
 
@@ -71,6 +71,11 @@ class DataConfig(Section):
         description=".npz file, zarr group, folder of .npy files, table (.csv, .tsv, .parquet), or an embedded set",
     )
     label: str | None = Field(None, min_length=1, description="column of a table that holds the classes")
+    id: str | None = Field(
+        None,
+        min_length=1,
+        description="column of a table that names the rows; default: their numbers, from 0",
+    )
     leave_out: list[str] = Field([], description="columns of a table that are no features")
     missing: Missing = Field(
         "refuse", description="what to do about missing values of a table: refuse it, or leave out their rows"
@@ -95,7 +100,7 @@ class DataConfig(Section):
     @property
     def columns(self) -> TableColumns:
         """How the columns of a table are used."""
-        return TableColumns(self.label, tuple(self.leave_out), self.missing)
+        return TableColumns(self.label, tuple(self.leave_out), self.missing, self.id)
 
 
 Family = Literal[
@@ -169,8 +174,8 @@ class ModelConfig(Section):
     """The model. Keys have the names, values and defaults of the parameters of `PairwiseSVC`."""
 
     coupling: Coupling | Literal["auto"] = Field("auto", description="how logits become probabilities")
-    kernel: Literal["linear", "rbf", "poly", "sigmoid"] = Field(
-        "linear", description="kernel of the machines"
+    kernel: Literal["auto", "linear", "rbf", "poly", "sigmoid"] = Field(
+        "auto", description="kernel of the machines; auto: linear or rbf, by held-out log loss"
     )
     gamma: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale", "auto"] = Field(
         "scale", description="coefficient of the kernels rbf, poly and sigmoid"
@@ -194,9 +199,10 @@ class ModelConfig(Section):
         "machines",
         description="weights of the machines, or learned from these, all together, through the coupling",
     )
-    standardise: bool = Field(
-        False,
-        description="divide each column by its standard deviation; C and gamma are then for such columns",
+    standardise: bool | Literal["auto"] = Field(
+        "auto",
+        description="divide each column by its standard deviation; C and gamma are then for such columns; auto: where"
+        " units differ, by held-out log loss",
     )
     whiten: float | Literal["auto", "none"] = Field(
         "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
@@ -206,8 +212,8 @@ class ModelConfig(Section):
     )
     machine_weight: MachineWeight = Field("none", description="weight of a machine in the coupling")
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
-    priors: list[float] | None = Field(
-        None, description="class priors at prediction, in the order of the sorted labels"
+    priors: list[float] | dict[str, Finite] | None = Field(
+        None, description="class priors at prediction, in the order of the sorted labels or by class name"
     )
     class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
         None, description="weight of the samples of each class, by class name"
@@ -239,6 +245,11 @@ class ModelConfig(Section):
                 f"{CONFIGURATION.value('kernel', self.kernel)}, {CONFIGURATION.value('coef0', self.coef0)}"
             )
             check_distances(self, measured, machines, CONFIGURATION)
+        return self
+
+    @model_validator(mode="after")
+    def _knows_one_fold(self) -> Self:
+        check_fold_alone(self, CONFIGURATION)
         return self
 
 
@@ -294,18 +305,25 @@ class RunConfig(Section):
     tensor: Literal["auto", "stored", "virtual"] = Field(
         "auto", description="whether to store the N x N x R tensor; auto: only up to 2 GiB"
     )
+    probabilities: Literal["auto", "lists", "dense"] = Field(
+        "auto",
+        description="store the probabilities of all classes (dense), or of the likeliest and the mass of the rest"
+        " (lists); auto: lists for more than 2048 classes",
+    )
     edges_per_tile: int | None = Field(
         None, ge=1, description="pairs that one task trains; default: up to a second of work"
     )
     samples_per_slab: int | None = Field(
         None, ge=1, description="test samples that one task predicts; default: about 16 MiB of the tensor"
     )
-    memory_limit: str = Field("2GiB", pattern=SIZE, description="memory that one task may take")
+    memory_limit: str | None = Field(
+        None, pattern=SIZE, description="memory that one task may take; default: what a worker has"
+    )
 
     @property
-    def memory_bytes(self) -> int:
-        """`memory_limit` in bytes."""
-        return bytes_in(self.memory_limit)
+    def memory_bytes(self) -> int | None:
+        """`memory_limit` in bytes; None for what a worker has."""
+        return None if self.memory_limit is None else bytes_in(self.memory_limit)
 
     @field_validator("also_couple")
     @classmethod

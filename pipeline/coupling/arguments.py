@@ -1,4 +1,7 @@
-"""Checks of arguments that `couple` and `couple_code` have in common. `owner` is the function that an error names."""
+"""What `couple` and `couple_code` have in common: checks of their arguments, and what their solvers write.
+
+`owner` is the function that an error names.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.graphs.text import did_you_mean
-
-__all__ = ["Diagnostics", "not_negative", "real_logits", "real_numbers", "solver_named", "warn_unconverged"]
-
 
 Solver = TypeVar("Solver")
 
@@ -78,13 +78,34 @@ class Diagnostics(NamedTuple):
     converged: NDArray[np.bool_]
 
 
-def warn_unconverged(owner: str, method: str, diagnostics: Diagnostics, stacklevel: int) -> None:
-    """Warn of the samples that did not converge, as if from `stacklevel` calls above."""
-    left = int((~diagnostics.converged).sum())
-    if left:
-        warnings.warn(
-            f"{owner}: method {method!r} did not converge for {left} of {len(diagnostics.converged)} samples"
-            f" (largest residual {diagnostics.residual.max():.1e} after {diagnostics.iterations.max()} iterations).",
-            ConvergenceWarning,
-            stacklevel=stacklevel + 1,
+class Solution(NamedTuple):
+    """What a solver writes: probabilities (R, N), and the iterations and the residual of each sample."""
+
+    p: NDArray[np.floating]
+    iterations: NDArray[np.int64]
+    residual: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, n_samples: int, n_classes: int, dtype: np.dtype[np.floating]) -> Solution:
+        """Space for the solution; no sample has iterated."""
+        return cls(
+            np.empty((n_samples, n_classes), dtype), np.zeros(n_samples, np.int64), np.zeros(n_samples)
         )
+
+    def write(self, start: int, stop: int, p: NDArray[np.floating]) -> None:
+        """Write probabilities that were computed directly: one iteration, no residual."""
+        self.p[start:stop] = p
+        self.iterations[start:stop], self.residual[start:stop] = 1, 0.0
+
+    def diagnostics(self, owner: str, method: str, tol: float, stacklevel: int) -> Diagnostics:
+        """Which samples converged; a warning of the others, as if from `stacklevel` calls above."""
+        converged = self.residual <= tol
+        left = int((~converged).sum())
+        if left:
+            warnings.warn(
+                f"{owner}: method {method!r} did not converge for {left} of {len(converged)} samples"
+                f" (largest residual {self.residual.max():.1e} after {self.iterations.max()} iterations).",
+                ConvergenceWarning,
+                stacklevel=stacklevel + 1,
+            )
+        return Diagnostics(self.iterations, self.residual, converged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs import ModelCode
-from pairloom.graphs.text import listed
+from pairloom.graphs.text import did_you_mean, listed
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.codes.couple_code import WEIGHTED as WEIGHTED_BY_CODE
 from pairloom.pipeline.coupling.codes.gradient import CODE_GRADIENTS
@@ -28,6 +29,7 @@ __all__ = [
     "check_code_suits",
     "check_priors",
     "couplings_of",
+    "in_order",
     "normalised",
     "prior_odds",
 ]
@@ -55,6 +57,8 @@ class ModelCouplings:
     words : dict of str to str
         Values of the parameter that stand for a method: "auto" for the usual one, "sign_vote" for "vote", since what is
         learned from calibrated logits takes their vote for that of the machines' own signs.
+    compared : tuple of str
+        The methods that "auto" chooses from on held-out samples, the usual one first.
     """
 
     machines: str
@@ -62,6 +66,7 @@ class ModelCouplings:
     weighted: tuple[str, ...]
     gradients: tuple[str, ...]
     words: dict[str, str]
+    compared: tuple[str, ...]
 
     def named(self, asked: str, owner: str) -> str:
         """The method that the parameter stands for, or an error if it does not suit the machines.
@@ -78,6 +83,16 @@ class ModelCouplings:
             )
         return method
 
+    def methods_for(self, asked: str, owner: str) -> tuple[str, ...]:
+        """The methods to choose from: several for "auto", and otherwise the one that is asked for.
+
+        Examples
+        --------
+        >>> ON_PAIRS.methods_for("auto", "PairwiseSVC"), ON_PAIRS.methods_for("sign_vote", "PairwiseSVC")
+        (('stratified', 'wlw2', 'bradley_terry'), ('vote',))
+        """
+        return self.compared if asked == "auto" else (self.named(asked, owner),)
+
     def check_weighted(self, method: str, weight: str, owner: str) -> None:
         """Raise if machines are to be weighted in a coupling without weights."""
         if weight == "counts" and method not in self.weighted:
@@ -93,6 +108,7 @@ ON_PAIRS = ModelCouplings(
     WEIGHTED,
     tuple(GRADIENTS),
     {"auto": "stratified", SIGN_VOTE: "vote"},
+    ("stratified", "wlw2", "bradley_terry"),
 )
 ON_SETS = ModelCouplings(
     "machines on sets of classes",
@@ -100,6 +116,7 @@ ON_SETS = ModelCouplings(
     WEIGHTED_BY_CODE,
     tuple(CODE_GRADIENTS),
     {"auto": "bradley_terry"},
+    ("bradley_terry",),
 )
 
 
@@ -120,10 +137,25 @@ def check_code_suits(coupling: str, code: ModelCode, owner: str) -> None:
 _LEAST = np.finfo(np.float32).tiny
 
 
-def check_priors(priors: Any, n: int, owner: str) -> NDArray[np.float64]:
-    """The shares of n classes, adding up to one, from any non-negative numbers in proportion to them."""
+def in_order(priors: Any, labels: Sequence[Any], owner: str) -> Any:
+    """Priors in the order of the classes: those of a mapping, which must name each of them, or what was given."""
+    if not isinstance(priors, Mapping):
+        return priors
+    known = set(labels)
+    if unknown := [label for label in priors if label not in known]:
+        raise ValueError(
+            f"{owner} must name the classes of the model, got {listed(unknown)}.{did_you_mean(unknown[0], labels)}"
+        )
+    if missing := [label for label in labels if label not in priors]:
+        raise ValueError(f"{owner} must have a share for every class, got none for {listed(missing)}.")
+    return [priors[label] for label in labels]
+
+
+def check_priors(priors: Any, labels: Sequence[Any], owner: str) -> NDArray[np.float64]:
+    """The shares of all classes, adding up to one, from any non-negative numbers in proportion to them."""
+    n, ordered = len(labels), in_order(priors, labels, owner)
     try:
-        given = np.asarray(priors, np.float64)
+        given = np.asarray(ordered, np.float64)
     except (TypeError, ValueError):
         given = np.empty(0)  # not numbers
     if given.shape != (n,) or not (given >= 0).all() or not 0 < given.sum() < np.inf:
@@ -132,10 +164,10 @@ def check_priors(priors: Any, n: int, owner: str) -> NDArray[np.float64]:
 
 
 def prior_odds(
-    priors: Any, shares: NDArray[np.float64], owner: str = "PairwiseSVC: priors"
+    priors: Any, labels: Sequence[Any], shares: NDArray[np.float64], owner: str = "PairwiseSVC: priors"
 ) -> NDArray[np.float64]:
     """The factors by which priors change the odds: the new share of each class over its share in training."""
-    return np.asarray(check_priors(priors, len(shares), owner) / shares)
+    return np.asarray(check_priors(priors, labels, owner) / shares)
 
 
 def normalised(p: NDArray[np.float32], odds: NDArray[np.float64] | None) -> NDArray[np.float64]:

@@ -8,14 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import ClusterNode, linkage, optimal_leaf_ordering, to_tree
+from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-__all__ = ["BLOCK", "ClassOrder", "circle_layout", "order_classes"]
+__all__ = ["BLOCK", "FEW_CLASSES", "ClassOrder", "circle_layout", "order_classes"]
 
 #: Classes of a block that a map shows at once.
 BLOCK = 24
 #: The best order of the leaves takes time that grows with the square of the classes, or faster.
 _MOST_ORDERED = 200
+#: Classes that are compared pair by pair: average linkage takes their distances, 16 MiB.
+FEW_CLASSES = 2048
 #: Smaller likenesses count as this one.
 _SMALLEST = 1e-6
 
@@ -45,23 +48,57 @@ class ClassOrder(NamedTuple):
         return [slice(int(start), int(stop)) for start, stop in pairwise(self.starts)]
 
 
-def order_classes(likeness: NDArray[np.floating]) -> ClassOrder:
-    """Order classes by average linkage, and cut the tree into blocks.
+def order_classes(likeness: NDArray[np.floating] | csr_array) -> ClassOrder:
+    """Order classes by average linkage, and cut the tree into blocks. Of many classes, join the likest to blocks.
 
     Parameters
     ----------
-    likeness : (N, N) array
+    likeness : (N, N) array, dense or CSR
         How similar two classes are, on any scale, such as mean probabilities of one on samples of the other.
     """
-    N = len(likeness)
+    N = likeness.shape[0]
     if N < 3:
         return ClassOrder(np.arange(N), np.array([0, N]))
+    if N > FEW_CLASSES:
+        return _joined_blocks(csr_array(likeness))
+    if not isinstance(likeness, np.ndarray):
+        likeness = likeness.toarray()
     distances = squareform(_distances(likeness), checks=False)
     merges = linkage(distances, "average")
     if N <= _MOST_ORDERED:
         merges = optimal_leaf_ordering(merges, distances)
     root = to_tree(merges)
     return ClassOrder(np.array(root.pre_order()), _block_starts(root))
+
+
+def _joined_blocks(likeness: csr_array) -> ClassOrder:
+    """Join the likest classes, then the likest of these groups, to blocks of at most `BLOCK`; then order the blocks."""
+    both = (likeness + likeness.T).tocoo()
+    upper = np.flatnonzero(both.row < both.col)
+    upper = upper[np.argsort(-both.data[upper], kind="stable")]
+    pairs = list(zip(both.row[upper].tolist(), both.col[upper].tolist(), strict=True))
+    blocks = _joined([[c] for c in range(likeness.shape[0])], pairs, BLOCK)
+    number = {c: at for at, block in enumerate(blocks) for c in block}
+    ordered = _joined([[at] for at in range(len(blocks))], [(number[i], number[j]) for i, j in pairs])
+    sizes = [len(blocks[at]) for group in ordered for at in group]
+    classes = [c for group in ordered for at in group for c in blocks[at]]
+    return ClassOrder(np.array(classes), _starts_of(sizes))
+
+
+def _joined(
+    groups: list[list[int]], pairs: list[tuple[int, int]], most: int | None = None
+) -> list[list[int]]:
+    """Join groups of members pair by pair, each pair's in its turn, unless they would have more than ``most``."""
+    group_of = {member: group for group in groups for member in group}
+    for i, j in pairs:
+        one, other = group_of[i], group_of[j]
+        if one is other or (most is not None and len(one) + len(other) > most):
+            continue
+        one, other = (one, other) if len(one) >= len(other) else (other, one)
+        one += other
+        group_of.update(dict.fromkeys(other, one))
+    distinct = {id(group): group for group in group_of.values()}
+    return sorted(distinct.values(), key=min)
 
 
 def _distances(likeness: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -74,8 +111,13 @@ def _distances(likeness: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def _block_starts(root: ClusterNode) -> NDArray[np.int64]:
     """The first position of each block: a subtree of at most `BLOCK` classes, or several small neighbours."""
+    return _starts_of(_subtrees(root))
+
+
+def _starts_of(sizes: list[int]) -> NDArray[np.int64]:
+    """The first position of each block, where small neighbours are put into one."""
     starts, size = [0], 0
-    for part in _subtrees(root):
+    for part in sizes:
         if size + part > BLOCK:
             starts.append(starts[-1] + size)
             size = 0

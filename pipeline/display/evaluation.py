@@ -11,26 +11,33 @@ from numpy.typing import NDArray
 from pairloom.pipeline.calibration.held_out import SMALLEST
 
 __all__ = [
+    "Confusions",
     "Outcomes",
     "Reliability",
+    "RiskCoverage",
     "Scores",
     "confusion_counts",
     "count_confusions",
     "outcomes",
     "reliability",
     "reliability_of",
+    "risk_coverage_of",
     "scores",
     "scores_of",
-    "worst_pairs",
 ]
 
 
 class Scores(NamedTuple):
-    """Scores of one coupling method on labelled samples."""
+    """Scores of one coupling method on labelled samples.
+
+    ``macro_f1`` is the mean of the F1 of the classes that occur, as a label or predicted.
+    """
 
     accuracy: float
     log_loss: float
     expected_calibration_error: float
+    top_5_accuracy: float
+    macro_f1: float
 
 
 class Outcomes(NamedTuple):
@@ -42,12 +49,15 @@ class Outcomes(NamedTuple):
         True and most probable class.
     confidence, likelihood : (R,) float64 arrays
         Probability of the predicted class, and of the true one.
+    rank : (R,) int64 array
+        How many classes are likelier than the true one; of equally likely ones, those before it.
     """
 
     label: NDArray[np.int64]
     predicted: NDArray[np.int64]
     confidence: NDArray[np.float64]
     likelihood: NDArray[np.float64]
+    rank: NDArray[np.int64]
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -79,14 +89,33 @@ class Reliability(NamedTuple):
         return float(np.nansum(gap * self.samples) / self.samples.sum())
 
 
+class RiskCoverage(NamedTuple):
+    """Samples from the most to the least confident: the share of them so far, the errors among these.
+
+    ``confidence`` is that of the last of them.
+    """
+
+    coverage: NDArray[np.float64]
+    risk: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+
+    @property
+    def area(self) -> float:
+        """The mean risk over all coverages: the less, the better errors are told by their confidence."""
+        return float(self.risk.mean())
+
+
 def outcomes(p: NDArray[np.floating], y: NDArray[np.integer]) -> Outcomes:
     """Compare probabilities (sample, class) with labels."""
     predicted, every = p.argmax(axis=1), np.arange(len(p))
+    own = p[every, y][:, None]
+    before = (p == own) & (np.arange(p.shape[1]) < y[:, None])
     return Outcomes(
         label=y.astype(np.int64),
         predicted=predicted,
         confidence=p[every, predicted].astype(np.float64),
         likelihood=p[every, y].astype(np.float64),
+        rank=((p > own) | before).sum(axis=1),
     )
 
 
@@ -102,12 +131,31 @@ def scores(p: NDArray[np.floating], y: NDArray[np.integer]) -> Scores:
 
 
 def scores_of(found: Outcomes) -> Scores:
-    """Score samples by their outcomes."""
+    """Score samples by their outcomes. Without probabilities, their log loss and calibration error are NaN."""
+    unknown = bool(np.isnan(found.confidence).any())
     return Scores(
         accuracy=float(found.right.mean()),
         log_loss=float(found.losses.mean()),
-        expected_calibration_error=reliability_of(found).expected_calibration_error,
+        expected_calibration_error=np.nan if unknown else reliability_of(found).expected_calibration_error,
+        top_5_accuracy=float((found.rank < 5).mean()),
+        macro_f1=macro_f1_of(found),
     )
+
+
+def macro_f1_of(found: Outcomes) -> float:
+    """The mean F1 of the classes that occur, from counts per class."""
+    n_classes = int(max(found.label.max(), found.predicted.max())) + 1
+    counts = [np.bincount(which, minlength=n_classes) for which in (found.label, found.predicted)]
+    right = np.bincount(found.label[found.right], minlength=n_classes)
+    both = counts[0] + counts[1]
+    return float((2 * right[both > 0] / both[both > 0]).mean())
+
+
+def risk_coverage_of(found: Outcomes) -> RiskCoverage:
+    """The errors among the most confident samples, for every number of them."""
+    order = np.argsort(-found.confidence, kind="stable")
+    number = np.arange(1, len(order) + 1)
+    return RiskCoverage(number / len(order), np.cumsum(~found.right[order]) / number, found.confidence[order])
 
 
 def reliability(p: NDArray[np.floating], y: NDArray[np.integer], bins: int = 15) -> Reliability:
@@ -127,6 +175,68 @@ def reliability_of(found: Outcomes, bins: int = 15) -> Reliability:
         )
 
 
+class Confusions(NamedTuple):
+    """A confusion matrix by its cells that are not zero: of thousands of classes hardly any is.
+
+    Attributes
+    ----------
+    n_classes : int
+    true, predicted, samples : (m,) int64 arrays
+        Cells sorted by the true, then by the predicted class, and their counts.
+    """
+
+    n_classes: int
+    true: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    samples: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, label: NDArray[np.integer], predicted: NDArray[np.integer], n_classes: int) -> Confusions:
+        """Count samples by their true and their predicted class."""
+        cells, counts = np.unique(label.astype(np.int64) * n_classes + predicted, return_counts=True)
+        return cls(n_classes, *np.divmod(cells, n_classes), counts.astype(np.int64))
+
+    @property
+    def errors(self) -> Confusions:
+        """The cells beside the diagonal."""
+        wrong = self.true != self.predicted
+        return Confusions(self.n_classes, *(values[wrong] for values in self[1:]))
+
+    @property
+    def by_true(self) -> NDArray[np.int64]:
+        """(N,) samples of each class."""
+        return np.bincount(self.true, self.samples, self.n_classes).astype(np.int64)
+
+    @property
+    def by_predicted(self) -> NDArray[np.int64]:
+        """(N,) samples that are predicted as each class."""
+        return np.bincount(self.predicted, self.samples, self.n_classes).astype(np.int64)
+
+    @property
+    def right(self) -> NDArray[np.int64]:
+        """(N,) samples of each class that are predicted as it."""
+        return self.by_true - self.errors.by_true
+
+    def at(self, true: NDArray[np.integer], predicted: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The counts of some cells, zero where nothing was counted."""
+        cells = self.true * self.n_classes + self.predicted
+        asked = np.asarray(true, np.int64) * self.n_classes + predicted
+        if not len(cells):
+            return np.zeros(asked.shape, np.int64)
+        place = np.searchsorted(cells, asked).clip(max=len(cells) - 1)
+        return np.where(cells[place] == asked, self.samples[place], 0)
+
+    def worst_pairs(self, most: int) -> list[tuple[int, int, int]]:
+        """The pairs (i, j, samples) that are confused most often, in either direction, worst first."""
+        errors = self.errors
+        first, second = np.minimum(errors.true, errors.predicted), np.maximum(errors.true, errors.predicted)
+        pairs, place = np.unique(first * self.n_classes + second, return_inverse=True)
+        both = np.bincount(place, errors.samples, len(pairs)).astype(np.int64)
+        i, j = np.divmod(pairs, self.n_classes)
+        order = np.lexsort([j, i, -both])[:most]
+        return list(zip(i[order].tolist(), j[order].tolist(), both[order].tolist(), strict=True))
+
+
 def confusion_counts(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.int64]:
     """Counts (true class, predicted class)."""
     return count_confusions(y, p.argmax(axis=1), p.shape[1])
@@ -138,11 +248,3 @@ def count_confusions(
     """Counts (true class, predicted class) of samples."""
     counts = np.bincount(label.astype(np.int64) * n_classes + predicted, minlength=n_classes**2)
     return counts.reshape(n_classes, n_classes)
-
-
-def worst_pairs(confusion: NDArray[np.int64], most: int) -> list[tuple[int, int, int]]:
-    """The pairs (i, j, samples) of classes that are confused most often, in either direction, worst first."""
-    i, j = np.nonzero(np.triu(confusion + confusion.T, 1))
-    both = confusion[i, j] + confusion[j, i]
-    order = np.lexsort([j, i, -both])[:most]
-    return list(zip(i[order].tolist(), j[order].tolist(), both[order].tolist(), strict=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Table", "html_of", "others", "signed", "text_of"]
+__all__ = ["Records", "Table", "html_of", "others", "signed", "text_of"]
 
 _STYLE = "border-collapse:collapse;margin:0 0 .8em 0;font-variant-numeric:tabular-nums"
 
@@ -19,6 +19,21 @@ class Table(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     total: bool = False
+
+
+class Records(list[dict[str, Any]]):
+    """Rows as dictionaries: a list for programs, a table in a notebook."""
+
+    def _repr_html_(self) -> str:
+        names = list(dict.fromkeys(name for row in self for name in row))
+        rows = [[_cell(row.get(name)) for name in names] for row in self]
+        return html_of(f"{len(rows)} rows", [], [Table("", names, rows)] if rows else [])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def signed(value: float) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -11,10 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _get_feature_names,
+    _num_samples,
+    validate_data,
+)
 
 from pairloom import graphs
-from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors, couplings_of
+from pairloom.pipeline.calibration.drawn_samples import members_of
+from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
+from pairloom.pipeline.estimator.input_checks import (
+    check_columns,
+    check_labels,
+    columns_explained,
+    warn_of_columns,
+)
 from pairloom.pipeline.estimator.parameters import (
     Parameters,
     holds_samples_out,
@@ -22,27 +36,39 @@ from pairloom.pipeline.estimator.parameters import (
     resources_of,
     seed_of,
     shortlist_of,
+    stays_sparse,
 )
-from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.features.class_distances import distances_between
+from pairloom.pipeline.features.moments import Moments, moments_of
+from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kinds import EstimatorKind, KernelKind, MachineKind, svm_kind_of
+from pairloom.pipeline.machines.kinds import EstimatorKind, KernelKind, MachineKind, svm_kind, svm_kind_of
 from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
 from pairloom.pipeline.machines.whitening import check_covariance
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.fit_progress import FitProgress
-from pairloom.pipeline.model.fitted_model import ClassTable, checksum
+from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum
 from pairloom.pipeline.model.fitting import Fit, fit_model
+from pairloom.pipeline.model.machine_choice import (
+    ChosenMachines,
+    KernelChoice,
+    MachineQuestion,
+    ProbeRows,
+    choose_machines,
+)
+from pairloom.pipeline.model.memory import check_memory, fit_bytes
 from pairloom.pipeline.model.settings import (
     ModelSettings,
     calibrations_of,
     candidates_of,
     class_weights,
+    couplings_to_compare,
     error_prefix,
 )
-from pairloom.pipeline.model.training_set import TrainingSet
+from pairloom.pipeline.model.training_set import TrainingSet, probe_rows
 
-__all__ = ["TrainingSamples", "fit_samples", "training_samples"]
+__all__ = ["TrainingSamples", "fit_samples", "row_ids", "support_ids", "training_samples"]
 
 
 def fit_samples(
@@ -64,20 +90,34 @@ def fit_samples(
     progress : FitProgress
         Is told how far the fit is.
     """
-    X, n = samples.X, len(labels)
-    kind, moments, normalisation = _machines_of(parameters, X, classes, n)
+    X, n, parameters = samples.X, len(labels), copy(parameters)
+    parameters.random_state = seed_of(parameters.random_state)  # drawn once, if it is not a number
+    raw = None if _takes_samples_as_they_come(parameters) else moments_of(X, classes, n)
+    if raw is not None and not sparse.issparse(X):
+        # Whether to standardise is decided by trials, unless the user does.
+        standardised = bool(parameters.standardise)
+        warn_of_columns(X, raw, samples.names, standardised=standardised, stacklevel=3)
+    folds = _folds(parameters, np.bincount(classes, minlength=n))
+    chosen = _choose_machines(parameters, samples, labels, classes, raw, folds, progress)
+    if chosen is not None:
+        parameters.set_params(kernel=chosen.kernel, gamma=chosen.gamma, standardise=chosen.standardise)
+    kind, moments, normalisation = _machines_of(parameters, X, raw)
     features = X if moments is None else normalisation(X)
     training = TrainingSet(features, classes, n, samples.weight, is_precomputed(parameters), moments)
     sums = [checksum(X[rows]) for rows in training.members] if kind.retrains_pairs else []
     table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
     if parameters.priors is not None:
-        check_priors(parameters.priors, n, "PairwiseSVC: priors")
-    settings = _settings(parameters, training, moments, kind)
+        check_priors(parameters.priors, labels.tolist(), "PairwiseSVC: priors")
+    settings = _settings(parameters, moments, kind, folds)
+    if chosen is not None and chosen.settled is not None:
+        settings = replace(settings, candidates=(chosen.settled,))
     if settings.may_whiten:
         check_covariance(X.shape[1], "PairwiseSVC: whiten")
     asked: Any = parameters.graph
+    neighbours_open = False
     # Other machines take too long to be trained more often than they must.
     if kind.retrains_pairs and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
+        neighbours_open = True
         part_of = functools.partial(training.part, seed=settings.seed)
         asked = with_chosen_neighbours(
             asked, part_of, training.distances, settings, parameters.n_jobs, progress
@@ -85,63 +125,121 @@ def fit_samples(
     graph = graphs.requested_graph(asked, labels.tolist(), training.distances, "PairwiseSVC")
     if isinstance(graph, graphs.ModelCode):
         check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
-    return fit_model(
+    if kind.retrains_pairs:
+        _check_memory(X, training, graph, settings)
+    fit = fit_model(
         training,
         table,
         graph,
         settings,
         resources=resources_of(parameters),
         progress=progress,
+        widens=neighbours_open,
         normalisation=normalisation,
         weighted=samples.weighted,
         n_features=X.shape[1],
     )
+    if chosen is None:
+        return fit
+    candidates, why = chosen.choice
+    return fit._replace(candidates=[*candidates, *fit.candidates], why=why)
+
+
+def _choose_machines(
+    parameters: Parameters,
+    samples: TrainingSamples,
+    labels: NDArray[Any],
+    classes: NDArray[np.int64],
+    moments: Moments | None,
+    folds: int,
+    progress: FitProgress,
+) -> ChosenMachines | None:
+    """The kernel, and whether to standardise; None for machines that take samples as they come."""
+    if moments is None:
+        return None
+    if sparse.issparse(samples.X):
+        why = KernelChoice((), "linear: X is sparse" if parameters.kernel == "auto" else "")
+        standardise = parameters.standardise is True
+        return ChosenMachines(standardise, "linear", parameters.gamma, choice=why)
+    members = members_of(classes, len(labels))
+
+    def rows_of(of_classes: NDArray[np.int64], most: int) -> ProbeRows:
+        rows, of_class = probe_rows(of_classes, members.__getitem__, parameters.random_state, most)
+        return ProbeRows(samples.X[rows], of_class, None if samples.weight is None else samples.weight[rows])
+
+    def graph_of(means: NDArray[np.float64]) -> nx.Graph | graphs.ModelCode:
+        distances = functools.partial(distances_between, means)
+        return graphs.requested_graph(parameters.graph, labels.tolist(), distances, "PairwiseSVC")
+
+    question = MachineQuestion(
+        parameters,
+        moments,
+        samples.names is not None,
+        False,
+        graph_of,
+        rows_of,
+        lambda kernel, normalised: _settings(
+            parameters, normalised, svm_kind(kernel, parameters.fit_on), folds
+        ),
+        "PairwiseSVC: X",
+    )
+    return choose_machines(question, **resources_of(parameters), progress=progress)
+
+
+def _takes_samples_as_they_come(parameters: Parameters) -> bool:
+    """Whether machines are given samples without normalisation: rows of a kernel matrix, and classifiers."""
+    return parameters.estimator is not None or is_precomputed(parameters)
 
 
 def _machines_of(
-    parameters: Parameters, X: Any, classes: NDArray[np.int64], n: int
+    parameters: Parameters, X: Any, raw: Moments | None
 ) -> tuple[MachineKind, NormalisedMoments | None, Normalisation]:
-    """The kind of the machines, the moments of X where they are needed, and how machines are given its rows."""
-    if parameters.estimator is not None or is_precomputed(parameters):
+    """The kind of the machines, the moments of normalised rows where they are needed, and the normalisation of X."""
+    if raw is None:
         given = parameters.estimator
         kind = KernelKind(KernelFunction("precomputed")) if given is None else EstimatorKind(given)
         return kind, None, Normalisation(np.zeros(X.shape[1]), 0)
-    raw = moments_of(X, classes, n)
     moments = normalised_moments(raw, "PairwiseSVC: X", standardise=bool(parameters.standardise))
     svms = svm_kind_of(parameters, raw, "PairwiseSVC: gamma")
     return svms, moments, svms.normalisation(moments.normalisation)
 
 
 def _settings(
-    parameters: Parameters, training: TrainingSet, moments: NormalisedMoments | None, kind: MachineKind
+    parameters: Parameters,
+    moments: NormalisedMoments | None,
+    kind: MachineKind,
+    folds: int,
 ) -> ModelSettings:
     code = graphs.asks_for_code(parameters.graph)
     calibrations = calibrations_of(parameters, kind.measures_distances)
+    couplings = couplings_to_compare(parameters, code, "PairwiseSVC: coupling")
     return ModelSettings.of_parameters(
         parameters,
         kind=kind,
         candidates=candidates_of(kind, parameters.C, parameters.whiten, calibrations, moments),
         calibrations=calibrations,
-        coupling=couplings_of(code).named(parameters.coupling, "PairwiseSVC: coupling"),
-        folds=_folds(parameters, training),
+        coupling=couplings[0],
+        couplings=couplings,
+        folds=folds,
         seed=seed_of(parameters.random_state),
         shortlist="none" if code else shortlist_of(parameters),
     )
 
 
-def _folds(parameters: Parameters, training: TrainingSet) -> int:
+def _folds(parameters: Parameters, counts: NDArray[np.int64]) -> int:
     if not holds_samples_out(parameters):
         return 2  # every machine is fitted on both
-    return usable_folds(parameters.folds, np.bincount(training.classes), "PairwiseSVC")
+    return usable_folds(parameters.folds, counts, "PairwiseSVC")
 
 
 class TrainingSamples(NamedTuple):
-    """Samples X, their labels, their weights or None, and the parameter that the weights are from, or ""."""
+    """Samples X, labels, weights or None, the parameter that these are from, or "", and the names of the columns."""
 
     X: Any
     y: NDArray[Any]
     weight: NDArray[np.float64] | None
     weighted: str
+    names: NDArray[Any] | None = None
 
 
 def training_samples(
@@ -157,6 +255,7 @@ def training_samples(
     precomputed : bool
         Whether X is a kernel matrix.
     """
+    given_X = X
     X, y = _checked(estimator, X, y, precomputed)
     given = estimator.estimator is not None
     if given and (sample_weight is not None or estimator.class_weight is not None):
@@ -184,12 +283,73 @@ def training_samples(
         of_sample = _class_weight_of_samples(estimator.class_weight, y)
         weight, weighted = of_sample if weight is None else of_sample * weight, "class_weight"
     if sparse.issparse(X) and not given:
-        X = X.toarray()  # SVMs are dense in every feature
-    return TrainingSamples(X, y, weight, weighted)
+        X = _sparse_samples(estimator, X)
+    return TrainingSamples(X, y, weight, weighted, _get_feature_names(given_X))
+
+
+def _sparse_samples(estimator: Any, X: Any) -> Any:
+    """Sparse samples as machines take them: CSR if they are linear, else dense. Raises for what CSR cannot have."""
+    if not stays_sparse(estimator):
+        check_memory(
+            2.0 * X.shape[0] * X.shape[1] * X.dtype.itemsize,
+            f"fit with kernel={estimator.kernel!r}, which makes the sparse X of {X.shape[0]:,} x {X.shape[1]:,} dense,",
+            "use kernel='linear', which keeps X sparse, or reduce X by TruncatedSVD or by a selection of features",
+        )
+        return X.toarray()
+    if estimator.whiten not in ("auto", "none"):
+        raise ValueError(
+            "PairwiseSVC: whiten must be 'auto' or 'none' for sparse X, which is not whitened, got"
+            f" {estimator.whiten!r}: fit on X.toarray(), or on the features of TruncatedSVD."
+        )
+    if estimator.learn == "coupled":
+        raise ValueError(
+            "PairwiseSVC: learn must be 'machines' for sparse X, got 'coupled': fit on X.toarray(), or on the features"
+            " of TruncatedSVD."
+        )
+    return canonical_csr(X)
+
+
+def _check_memory(X: Any, training: TrainingSet, graph: Any, settings: ModelSettings) -> None:
+    """Raise before machines are trained that memory cannot hold."""
+    n_edges = graphs.decomposition_of(graph).n_machines
+    columns = 0.0
+    if sparse.issparse(X):
+        columns = float(np.mean(np.diff(training.means.indptr)))
+    check_memory(
+        fit_bytes(X, n_edges, settings.machines().scheme.n_machines, columns),
+        f"fit of {n_edges:,} pairs on {X.shape[1]:,} features",
+        "reduce the features (SelectKBest, TruncatedSVD, max_features of a vectoriser), train fewer pairs"
+        " (graph='hub_neighbours' with fewer neighbours)"
+        + ("" if sparse.issparse(X) else ", or give X as CSR if most of it is zero"),
+    )
+
+
+def row_ids(X: Any, sample_weight: Any) -> list[Any]:
+    """The names of the rows that count: their labels in the index of a data frame, else their numbers in X."""
+    ids = X.index.tolist() if hasattr(X, "iloc") else list(range(_num_samples(X)))
+    if sample_weight is None:
+        return ids
+    weight = np.broadcast_to(np.asarray(sample_weight, np.float64), len(ids))
+    return [ids[row] for row in np.flatnonzero(weight).tolist()]
+
+
+def support_ids(model: FittedModel, ids: Sequence[Any], classes: NDArray[np.int64]) -> list[Any]:
+    """The names of the training rows that are support vectors, which a model counts class by class.
+
+    None if machines are linear. Labels that JSON does not have, such as times, become text.
+    """
+    if model.trained.kernel is None:
+        return []
+    by_class = np.argsort(classes, kind="stable")
+    chosen = (ids[row] for row in by_class[np.unique(model.trained.machines.row)].tolist())
+    return [name if isinstance(name, (int, str)) else str(name) for name in chosen]
 
 
 def _checked(estimator: Any, X: Any, y: Any, precomputed: bool) -> tuple[Any, NDArray[Any]]:
-    with error_prefix("PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"):
+    check_columns(X, "PairwiseSVC")
+    check_labels(y, "PairwiseSVC")
+    must = "PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"
+    with columns_explained(X, y, "PairwiseSVC"), error_prefix(must):
         # On a copy, as it stores the number and the names of the features.
         accept_sparse = False if precomputed else "csr"
         X, y = validate_data(

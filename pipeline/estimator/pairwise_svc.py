@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
@@ -20,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from pairloom import graphs
+from pairloom.graphs.checks import check_count
 from pairloom.graphs.text import quoted
 from pairloom.pipeline import display
 from pairloom.pipeline.blas import one_blas_thread
@@ -27,7 +29,9 @@ from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.estimator.fit import fit_samples, training_samples
+from pairloom.pipeline.display.tables import Records
+from pairloom.pipeline.estimator.containers import decisions, gathered, keeps_container, labels, probabilities
+from pairloom.pipeline.estimator.fit import fit_samples, row_ids, support_ids, training_samples
 from pairloom.pipeline.estimator.parameters import (
     check_one_of,
     check_parameters,
@@ -36,6 +40,7 @@ from pairloom.pipeline.estimator.parameters import (
     is_precomputed,
     resources_of,
     shortlist_of,
+    takes_sparse,
 )
 from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost, Wave
 from pairloom.pipeline.machines.estimator_machines import PairEstimators
@@ -44,14 +49,46 @@ from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
+from pairloom.pipeline.model.class_groups import GroupAnswers, answers_at, class_groups, least_probability
 from pairloom.pipeline.model.explaining import Explanation, explain
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, PrintedProgress
 from pairloom.pipeline.model.fitted_model import FittedModel, SavedModel
 from pairloom.pipeline.model.growing_model import grow_fitted_model
-from pairloom.pipeline.model.prediction import PairMachines, pair_machines, predict_probabilities
+from pairloom.pipeline.model.label_doubts import (
+    LabelDoubts,
+    doubts_of_held_out,
+    doubts_of_rows,
+    held_out_rows,
+    training_classes,
+)
+from pairloom.pipeline.model.novelty import (
+    check_reject,
+    novelty_limits,
+    novelty_of,
+    reject_label_of,
+    with_rejected,
+)
+from pairloom.pipeline.model.prediction import (
+    PairMachines,
+    pair_machines,
+    possible_classes,
+    predict_likeliest,
+    predict_probabilities,
+)
+from pairloom.pipeline.model.prediction_sets import (
+    SetBy,
+    SetScore,
+    check_coverage,
+    check_output,
+    held_out_of,
+    labels_of_sets,
+    pool_classes,
+    sets_of_probabilities,
+)
 from pairloom.pipeline.model.rules import ESTIMATOR, check_no_shortlist
 from pairloom.pipeline.model.settings import error_prefix
 from pairloom.pipeline.model.summary import summary_html, summary_rows
+from pairloom.pipeline.storage.location import StoreUrl
 
 __all__ = ["PairwiseSVC", "documentation_link", "one_row"]
 
@@ -69,7 +106,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Which pairs to train: a family's name; its name and parameters, ``{"family": "bipartite", "hubs": 5}``; or a
         connected graph whose nodes are the classes. "hub_neighbours" keeps the accuracy of all pairs at a fraction of
         the cost, with 20 neighbours of every class or, where these clearly improve the out-of-fold coupled log loss,
-        40; "complete" trains all of them. See `pairloom.graphs`.
+        40, and 60 where classes overlap; "complete" trains all of them. See `pairloom.graphs`.
 
         Or which sets of classes to train against each other [6]_: "one_vs_rest", "dense", "sparse" or "one_vs_one";
         with parameters, ``{"family": "dense", "seed": 1}``; an (N, m) code matrix of -1, 0 and +1, its rows in the
@@ -77,13 +114,18 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     coupling : {"auto", "stratified", "wlw2", "normal", "bradley_terry", "vote", "sign_vote", "linear", "zadrozny", \
             "closed_form"}, default="auto"
         How the logits of the machines become probabilities. For pairs one of the first six, see `pairloom.couple`;
-        "auto" is "stratified", "vote" counts the signs of calibrated logits, "sign_vote" those of the machines' own
-        decision values, as LIBSVM's `predict` does. For sets of classes "bradley_terry", which is "auto", or one of the
+        "auto" takes "stratified", "wlw2" or "bradley_terry", by the log loss of held-out samples. "vote"
+        counts the signs of calibrated logits, "sign_vote" those of the machines' own decision
+        values, as LIBSVM's `predict` does. For sets of classes "bradley_terry", which is "auto", or one of the
         last three, see `pairloom.couple_code`. The model is calibrated for the coupling that it was fitted with;
         another one may be set later and is used from then on.
-    kernel : {"linear", "rbf", "poly", "sigmoid", "precomputed"}, default="linear"
-        The kernel of the machines. For "precomputed", X is the kernel matrix of the training samples, and at prediction
-        that of the new samples (rows) with all training samples (columns, in the order of the fit).
+    kernel : {"auto", "linear", "rbf", "poly", "sigmoid", "precomputed"}, default="auto"
+        The kernel of the machines. "auto" takes "rbf" instead of "linear" where its out-of-fold coupled log loss is
+        less, and then chooses `gamma` ("scale" stands for a few multiples of it) and `C` too; `candidates_` has the
+        table, and `kernel_choice_` the reason. Of more than 2048 rows, no kernel is tried where a typical pair has
+        fewer rows than columns, as with embeddings, or where its kernel matrices would take too long. For
+        "precomputed", X is the kernel matrix of the training samples, and at prediction that of the new samples (rows)
+        with all training samples (columns, in the order of the fit).
     gamma : "scale", "auto" or float, default="scale"
         Coefficient of the kernels "rbf", "poly" and "sigmoid", as in scikit-learn: "scale" is 1 / (D * variance of X),
         "auto" is 1 / D.
@@ -93,15 +135,17 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Constant of the kernels "poly" and "sigmoid".
     C : float, "scale", "auto", or a list of these, default="auto"
         The penalty of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels).
-        "auto" chooses between a tenth of that, that and ten times that (other kernels have no choice). Of several
+        "auto" chooses between a tenth of that, that and ten times that. Of several
         values the one with the least out-of-fold coupled log loss is kept; `candidates_` has the table.
     folds : int or "auto", default="auto"
         Folds per class, at least 2. "auto" is 4, or 8 where half of the classes have fewer than 16 samples. A class
         with fewer samples than folds is fitted by all machines and calibrates none.
-    fit_on : {"rest", "fold", "all"}, default="rest"
+    fit_on : {"rest", "fold", "all", "fold_alone"}, default="rest"
         The fold scheme. "rest" fits machine k on all folds but k and calibrates it on k, and averages the machines.
-        "fold" does the reverse [1]_, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,
-        calibrated by cross-validation.
+        "fold" does the reverse, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,
+        calibrated by cross-validation. "fold_alone" is the protocol of [1]_, e1071's svm on one fold: machine k is
+        fitted on fold k, and its columns are standardised and its sigmoid is cross-validated by the same samples. It is
+        for linear machines with calibration="platt", standardise=False and whiten="none".
     calibration : {"auto", "distance", "slopes", "platt", "none"}, default="auto"
         How a machine's decision value becomes a logit. "distance" takes the signed distance to the hyperplane, times
         one slope for all pairs, which is the scale of the coupled model. "slopes" gives every pair a slope of its own,
@@ -121,10 +165,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         likelihood of the coupled model [3]_: a machine then knows of the other classes, and boundaries may be curved.
         Held-out samples decide how far to go, and whether to go at all; `learned_` has the record. It pays off with few
         features and many samples. Linear machines and couplings other than "vote" only.
-    standardise : bool, default=False
+    standardise : bool or "auto", default="auto"
         Divide each column by its standard deviation in the training samples; a constant column is only centred. C and
         gamma are then those of standardised features. For columns in different units, such as those of a table;
-        embeddings do not need it, and with whitening it makes little difference. Not for an `estimator`.
+        embeddings do not need it, and with whitening it makes little difference. "auto" decides by the out-of-fold
+        coupled log loss where the standard deviations of columns differ by more than a factor of ten. Not for an
+        `estimator`.
     whiten : "auto", "none" or float in [0, 1], default="auto"
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
         multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
@@ -132,7 +178,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     shortlist : int, "auto", "none" or None, default="auto"
         Couple only so many classes of each sample: the likeliest by a ranking of all. The others have the probability
         that the ranking gives them, with a scale and an offset of its own (`list_mass_`), from a fit with lists. "auto"
-        is 20 of more than 50 classes; "none" or None couples all of them.
+        is 20 of more than 50 classes, or 40 or 80 where classes overlap and that clearly improves the log loss of all
+        held-out samples (`shortlist_`); "none" or None couples all of them.
     machine_weight : {"none", "counts"}, default="none"
         The weight of a machine in the coupling: the same for all, or its number of training samples [2]_ [6]_. For
         coupling="bradley_terry", "normal" (pairs) and "zadrozny" (sets of classes).
@@ -141,9 +188,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     estimator : scikit-learn classifier, default=None
         Any two-class learner with decision_function or predict_proba, in place of the SVM; `NearestNeighboursCV`, for
         example.
-    priors : array-like of shape (n_classes,), default=None
-        The share of each class where predictions are made, if it is not that of the training samples. Applied at
-        prediction: `set_params(priors=...)` needs no refit.
+    priors : array-like of shape (n_classes,) or dict, default=None
+        The share of each class where predictions are made, if it is not that of the training samples: in the order of
+        `classes_`, or by label. Applied at prediction: `set_params(priors=...)` needs no refit.
     class_weight : dict, "balanced" or None, default=None
         A weight for the samples of each class, in the machines and in their calibration, times `sample_weight`. Not
         for an `estimator`.
@@ -152,7 +199,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     memory_limit : int, default=2**29
         Maximum memory, in bytes per thread, for pairwise logits during prediction.
     n_jobs : int, default=None
-        Threads: None is one, -1 one per core. The result does not depend on it.
+        Threads: -1 is one per core. None is as many as `joblib.parallel_config` says, else one. The result does not
+        depend on it.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the choice of calibration samples. An integer makes fits repeatable. None draws the seed
         from numpy's global generator, as scikit-learn does: two fits then differ.
@@ -178,20 +226,24 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         `estimator` a list of fitted classifiers by edge.
     pairs_ : mapping
         A pair of class labels (a, b) -> `PairMachine`, the logit of a against b; linear machines only.
-    C_, whiten_, calibration_, scale_ : float, float or "none", str, float
+    C_, whiten_, calibration_, coupling_, scale_ : float, float or "none", str, str, float
         The values that were chosen.
     list_mass_ : ListMass
         Of shortlists: ``ranking``, the scale of the ranking relative to `scale_`, which is then that of the list, and
         ``offset``, what is added to the log odds of the list against the rest.
+    shortlist_ : int or None
+        How many classes of a sample are listed; None where all are coupled.
     learned_ : LearningRecord or None
         What learning through the coupling has done: steps, and log losses before and after. None if
         ``learn="machines"``.
     candidates_ : list of dict
-        The candidates that were compared (C, whiten, calibration, log_loss) on a part of the samples, where there was a
-        choice.
+        The candidates that were compared (kernel, gamma, standardise, C, whiten, calibration, log_loss) on a part of
+        the samples, where there was a choice.
+    kernel_choice_ : str
+        Why the machines have their kernel, for kernel="auto"; else empty.
     calibrations_ : list of dict
-        The calibrations that were compared (calibration, log_loss) on the machines of the model, where there was a
-        choice.
+        The calibrations and couplings that were compared (calibration, coupling, log_loss) on the machines of the
+        model, where there was a choice.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -209,18 +261,19 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    .. [1] O. Such et al., "Bridging performance gap between minimal and maximal SVM models",
+    .. [1] O. Šuch et al., "Bridging performance gap between minimal and maximal SVM models",
        https://github.com/ondrej-such/svm3 [S].
-    .. [2] T. Hastie and R. Tibshirani, "Classification by pairwise coupling", The Annals of Statistics 26 (1998)
-       451-471, doi:10.1214/aos/1028144844 [HT].
-    .. [3] S. Ikeda, "Combining binary machines for multi-class: statistical model and parameter estimation", Journal of
-       Physics: Conference Series 233 (2010) 012006, doi:10.1088/1742-6596/233/1/012006 [I].
+    .. [2] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". Advances in Neural Information
+       Processing Systems 10, 507-513 [HT].
+    .. [3] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation"
+       (in Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
+       https://www.ism.ac.jp/editsec/toukei/abstract/58-2j.html [I].
     .. [4] T.-F. Wu, C.-J. Lin and R. C. Weng, "Probability estimates for multi-class classification by pairwise
        coupling", JMLR 5 (2004) 975-1005, https://www.jmlr.org/papers/v5/wu04a.html [LW].
     .. [5] H.-T. Lin, C.-J. Lin and R. C. Weng, "A note on Platt's probabilistic outputs for support vector machines",
        Machine Learning 68 (2007) 267-276, doi:10.1007/s10994-007-5018-6 [LW].
-    .. [6] T.-K. Huang, R. C. Weng and C.-J. Lin, "Generalized Bradley-Terry models and multi-class probability
-       estimates", JMLR 7 (2006) 85-115, https://www.jmlr.org/papers/v7/huang06a.html [HLW].
+    .. [6] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition to
+       individual skill". Advances in Neural Information Processing Systems 17, 601-608 [HLW].
 
     Examples
     --------
@@ -235,7 +288,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         graph: str | dict[str, Any] | nx.Graph | NDArray[np.int8] = "hub_neighbours",
         *,
         coupling: str = "auto",
-        kernel: str = "linear",
+        kernel: str = "auto",
         gamma: Gamma = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -246,13 +299,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         coupled_calibration: str = "scale",
         calibration_samples: int = CALIBRATION_SAMPLES,
         learn: str = "machines",
-        standardise: bool = False,
+        standardise: bool | Literal["auto"] = "auto",
         whiten: Shrinkage | Literal["auto"] = "auto",
         shortlist: int | Literal["auto", "none"] | None = "auto",
         machine_weight: str = "none",
         thresholds: bool = False,
         estimator: Any = None,
-        priors: ArrayLike | None = None,
+        priors: ArrayLike | Mapping[Any, float] | None = None,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         tol: float = 1e-3,
         memory_limit: int = DEFAULT_MEMORY,
@@ -307,6 +360,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         self : PairwiseSVC
         """
         check_parameters(self)
+        X, y, sample_weight = gathered(X, y, sample_weight)
         samples = training_samples(self, X, y, sample_weight, is_precomputed(self))
         labels, classes = np.unique(samples.y, return_inverse=True)
         if len(labels) < 2:
@@ -318,34 +372,60 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             fitted = fit_samples(self, samples, labels, classes, progress)
         # Assigned here and nowhere before: a fit that fails leaves the estimator as it was.
         self.model_, self.n_features_in_ = fitted.model, fitted.model.n_features
-        self.candidates_ = [one.row(fitted.model.normalisation) for one in fitted.judged]
-        self.calibrations_ = [one.row() for one in fitted.calibrations]
+        self.candidates_, self.calibrations_ = Records(fitted.candidates), Records(fitted.calibrations)
+        self.kernel_choice_ = fitted.why
+        self._support_ids: Sequence[Any] = support_ids(fitted.model, row_ids(X, sample_weight), classes)
         _check_feature_names(self, X, reset=True)
         return self
 
     # Prediction.
 
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+    @overload
+    def predict_proba(self, X: Any, top_k: None = None, *, classes: Any = None) -> NDArray[np.floating]: ...
+
+    @overload
+    def predict_proba(
+        self, X: Any, top_k: int, *, classes: Any = None
+    ) -> tuple[csr_array, NDArray[np.floating]]: ...
+
+    @keeps_container(probabilities)
+    def predict_proba(
+        self, X: Any, top_k: int | None = None, *, classes: Any = None
+    ) -> NDArray[np.floating] | tuple[csr_array, NDArray[np.floating]]:
         """Probabilities of the classes.
 
         Parameters
         ----------
         X : (R, D) array-like or CSR matrix, or for kernel="precomputed" (R, n), kernel values with all training samples
+            Of a dask array or data frame, predictions are lazy. A DataArray keeps its dimensions but the last one.
+        top_k : int, optional
+            Return the probabilities of so many of the likeliest classes of each sample only. Those of thousands of
+            classes are almost all close to zero, and may not fit into memory.
+        classes : sequence of labels, or (R, N) boolean array, default=None
+            The classes that are possible, of all samples or of each. Only the pairs among them are coupled, as in a
+            model of these classes alone; that is not the same as dividing by the sum of their probabilities. Not for
+            machines on sets of classes.
 
         Returns
         -------
         p : (R, N) array
-            Columns in the order of `classes_`; float32 if X is, else float64.
+            Columns in the order of `classes_`, zero for classes that are not possible; float32 if X is, else float64.
+            With `top_k`, a CSR array.
+        rest : (R,) array
+            With `top_k`: the probability of all other classes of a sample together.
         """
         X = self._checked_samples(X)
-        return predict_probabilities(
-            self.model_,
-            X,
-            self.coupling,
-            shortlist=shortlist_of(self),
-            priors=self.priors,
+        how: dict[str, Any] = {
+            "shortlist": shortlist_of(self),
+            "priors": self.priors,
+            "possible": possible_classes(self.model_, classes, X.shape[0], "predict_proba"),
             **resources_of(self),
-        )
+        }
+        if top_k is None:
+            return predict_probabilities(self.model_, X, self.coupling, **how)
+        check_count(type(self).__name__, "top_k", top_k, 1)
+        top = predict_likeliest(self.model_, X, top_k, self.coupling, **how)
+        return top.sparse(len(self.classes_)), top.rest
 
     def _checked_samples(self, X: Any) -> Any:
         """Samples, where the estimator is fitted and its parameters of prediction are in order."""
@@ -360,24 +440,242 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             self, X, accept_sparse=accept_sparse, dtype=[np.float64, np.float32], reset=False
         )
 
+    @keeps_container(probabilities)
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
+    @keeps_container(decisions)
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         """(R, N) log probabilities; for two classes (R,), the log-odds of the second."""
         log_p = self.predict_log_proba(X)
         return np.asarray(log_p[:, 1] - log_p[:, 0]) if len(self.classes_) == 2 else log_p
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest probability."""
+    @keeps_container(labels)
+    def predict(
+        self,
+        X: Any,
+        *,
+        classes: Any = None,
+        reject: float | None = None,
+        reject_by: SetBy = "all",
+        reject_label: Any = None,
+    ) -> NDArray[Any]:
+        """The class with the largest probability.
+
+        Parameters
+        ----------
+        X, classes : as in `predict_proba`
+        reject : float, default=None
+            Answer `reject_label` for samples that are like no class: those whose `novelty` is so large that this share
+            of samples of the known classes is rejected too, by the held-out samples of the fit.
+        reject_by : {"all", "class"}, default="all"
+            That share of all samples, or of those that are predicted as each class.
+        reject_label : object, default=None
+            By default -1 for labels that are numbers, and "none of these" for names.
+
+        Returns
+        -------
+        labels : (R,) array
+        """
+        p = self.predict_proba(X, classes=classes)
+        predicted = np.asarray(self.classes_[p.argmax(axis=1)])
+        if reject is None:
+            return predicted
+        reject = check_reject(reject, reject_by, "predict")
+        label = reject_label_of(self.classes_, reject_label, "predict")
+        scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "predict")
+        limits = novelty_limits(self.model_, scores, reject, reject_by, self.priors)
+        return with_rejected(predicted, self.novelty(X) > limits[p.argmax(axis=1)], label)
+
+    def novelty(self, X: Any) -> NDArray[np.float64]:
+        """How unlike the classes of the fit samples are: higher is stranger.
+
+        From how badly the best class fits, and how unsure the model is, in standard deviations of the held-out samples
+        of the fit. It says nothing about samples that look like a class and are none.
+
+        Parameters
+        ----------
+        X : as in `predict_proba`
+
+        Returns
+        -------
+        novelty : (R,) array
+            Around zero for samples of the known classes.
+        """
+        X = self._checked_samples(X)
+        scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "novelty")
+        return novelty_of(
+            self.model_, scores, X, self.coupling, shortlist=shortlist_of(self), **resources_of(self)
+        )
+
+    def predict_set(
+        self,
+        X: Any,
+        coverage: float = 0.95,
+        *,
+        score: SetScore = "lac",
+        by: SetBy = "all",
+        randomised: bool = True,
+        output: Literal["matrix", "labels"] = "matrix",
+        classes: Any = None,
+    ) -> Any:
+        """Sets of classes that hold the true class as often as is asked for, calibrated on the held-out samples.
+
+        Parameters
+        ----------
+        X : as in `predict_proba`
+        coverage : float, default=0.95
+            The share of new samples whose set holds their class: above 0, below 1.
+        score : {"lac", "aps", "raps"}, default="lac"
+            "lac" has the smallest sets on average [1]_, and an empty one for a sample like no class. "aps" has larger
+            sets for samples that are harder [2]_, "raps" with fewer unlikely classes in them [3]_.
+        by : {"all", "class"}, default="all"
+            Coverage of all samples, or of those of every class. Classes with too few held-out samples, fewer than 19
+            for 95%, share their threshold with those that they are most like: see `pooled_classes`.
+        randomised : bool, default=True
+            Draw, for "aps" and "raps", whether the last class is in the set. False promises at least the coverage, with
+            sets of dozens of classes where the model is sure of most samples.
+            The draw depends on `random_state` and the place of the row in X.
+        output : {"matrix", "labels"}, default="matrix"
+            A boolean CSR array (R, N), columns in the order of `classes_`; or a list of an array of labels per sample.
+        classes : as in `predict_proba`, default=None
+            The classes that are possible. The others are left out of the sets, which keeps the coverage.
+
+        Returns
+        -------
+        sets : scipy.sparse.csr_array or list of arrays
+
+        Notes
+        -----
+        The promise is for samples drawn as those of the fit, or with the class shares of `priors`, on average over
+        fits. See the guide for its conditions.
+
+        References
+        ----------
+        .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with bounded error levels",
+           Journal of the American Statistical Association 114 (2019) 223-234, doi:10.1080/01621459.2017.1395341.
+        .. [2] Y. Romano, M. Sesia and E. Candès, "Classification with valid and adaptive coverage", NeurIPS (2020),
+           https://arxiv.org/abs/2006.02544.
+        .. [3] A. Angelopoulos, S. Bates, J. Malik and M. Jordan, "Uncertainty sets for image classifiers using
+           conformal prediction", ICLR (2021), https://arxiv.org/abs/2009.14193.
+        """
+        X = self._checked_samples(X)
+        check_output(output, "predict_set")
+        possible = possible_classes(self.model_, classes, X.shape[0], "predict_set")
+        scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "predict_set")
+        shortlist, resources = shortlist_of(self), resources_of(self)
+        sets = sets_of_probabilities(
+            self.model_,
+            scores,
+            lambda rows: predict_probabilities(
+                self.model_, X[rows], self.coupling, shortlist=shortlist, **resources
+            ),
+            X.shape[0],
+            coverage,
+            score=score,
+            by=by,
+            randomised=randomised,
+            priors=self.priors,
+        )
+        if possible is not None:
+            sets = sets.multiply(possible).tocsr()
+        return sets if output == "matrix" else labels_of_sets(sets, self.classes_)
+
+    def pooled_classes(self, coverage: float = 0.95) -> list[tuple[NDArray[Any], int]]:
+        """Which classes share a threshold in ``predict_set(by="class")``, and how many held-out samples they have.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+
+        Returns
+        -------
+        pools : list of (labels, int)
+            A pool that has fewer held-out samples than the coverage needs (19 for 95%) has all classes in every set.
+        """
+        check_is_fitted(self)
+        coverage = check_coverage(coverage, "pooled_classes")
+        scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "pooled_classes")
+        pools = pool_classes(self.model_, scores, coverage)
+        return [(self.classes_[list(pool.classes)], pool.held_out) for pool in pools]
+
+    def group_proba(self, X: Any, groups: Mapping[Any, Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Probabilities of groups of classes: the sums of those of their classes.
+
+        Parameters
+        ----------
+        X : as in `predict_proba`
+        groups : mapping
+            From every class to the name of its group.
+
+        Returns
+        -------
+        names : (G,) array of objects
+        p : (R, G) array
+        """
         p = self.predict_proba(X)
-        return np.asarray(self.classes_[p.argmax(axis=1)])
+        levels = class_groups(self.classes_, groups, "group_proba")
+        return levels.names[1], levels.sums(p, 1)
+
+    def predict_at(self, X: Any, groups: Any, coverage: float = 0.95) -> GroupAnswers:
+        """The class, or the deepest group of classes that the model is sure enough of.
+
+        Parameters
+        ----------
+        X : as in `predict_proba`
+        groups : mapping, or list of mappings
+            From every class to the name of its group. Several levels go from fine to coarse; each mapping is from the
+            classes, or from the groups of the level before. Above all is the group "any", which is always right.
+        coverage : float, default=0.95
+            The share of new samples whose answer holds their class, by the held-out samples of the fit.
+
+        Returns
+        -------
+        GroupAnswers
+            ``name``, ``level`` (0 for a class) and ``p`` of each answer.
+        """
+        check_is_fitted(self)
+        levels = class_groups(self.classes_, groups, "predict_at")
+        coverage = check_coverage(coverage, "predict_at")
+        scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "predict_at")
+        return answers_at(levels, self.predict_proba(X), least_probability(levels, scores, coverage))
+
+    def label_doubts(self, y: ArrayLike, X: Any = None) -> LabelDoubts:
+        """Which training labels look wrong: rows whose label another class fits better, the most doubtful first.
+
+        Each row is judged by machines that were not fitted on it. Nothing is trained.
+
+        Parameters
+        ----------
+        y : (n,) array-like
+            The labels of the fit.
+        X : (n, D) array-like or CSR matrix, default=None
+            The samples of the fit, in the same order: all rows are judged, in bounded memory. Without X, those that
+            were held out to calibrate the model, at most `calibration_samples`.
+
+        Returns
+        -------
+        LabelDoubts
+            The rows, their labels, the classes that fit better, the out-of-fold probabilities of both, and the log odds
+            by which rows are ranked. ``by_class()`` counts the doubtful rows of each class.
+        """
+        check_is_fitted(self)
+        classes = training_classes(self.model_, y, "label_doubts")
+        if X is None:
+            scores = held_out_of(self.model_, self.model_.coupling, self.model_.shortlist, "label_doubts")
+            return doubts_of_held_out(scores, held_out_rows(self.model_, classes), self.classes_)
+        X = self._checked_samples(X)
+        if X.shape[0] != len(classes):
+            raise ValueError(
+                f"label_doubts: X must have a row for each label, got {X.shape[0]} and {len(classes)}."
+            )
+        return doubts_of_rows(self.model_, X.__getitem__, classes, self.coupling, n_jobs=self.n_jobs)
 
     # What the model sees.
 
-    def explain(self, x: Any, a: Any, b: Any) -> Explanation:
+    def explain(self, x: Any, a: Any, b: Any, *, classes: Any = None) -> Explanation:
         """Why class a and not class b, of one sample.
 
         Parameters
@@ -386,14 +684,19 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             One sample; for kernel="precomputed", its kernel values with all training samples.
         a, b : labels
             Two different classes.
+        classes : sequence of labels, default=None
+            The classes that are possible, a and b among them, as in `predict_proba`.
 
         Returns
         -------
         Explanation
             The pair's own logit and the contributions of the features (of the support vectors, for other kernels) that
-            sum to it, the coupled odds, and the effects of all pairs that sum to them. It prints itself.
+            sum to it, the coupled odds, and the effects of all pairs that sum to them. It prints itself. Samples of a
+            data frame, and support vectors that come from one, have their labels in its index.
         """
-        X = self._checked_samples(one_row(x, "PairwiseSVC.explain: x"))
+        row = one_row(x, "PairwiseSVC.explain: x")
+        X = self._checked_samples(row)
+        possible = possible_classes(self.model_, classes, 1, "PairwiseSVC.explain")
         return explain(
             self.model_,
             X,
@@ -402,7 +705,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             self.coupling,
             shortlist=shortlist_of(self),
             priors=self.priors,
+            possible=None if possible is None else possible.reshape(-1, len(self.classes_))[0],
             names=getattr(self, "feature_names_in_", None),
+            support_ids=getattr(self, "_support_ids", ()),
+            sample=row.index[0] if hasattr(row, "iloc") else None,
             owner="PairwiseSVC.explain",
         )
 
@@ -475,6 +781,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return self.model_.settings.calibration
 
     @property
+    def coupling_(self) -> str:
+        """The coupling that the model was calibrated for, and that `coupling="auto"` predicts with."""
+        return self.model_.coupling
+
+    @property
     def scale_(self) -> float:
         """The scale of the coupled model."""
         return self.model_.coupled.scale
@@ -483,6 +794,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def list_mass_(self) -> ListMass:
         """How the classes of a shortlist and the others share the probability."""
         return self.model_.coupled.mass
+
+    @property
+    def shortlist_(self) -> int | None:
+        """How many classes of a sample are listed; None where all are coupled."""
+        return self.model_.list_size("auto")
 
     @property
     def learned_(self) -> LearningRecord | None:
@@ -635,27 +951,32 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     # On disk.
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+    def save(self, path: str | Path | StoreUrl, *, overwrite: bool = False, compact: bool = False) -> None:
         """Write the fitted model into a folder: arrays in zarr, the rest in JSON. Not for an `estimator`.
 
         Parameters
         ----------
         path : str or Path
-            The folder. It appears whole or not at all.
+            The folder, or a URL such as ``s3://bucket/model``. It appears whole or not at all.
         overwrite : bool, default=False
             Replace a saved model that is there: its own files, and nothing else. At every moment the folder holds the
             old model or the new one whole.
+        compact : bool, default=False
+            Write what prediction needs and nothing else, about a quarter of the size. It predicts the same bits,
+            but does not grow, and its classes and pairs cannot be changed.
         """
         from pairloom.pipeline.model.saved_model import save_model
 
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", np.array([])).tolist()
-        compared = (self.candidates_, self.calibrations_)
-        saved = SavedModel(self.model_, self.get_params(deep=False), *compared, names)
-        save_model(saved, path, overwrite=overwrite)
+        compared = (self.candidates_, self.calibrations_, self.kernel_choice_)
+        saved = SavedModel(
+            self.model_, self.get_params(deep=False), *compared, names, getattr(self, "_support_ids", ())
+        )
+        save_model(saved, path, overwrite=overwrite, compact=compact)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path | StoreUrl) -> Self:
         """Read a model that `save` has written. Runs no code from the folder.
 
         Parameters
@@ -673,13 +994,14 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             return cls._of(saved)
 
     @classmethod
-    def from_run(cls, directory: str | Path, *, coupling: str | None = None) -> Self:
+    def from_run(cls, directory: str | Path | StoreUrl, *, coupling: str | None = None) -> Self:
         """A finished run as an estimator. It predicts as ``pairloom predict`` does, to the bit.
 
         Parameters
         ----------
         directory : str or Path
-            The run directory. Every file that is read is compared with the checksum that the run recorded.
+            The run directory: a path, or a URL such as ``s3://bucket/run``.
+            Every file that is read is compared with the checksum that the run recorded.
         coupling : str, default=None
             One of the run's couplings; by default its first, ``model.coupling`` in its configuration.
 
@@ -687,10 +1009,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         PairwiseSVC
         """
-        from pairloom.pipeline.model.saved_model import path_of, whole_model
+        from pairloom.pipeline.model.saved_model import whole_model
         from pairloom.pipeline.run.run_model import read_run_model
 
-        saved = read_run_model(path_of(directory, "PairwiseSVC.from_run: directory"), coupling)
+        saved = read_run_model(directory, coupling)
         with whole_model(f"PairwiseSVC.from_run: {directory}"):
             return cls._of(saved)
 
@@ -698,8 +1020,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def _of(cls, saved: SavedModel) -> Self:
         estimator = cls(**saved.parameters)
         estimator.model_ = saved.model
-        estimator.candidates_, estimator.calibrations_ = saved.candidates, saved.calibrations
-        estimator.n_features_in_ = saved.model.n_features
+        estimator.candidates_, estimator.calibrations_ = (
+            Records(saved.candidates),
+            Records(saved.calibrations),
+        )
+        estimator.kernel_choice_ = saved.kernel_choice
+        estimator.n_features_in_, estimator._support_ids = saved.model.n_features, saved.support_ids
         if saved.feature_names:
             if len(saved.feature_names) != saved.model.n_features:
                 raise ValueError(
@@ -711,7 +1037,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = (
-            not is_precomputed(self) if self.estimator is None else get_tags(self.estimator).input_tags.sparse
+            takes_sparse(self) if self.estimator is None else get_tags(self.estimator).input_tags.sparse
         )
         tags.input_tags.pairwise = is_precomputed(self)
         return tags

@@ -12,11 +12,11 @@ from pairloom.graphs.text import did_you_mean
 from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
 from pairloom.pipeline.coupling.model_coupling import COUPLINGS, MACHINE_WEIGHTS
 from pairloom.pipeline.machines.estimator_machines import has_feature_norm
-from pairloom.pipeline.machines.folds import FIT_ON
+from pairloom.pipeline.machines.folds import ALONE, FIT_ON
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KERNEL_NAMES, is_inner_product
 from pairloom.pipeline.machines.kinds import candidate_Cs
 from pairloom.pipeline.machines.settings import CALIBRATIONS
-from pairloom.pipeline.model.fitting import Resources
+from pairloom.pipeline.model.judged_model import Resources
 from pairloom.pipeline.model.learning import LEARN
 from pairloom.pipeline.model.rules import (
     ESTIMATOR,
@@ -24,6 +24,7 @@ from pairloom.pipeline.model.rules import (
     check_coupling,
     check_distances,
     check_edges_calibrated,
+    check_fold_alone,
     check_learnable,
     check_no_shortlist,
 )
@@ -43,11 +44,13 @@ __all__ = [
     "resources_of",
     "seed_of",
     "shortlist_of",
+    "stays_sparse",
+    "takes_sparse",
 ]
 
 #: A PairwiseSVC by its parameters. Until these are checked, each may be anything.
 Parameters: TypeAlias = Any
-KERNELS = ("linear", *KERNEL_NAMES)
+KERNELS = ("auto", "linear", *KERNEL_NAMES)
 _CHOICES = {
     "coupling": COUPLINGS,
     "machine_weight": MACHINE_WEIGHTS,
@@ -93,8 +96,11 @@ def check_parameters(model: Parameters) -> None:
         raise ValueError(f"PairwiseSVC: tol must be below 1, got {model.tol!r}.")
     for name in ("thresholds", "standardise", "verbose"):
         value = getattr(model, name)
-        if not isinstance(value, (bool, np.bool_)) and not (name == "verbose" and is_count(value, 0)):
-            raise ValueError(f"PairwiseSVC: {name} must be True or False, got {value!r}.")
+        if not isinstance(value, (bool, np.bool_)) and not (
+            (name == "verbose" and is_count(value, 0)) or (name == "standardise" and _is_word(value, "auto"))
+        ):
+            words = "True, False or 'auto'" if name == "standardise" else "True or False"
+            raise ValueError(f"PairwiseSVC: {name} must be {words}, got {value!r}.")
     if model.estimator is not None and not _decides(model.estimator):
         raise TypeError(
             "PairwiseSVC: estimator must be a classifier with decision_function or predict_proba,"
@@ -102,11 +108,16 @@ def check_parameters(model: Parameters) -> None:
         )
     _check_own_probabilities(model)
     _check_standardised(model)
+    _check_fold_alone(model)
 
 
 def _check_standardised(model: Parameters) -> None:
     """Raise if features are to be standardised for machines that are given them as they come."""
-    if not model.standardise or (model.estimator is None and model.kernel != "precomputed"):
+    if (
+        _is_word(model.standardise, "auto")
+        or not model.standardise
+        or (model.estimator is None and model.kernel != "precomputed")
+    ):
         return
     if model.estimator is None:
         raise ValueError(
@@ -116,6 +127,15 @@ def _check_standardised(model: Parameters) -> None:
         "PairwiseSVC: standardise must be False with an estimator, which is given features as they come, got True: put"
         " a StandardScaler before the model, make_pipeline(StandardScaler(), PairwiseSVC(estimator=...))."
     )
+
+
+def _check_fold_alone(model: Parameters) -> None:
+    """Raise if a classifier, or anything but a linear SVM, is to standardise and calibrate itself."""
+    if model.fit_on == ALONE and model.estimator is not None:
+        raise ValueError(
+            f"PairwiseSVC: fit_on={ALONE!r} is for Pairloom's own machines, got estimator={model.estimator!r}."
+        )
+    check_fold_alone(model, ESTIMATOR)
 
 
 def _check_coupling(model: Parameters) -> None:
@@ -194,12 +214,24 @@ def _check_own_probabilities(model: Parameters) -> None:
 
 def is_linear(model: Parameters) -> bool:
     """Whether the machines are Pairloom's own and linear."""
-    return model.estimator is None and bool(model.kernel == "linear")
+    return model.estimator is None and bool(model.kernel in ("auto", "linear"))
 
 
 def is_precomputed(model: Parameters) -> bool:
     """Whether samples are rows of a kernel matrix."""
     return model.estimator is None and bool(model.kernel == "precomputed")
+
+
+def stays_sparse(model: Parameters) -> bool:
+    """Whether machines are trained on sparse samples as they are: linear ones are, other kernels take dense ones."""
+    return is_linear(model)
+
+
+def takes_sparse(model: Parameters) -> bool:
+    """Whether a fit without an estimator takes sparse samples: not to whiten them, or to learn through the coupling."""
+    if is_precomputed(model) or not stays_sparse(model):
+        return not is_precomputed(model)
+    return model.whiten in ("auto", "none") and model.learn != "coupled"
 
 
 def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:

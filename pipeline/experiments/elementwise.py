@@ -35,7 +35,7 @@ from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, 
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
 from pairloom.pipeline.experiments.growth_curves import COLOURS
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
-from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor, load_set, paper_settings
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor, load_set, machine_settings
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kernel_machines import train_kernel_model
@@ -157,8 +157,8 @@ class FoldedSet(NamedTuple):
 
 
 def folded_set(data: FeatureSet, fold_seed: int, threads: int = 1) -> FoldedSet:
-    """Split the training samples of a set into folds, as the machines of `paper_settings` do."""
-    settings = paper_settings(data.X_train, fold_seed)
+    """Split the training samples of a set into folds, as our machines do."""
+    settings = machine_settings(data.X_train, seed=fold_seed)
     members = [np.flatnonzero(data.y_train == c) for c in range(len(data.classes))]
     folds, parts = np.empty((2, len(data.y_train)), np.int64)
     for c, rows in enumerate(members):
@@ -347,13 +347,13 @@ def findings(outcomes: Outcomes) -> list[Finding]:
         ),
         *(
             compared(
-                source,
+                OURS,
                 f"machines {machines}: wlw2 and stratified gain more than normal",
                 {coupling: gain[machines, coupling] - gain[machines, "normal"] for coupling in followers},
                 above=0,
                 aside=f"normal gains {gain[machines, 'normal'][0]:+.2%}",
             )
-            for source, machines in ((PAPER, RETRAINED), (OURS, OWN_ONLY), (OURS, FAULTLESS))
+            for machines in (RETRAINED, OWN_ONLY, FAULTLESS)
         ),
     ]
 

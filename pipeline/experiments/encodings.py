@@ -15,8 +15,8 @@ the random codes; and ties, which the log loss of the held-out rows decides here
 
 References
 ----------
-.. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class probability
-   estimates". Journal of Machine Learning Research 7, 85-115. https://www.jmlr.org/papers/v7/huang06a.html
+.. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition to
+   individual skill". Advances in Neural Information Processing Systems 17, 601-608.
 """
 
 import warnings
@@ -35,7 +35,7 @@ from pairloom.pipeline.calibration.held_out import out_of_fold_edge_logits
 from pairloom.pipeline.coupling.codes.couple_code import couple_code
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, mean_and_standard_error
-from pairloom.pipeline.experiments.finding import Finding, compared
+from pairloom.pipeline.experiments.finding import OURS, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.simulated_encodings import CODES, HLW, code_named
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor, is_present, source_named
@@ -288,7 +288,7 @@ def findings(rows: Sequence[TableError]) -> list[Finding]:
         away = {table: distance_from_published(table, training, of) for table, of in errors.items()}
         claims.append(
             compared(
-                HLW,
+                OURS,
                 f"{training} training rows: errors are those of the paper for most tables, within {NEAR:g} point on"
                 " average over the codes",
                 {"": share_near(list(away.values()))},

@@ -116,6 +116,11 @@ class Experiment(Generic[Row]):
     tables: tuple[str, ...] = ()
 
     @property
+    def has_other_machines(self) -> bool:
+        """Whether it can be run with the machines of the authors: it reads those of the set, and trains none."""
+        return not (self.simulated or self.tables or self.retrains)
+
+    @property
     def is_repeated(self) -> bool:
         """Whether the experiment has random draws, which can be repeated."""
         return self.full > 1

@@ -8,9 +8,9 @@
 - Table 5, ten classes: best star, minimum spanning tree, complete graph by three couplings, and the network, or a
   softmax layer in its place (`network_answers`). Of a network of more classes, the likeliest of the ten counts.
 
-All models of a table are compared on the same draws of classes. Every model is there twice, with its machines
-calibrated by Platt, as in the paper, and by distance. The published rows are of other sets and other networks: the
-order within a row can be compared, the numbers cannot.
+All models of a table are compared on the same draws of classes. With our machines every model is there twice, with its
+machines calibrated by Platt, as in the paper, and by distance. The published rows are of other sets and other networks:
+the order within a row can be compared, the numbers cannot.
 
 [S] *Bridging performance gap between minimal and maximal SVM models*.
 """
@@ -30,12 +30,13 @@ from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import Each, Experiment, Row, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
-from pairloom.pipeline.experiments.trained_tensor import CALIBRATIONS, COUPLINGS, TrainedTensor
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
 #: The name of the complete graph's model, and the coupling of a tree: all couplings give one model.
 MAXIMAL, ANY = "maximal", "any"
-#: Errors of couplings differ negligibly up to here, a limit of ours. The published ones differ by up to 0.9%.
-NEGLIGIBLE = 0.01
+#: Errors of couplings differ negligibly below this: [S] calls differences of 0.4 to 0.5 points noticeable. Those that
+#: it prints go up to 0.9.
+NEGLIGIBLE = 0.004
 
 #: The network of Table 5, or the layer that stands in for it.
 NETWORK, STAND_IN = "network", "softmax layer"
@@ -99,6 +100,10 @@ def printed(row: Row, decimals: int) -> Row:
     return row._make(
         value if isinstance(value, str) else "" if value is None else f"{value:.{decimals}f}" for value in row
     )
+
+
+#: The error of the path on CIFAR-10, which Table 4 leaves blank, from the authors' released result files (test5).
+RELEASED_PATH = "(4.7)"
 
 
 TABLE_3 = (
@@ -184,7 +189,7 @@ def wrong_on(
     """Which test samples are wrong by the trees and by the complete graph on the chosen classes; see `Wrong`."""
     part, samples = trained.of_classes(chosen.tolist()), trained.samples_of(chosen.tolist())
     wrong = {}
-    for calibration in CALIBRATIONS:
+    for calibration in part.calibrations:
         for (model, coupling), p in _coupled(part.calibrated(calibration), trees).items():
             of_model = wrong[calibration, model, coupling] = np.full(len(trained.labels), np.nan, np.float32)
             of_model[samples] = p.argmax(axis=1) != part.labels
@@ -261,6 +266,31 @@ def _errs_more_than_maximal(
     )
 
 
+def _star_beats_tree(error: Mapping[Key, Resampled], table: Sequence[NamedTuple]) -> Finding:
+    """[S 3.3] The star is better overall than the minimum spanning tree."""
+    return compared(
+        PAPER,
+        f"MST errs more than star ({in_the_paper(table, 'MST', ('star',))})",
+        {"": error["platt", "MST", ANY] - error["platt", "star", ANY]},
+        above=0,
+    )
+
+
+def _network_beats_maximal(error: Mapping[Key, Resampled], table: Sequence[NamedTuple]) -> list[Finding]:
+    """[S 3.3] The network beats maximal models in most cases; none if there is no network but a layer in its place."""
+    if ("", NETWORK, ANY) not in error:
+        return []
+    rows = sum(row.network < min(getattr(row, c) for c in COUPLINGS) for row in table)  # type: ignore[attr-defined]
+    return [
+        compared(
+            PAPER,
+            f"the network errs less than maximal models (in {rows} of {len(table)} published rows)",
+            {c: error["platt", MAXIMAL, c] - error["", NETWORK, ANY] for c in COUPLINGS},
+            above=0,
+        )
+    ]
+
+
 def in_the_paper(table: Sequence[NamedTuple], high: str, low: Sequence[str]) -> str:
     """In how many rows of a published table one model errs more than all of some others, as printed."""
     pairs = [(getattr(row, high), max(getattr(row, column) for column in low)) for row in table]
@@ -282,12 +312,17 @@ def between_couplings(error: Mapping[Key, Resampled], table: Sequence[NamedTuple
         {f"{a} less {b}": ours[a] - ours[b] for a, b in combinations(COUPLINGS, 2)},
         above=-NEGLIGIBLE,
         below=NEGLIGIBLE,
-        aside=f"{NEGLIGIBLE:.0%} allowed, {published:.1f}% at most in the published rows",
+        aside=f"{NEGLIGIBLE:.1%} allowed, {published:.1f}% at most in the published rows",
     )
 
 
 def between_calibrations(error: Mapping[Key, Resampled], trees: Sequence[str]) -> list[Finding]:
-    """Whether distances beat sigmoids, as "Platt's method may not be optimal" [S]: on trees, and on all pairs."""
+    """Whether distances beat sigmoids, as "Platt's method may not be optimal" [S]: on trees, and on all pairs.
+
+    No finding for machines that have sigmoids only.
+    """
+    if not any(key[0] == "distance" for key in error):
+        return []
     gain = {key[1:]: error[key] - error["distance", *key[1:]] for key in error if key[0] == "platt"}
     models = {
         "minimal": {tree: gain[tree, ANY] for tree in trees},
@@ -393,7 +428,11 @@ def _findings(
     order = (
         ordering(error, models, table)
         if ranked
-        else [_errs_more_than_maximal(error, model, models[model], table) for model in models]
+        else [
+            *(_errs_more_than_maximal(error, model, models[model], table) for model in models),
+            _star_beats_tree(error, table),
+            *_network_beats_maximal(error, table),
+        ]
     )
     return [*order, between_couplings(error, table), *between_calibrations(error, list(models))]
 
@@ -403,7 +442,7 @@ def _summary(
 ) -> list[NamedTuple]:
     """Rows with the columns of the paper's table, one per calibration. A stand-in for the network is named."""
     kind, summaries = type(table[0]), []
-    for calibration in CALIBRATIONS:
+    for calibration in dict.fromkeys(row.calibration for row in rows if row.calibration):
         errors: dict[str, Percent] = {**percent_errors(rows, calibration)}
         if STAND_IN in errors:
             errors[NETWORK] = f"{errors.pop(STAND_IN):.2f} ({STAND_IN})"
@@ -412,6 +451,11 @@ def _summary(
         }
         summaries.append(printed(kind._make(columns[field] for field in kind._fields), 2))
     return summaries
+
+
+def _filled(row: Row) -> Row:
+    """A printed row of the paper with its blank cell filled."""
+    return row._make(value or RELEASED_PATH for value in row)
 
 
 def _experiment(
@@ -434,7 +478,7 @@ def _experiment(
         findings=partial(_findings, models=models, table=table, ranked=ranked),
         draw=draw_errors,
         summary=partial(_summary, models=models, table=table),
-        published=tuple(printed(row, 1) for row in table),
+        published=tuple(_filled(printed(row, 1)) for row in table),
         repetitions=repetitions,
         full=full,
     )

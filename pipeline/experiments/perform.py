@@ -29,6 +29,7 @@ from pairloom.pipeline.experiments import (
     simulated_encodings,
     star_centres,
 )
+from pairloom.pipeline.experiments.adapted_features import adapted_set
 from pairloom.pipeline.experiments.experiment import (
     Experiment,
     Item,
@@ -39,14 +40,14 @@ from pairloom.pipeline.experiments.experiment import (
     write_files,
 )
 from pairloom.pipeline.experiments.finding import Finding
-from pairloom.pipeline.experiments.network_answers import pictures_digest
+from pairloom.pipeline.experiments.network_answers import NetworkAnswers, pictures_digest
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
     TrainedTensor,
     cached_tensor,
     is_present,
     load_set,
-    paper_settings,
+    machine_settings,
     source_named,
     tensor_file,
 )
@@ -76,6 +77,10 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {
         curved.EXPERIMENT,
     )
 }
+
+#: `adapted`: experiments that are repeated on features that know the classes, and their usual sets, if present.
+ADAPTED = ("ten-class", "growth", "centres", "bipartite")
+ADAPTED_SETS = ("imagenette", "tinyimagenet50")
 
 
 class RepeatOnCluster(Protocol):
@@ -112,8 +117,12 @@ def perform(
     console: Console | None = None,
     on_cluster: RepeatOnCluster | None = None,
     resume: bool = False,
+    machines: str = "ours",
+    adapted: bool = False,
 ) -> list[Path]:
     """Run an experiment on a set, write its files into a folder with the name of the set, and return their paths.
+
+    The names of other machines than ours, and of adapted features, follow that of the set: tinyimagenet50.paper.
 
     Parameters
     ----------
@@ -136,21 +145,32 @@ def perform(
         Computes the repetitions in other processes, with the same results. By default this process computes them.
     resume : bool
         Do nothing, and return no paths, if the files are there already, of the same data, settings and code.
+    machines : {"ours", "paper", "paper-radial"}
+        Whose machines are trained: see `trained_tensor.MACHINES`.
+    adapted : bool
+        Whether features are the hidden layer of a network that was trained on the classes: see `adapted_features`.
     """
     printed = console or Console(quiet=True)
     messages = Console(stderr=True, quiet=console is None)
     features = load_set(data)
-    settings = paper_settings(features.X_train)
-    folder = out / Path(data).stem
+    folder = out / ".".join(
+        [Path(data).stem, *(["adapted"] if adapted else []), *([] if machines == "ours" else [machines])]
+    )
+    answers = None
+    if adapted:
+        features, answers = adapted_set(features, folder / "adapted.npz")
+    settings, radial = machine_settings(features.X_train, machines), machines == "paper-radial"
     times = repetitions or experiment.usual_repetitions(len(features.classes), full)
     source = _source(data)
     made_of = [features.fingerprints, pictures_digest(source), str(pictures and pictures.absolute())]
-    recipe = digest_of([experiment.name, times, seed, settings.__dict__, made_of, code_digest()])
+    recipe = digest_of([experiment.name, times, seed, settings.__dict__, radial, made_of, code_digest()])
     if resume and _recipe_in(folder / f"{experiment.name}.json") == recipe:
         messages.print(f"{experiment.name}, {folder.name}: measured already", highlight=False)
         return []
     path = (folder / "tensor.npz").absolute()
-    trained = _trained(features, settings, path, source, messages)._replace(pictures=pictures)
+    trained = _trained(features, settings, path, source, messages, radial=radial, answers=answers)._replace(
+        pictures=pictures
+    )
     steps_taken: list[int] = []
 
     def each(
@@ -161,7 +181,8 @@ def perform(
         if on_cluster is None or not experiment.is_repeated:
             results = (function(trained, item) for item in items)
         else:
-            results = on_cluster(function, tensor_file(path, features, settings, source), items)
+            file = tensor_file(path, features, settings, source, radial=radial)
+            results = on_cluster(function, file, items)
         name = f"{experiment.name}, {folder.name}"
         return list(track(results, name, len(items), console=messages, transient=True))
 
@@ -181,6 +202,9 @@ def perform(
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
         "recipe": recipe,
+        "code": code_digest()[:10],
+        "machines": machines,
+        "adapted": adapted,
         **_circumstances(features, settings),
     }
     files = write_files(experiment, trained, rows, findings, facts, folder)
@@ -231,12 +255,27 @@ def _source(data: str) -> str:
 
 
 def _trained(
-    features: FeatureSet, settings: MachineSettings, path: Path, source: str, console: Console
+    features: FeatureSet,
+    settings: MachineSettings,
+    path: Path,
+    source: str,
+    console: Console,
+    *,
+    radial: bool,
+    answers: NetworkAnswers | None,
 ) -> TrainedTensor:
     n = len(features.classes)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("training all pairs", total=n * (n - 1) // 2)
-        return cached_tensor(features, settings, path, lambda edges: progress.advance(task, edges), source)
+        return cached_tensor(
+            features,
+            settings,
+            path,
+            lambda edges: progress.advance(task, edges),
+            source,
+            radial=radial,
+            answers=answers,
+        )
 
 
 def _print(

@@ -28,11 +28,13 @@ from pairloom.pipeline.completion.couplers import coupler_of
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.experiments.network_answers import (
+    NetworkAnswers,
     picture_files,
     pictures_digest,
     softmax_answers,
     stored_answers,
 )
+from pairloom.pipeline.experiments.radial_machines import radial_logits
 from pairloom.pipeline.features.class_distances import mean_distances
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.feature_set import FeatureSet, load_features
@@ -45,7 +47,11 @@ from pairloom.pipeline.storage.atomic_file import write_atomically
 #: The couplings that the paper compares.
 COUPLINGS = ("wlw2", "stratified", "normal")
 
+#: The machines of the experiments: our own, which see the features in common units and are calibrated by samples of
+#: other folds; and those of the authors, with either kernel, each of which knows one fold alone [S 2.3].
+MACHINES = ("ours", "paper", "paper-radial")
 #: The paper's calibration of the machines, and the one that is set beside it: "Platt's method may not be optimal" [S].
+#: Machines of the authors have the first only.
 CALIBRATIONS = ("platt", "distance")
 #: The scale of the distances is the one that suits this coupling, the product's default.
 SCALED_FOR = "stratified"
@@ -57,9 +63,10 @@ class TrainedTensor(NamedTuple):
     Attributes
     ----------
     logits : (N, N, R) float32 array, antisymmetric
-        As the paper calibrates them, by Platt's sigmoids.
-    distance_logits : (E, R) float32 array
+        By Platt's sigmoids.
+    distance_logits : (E, R) or (0, R) float32 array
         Of the same machines calibrated by distance, in the order of the complete graph's edges: see `calibrated`.
+        Machines of the authors have none.
     labels : (R,) int array
     classes : tuple of N names
     dprime : (N, N) array
@@ -99,6 +106,11 @@ class TrainedTensor(NamedTuple):
     @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    @property
+    def calibrations(self) -> tuple[str, ...]:
+        """The calibrations that its machines have."""
+        return CALIBRATIONS if len(self.distance_logits) else CALIBRATIONS[:1]
 
     def of_classes(self, chosen: Sequence[int]) -> "TrainedTensor":
         """The problem of some classes only: their samples and the pairs among them, renumbered in this order."""
@@ -147,24 +159,81 @@ class TrainedTensor(NamedTuple):
         return couple_slab(self.of_edges(graph), plan_completion(graph), list(methods), n_jobs=self.n_jobs)
 
 
-def paper_settings(X: NDArray[np.floating], seed: int = 0) -> MachineSettings:
-    """Machines as the paper trains them [S 2.3]: fitted on one fold of four, calibrated on the others."""
+def machine_settings(X: NDArray[np.floating], machines: str = "ours", seed: int = 0) -> MachineSettings:
+    """The settings of some `MACHINES`, all of which are fitted on one fold of four.
+
+    The authors' [S 2.3] are standardised and calibrated by that fold, with C = 1; ours have C = "scale", and are
+    calibrated on the other folds.
+    """
+    if machines not in MACHINES:
+        raise ValueError(
+            f"machine_settings: machines must be one of {', '.join(MACHINES)}, got {machines!r}."
+        )
+    common: dict[str, Any] = {"folds": 4, "calibration": "platt", "seed": seed}
+    if machines != "ours":
+        return MachineSettings(C=1.0, fit_on="fold_alone", **common)
     spread = X.var(axis=0, dtype=np.float64).sum()
-    return MachineSettings(C=scaled_C(float(spread)), folds=4, fit_on="fold", calibration="platt", seed=seed)
+    return MachineSettings(C=scaled_C(float(spread)), fit_on="fold", **common)
 
 
 def train_tensor(
-    data: FeatureSet, settings: MachineSettings, progress: Advance | None = None, source: str = ""
+    data: FeatureSet,
+    settings: MachineSettings,
+    progress: Advance | None = None,
+    source: str = "",
+    *,
+    radial: bool = False,
+    answers: NetworkAnswers | None = None,
 ) -> TrainedTensor:
     """Train all pairs of a set and apply them to its test samples. `progress(edges)` is called as tiles end.
 
-    ``source`` is where the features came from: a store of pictures knows their files and the network's answers.
+    Parameters
+    ----------
+    data : FeatureSet
+    settings : MachineSettings
+    progress : callable, optional
+    source : str
+        Where the features came from: a store of pictures knows their files and the network's answers.
+    radial : bool
+        Whether machines, of one fold alone, have a radial kernel.
+    answers : NetworkAnswers, optional
+        Of the network, where it is neither stored at the source nor a softmax layer on the features.
     """
     if data.y_test is None:
         raise ValueError("train_tensor: the test samples must have labels, got none.")
     n = len(data.classes)
-    rows = {c: data.X_train[data.y_train == c] for c in range(n)}
     edges = graphs.edge_array(graphs.complete(n))
+    logits, distance_logits, separations = (_radial if radial else _linear)(data, edges, settings, progress)
+    answers = answers or stored_answers(source) or softmax_answers(data, settings.seed)
+    dprime = np.zeros((n, n))
+    dprime[edges[:, 0], edges[:, 1]] = dprime[edges[:, 1], edges[:, 0]] = separations
+    return TrainedTensor(
+        logits=_as_tensor(logits, n),
+        distance_logits=distance_logits,
+        labels=data.y_test,
+        classes=data.classes,
+        dprime=dprime,
+        distances=np.asarray(mean_distances(data.X_train, data.y_train, n)),
+        confusion=answers.confusion,
+        network=answers.probabilities,
+        stand_in=answers.stand_in,
+        files=picture_files(source),
+        synthetic=data.synthetic,
+    )
+
+
+class PairScores(NamedTuple):
+    """(E, R) logits of test samples, the same by distance or none, and (E,) d' of the pairs."""
+
+    logits: NDArray[np.float32]
+    distance_logits: NDArray[np.float32]
+    dprime: NDArray[np.float64]
+
+
+def _linear(
+    data: FeatureSet, edges: NDArray[np.int64], settings: MachineSettings, progress: Advance | None
+) -> PairScores:
+    rows = {c: data.X_train[data.y_train == c] for c in range(len(data.classes))}
     with one_blas_thread():
         model = train_linear_model(
             rows,
@@ -174,28 +243,24 @@ def train_tensor(
             os.cpu_count() or 1,
             progress,
         )
-        distance_logits = _distance_logits(model, data, settings)
-    answers = stored_answers(source) or softmax_answers(data, settings.seed)
-    dprime = np.zeros((n, n))
-    dprime[edges[:, 0], edges[:, 1]] = dprime[edges[:, 1], edges[:, 0]] = model.machines.dprime
-    return TrainedTensor(
-        logits=_as_tensor(model.collapsed(settings.scheme.shares)(data.X_test), n),
-        distance_logits=distance_logits,
-        labels=data.y_test,
-        classes=data.classes,
-        dprime=dprime,
-        distances=mean_distances(data.X_train, data.y_train, n),
-        confusion=answers.confusion,
-        network=answers.probabilities,
-        stand_in=answers.stand_in,
-        files=picture_files(source),
-        synthetic=data.synthetic,
-    )
+        by_distance = None if settings.alone else _distance_logits(model, data, settings)
+    logits = model.collapsed(settings.scheme.shares)(data.X_test)
+    return PairScores(logits, logits[:0] if by_distance is None else by_distance, model.machines.dprime)
+
+
+def _radial(
+    data: FeatureSet, edges: NDArray[np.int64], settings: MachineSettings, progress: Advance | None
+) -> PairScores:
+    X_train, X_test = (np.asarray(X, np.float32) for X in (data.X_train, data.X_test))
+    rows = {c: X_train[data.y_train == c] for c in range(len(data.classes))}
+    with one_blas_thread():
+        logits, dprime = radial_logits(rows, edges, settings, X_test, progress)
+    return PairScores(logits, logits[:0], dprime)
 
 
 def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSettings) -> NDArray[np.float32]:
     """(E, R) logits of the same machines calibrated by distance, with the scale that the product would choose."""
-    by_distance, coupler = model.by_distance(), coupler_of(graphs.complete(len(data.classes)))
+    by_distance, coupler = model.by_distance(settings.scheme), coupler_of(graphs.complete(len(data.classes)))
     rows, classes, folds, parts = draw_samples(
         data.y_train, CALIBRATION_SAMPLES, settings.folds, settings.seed, whitened=False
     )
@@ -221,6 +286,8 @@ def _among(
     edge_logits: NDArray[np.float32], kept: NDArray[np.int64], samples: NDArray[np.int64], n: int
 ) -> NDArray[np.float32]:
     """The logits of the pairs among some classes, in this order, from those of all pairs (E, R)."""
+    if not len(edge_logits):
+        return edge_logits[:, samples]
     row = np.zeros((n, n), np.int64)
     row[np.triu_indices(n, 1)] = np.arange(len(edge_logits))
     first, second = np.triu_indices(len(kept), 1)
@@ -231,14 +298,21 @@ def _among(
 
 
 def cached_tensor(
-    data: FeatureSet, settings: MachineSettings, path: Path, progress: Advance | None = None, source: str = ""
+    data: FeatureSet,
+    settings: MachineSettings,
+    path: Path,
+    progress: Advance | None = None,
+    source: str = "",
+    *,
+    radial: bool = False,
+    answers: NetworkAnswers | None = None,
 ) -> TrainedTensor:
     """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
-    file = tensor_file(path, data, settings, source)
+    file = tensor_file(path, data, settings, source, radial=radial)
     try:
         return file.read()
     except (OSError, KeyError, ValueError, zipfile.BadZipFile):
-        trained = train_tensor(data, settings, progress, source)
+        trained = train_tensor(data, settings, progress, source, radial=radial, answers=answers)
         file.write(trained)
         return trained
 
@@ -271,9 +345,11 @@ class TensorFile(NamedTuple):
 _STORED = [name for name in TrainedTensor._fields if name not in ("n_jobs", "pictures")]
 
 
-def tensor_file(path: Path, data: FeatureSet, settings: MachineSettings, source: str = "") -> TensorFile:
+def tensor_file(
+    path: Path, data: FeatureSet, settings: MachineSettings, source: str = "", *, radial: bool = False
+) -> TensorFile:
     """The file of the tensor of these data and settings."""
-    recipe = [version("pairloom"), data.fingerprints, settings.__dict__, pictures_digest(source)]
+    recipe = [version("pairloom"), data.fingerprints, settings.__dict__, pictures_digest(source), radial]
     return TensorFile(path, json.dumps(recipe, sort_keys=True))
 
 

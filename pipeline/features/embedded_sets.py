@@ -23,6 +23,7 @@ __all__ = [
     "FEATURES",
     "IMAGENET50",
     "IMAGENET1000",
+    "IMAGENET21841",
     "RECIPES",
     "ImageNetClass",
     "SyntheticSet",
@@ -70,14 +71,24 @@ class SyntheticSet(NamedTuple):
         activation = self._centre(label) + within + _NOISE * latent[:, _RANK:]
         return np.maximum(activation, 0.0).astype(np.float32)
 
-    def arrays(self, n_train: int, n_test: int) -> Arrays:
-        """The set with so many training and test rows per class, which are generated when they are read."""
+    def arrays(self, n_train: int, n_test: int, *, tested: int | None = None) -> Arrays:
+        """The set with so many training and test rows per class, which are generated when they are read.
+
+        ``tested`` is the number of classes that have test rows, spread evenly; by default all have.
+        """
         arrays: Arrays = {"classes": np.array(self.names)}
-        for part, rows in (("train", n_train), ("test", n_test)):
-            of_class = functools.partial(self.rows_of_class, rows=rows, test=part == "test")
-            arrays[f"X_{part}"] = GeneratedRows(of_class, len(self.names), rows, FEATURES)
-            arrays[f"y_{part}"] = np.repeat(np.arange(len(self.names)), rows)
+        every = np.arange(len(self.names))
+        some = every if tested is None else every[:: len(every) // tested][:tested]
+        for part, rows, labels in (("train", n_train, every), ("test", n_test, some)):
+            of_class = functools.partial(self._rows_of_place, labels, rows, part == "test")
+            arrays[f"X_{part}"] = GeneratedRows(of_class, len(labels), rows, FEATURES)
+            arrays[f"y_{part}"] = np.repeat(labels, rows)
         return arrays
+
+    def _rows_of_place(
+        self, labels: NDArray[np.int64], rows: int, test: bool, place: int
+    ) -> NDArray[np.float32]:
+        return self.rows_of_class(int(labels[place]), rows, test=test)
 
     def _centre(self, label: int) -> NDArray[np.float64]:
         superclass = self._draw(_SUPERCLASS, self.superclasses[label])
@@ -149,6 +160,14 @@ IMAGENET1000 = SyntheticSet(
     superclass_spread=0.3,
     class_spread=0.2,
 )
+#: As many classes as the whole of ImageNet has.
+IMAGENET21841 = SyntheticSet(
+    tuple(f"class {number:05d}" for number in range(1, 21842)),
+    tuple(label // 10 for label in range(21841)),
+    seed=21841,
+    superclass_spread=0.3,
+    class_spread=0.3,
+)
 
 
 def _digits() -> Arrays:
@@ -164,10 +183,15 @@ EMBEDDED: dict[str, Callable[[], Arrays]] = {
     # As many rows per class as the paper has [S 2.3].
     "imagenet50-synthetic-paper": functools.partial(IMAGENET50.arrays, 10_000, 50),
     "imagenet1000-synthetic": functools.partial(IMAGENET1000.arrays, 200, 10),
+    "imagenet21841-synthetic": functools.partial(IMAGENET21841.arrays, 40, 1, tested=10_000),
 }
 #: Fingerprints of the synthetic sets: their features come from a matrix product, whose last bits differ between CPUs.
 RECIPES = {
-    name: f"{name} version {(IMAGENET1000 if '1000' in name else IMAGENET50).version}"
-    for name in EMBEDDED
-    if "synthetic" in name
+    name: f"{name} version {recipe.version}"
+    for name, recipe in {
+        "imagenet50-synthetic": IMAGENET50,
+        "imagenet50-synthetic-paper": IMAGENET50,
+        "imagenet1000-synthetic": IMAGENET1000,
+        "imagenet21841-synthetic": IMAGENET21841,
+    }.items()
 }

@@ -1,16 +1,16 @@
 """Open or load, check and fingerprint features and labels.
 
 A source is the name of an embedded set, or a ``.npz`` file, a zarr group or a folder of ``.npy`` files with
-``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes`` and
-``feature_names``; or a table, a CSV or Parquet file, which is one pool. Labels may be of any sortable type. Pickled
-arrays are not read.
+``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``,
+``feature_names`` and ``ids_train, ids_test`` (or ``ids``), the names of the samples; or a table, a CSV or Parquet file,
+which is one pool. Labels may be of any sortable type. Pickled arrays are not read.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,12 +30,13 @@ from pairloom.pipeline.features.row_sources import (
     in_order,
     row_checksums,
 )
-from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, shown
-from pairloom.pipeline.features.tables import TableColumns
+from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, read_new_rows, shown
+from pairloom.pipeline.features.tables import TableColumns, numbered_rows
 from pairloom.pipeline.pieces import pieces
 
 __all__ = [
     "FeatureSet",
+    "NewSamples",
     "OpenFeatures",
     "load_features",
     "load_samples",
@@ -65,7 +66,8 @@ class FeatureSet(NamedTuple):
     classes : tuple of str
         Class names, in the order of the sorted labels.
     fingerprints : dict
-        ``{"train": ..., "test": ...}``: equal if and only if that part has the same numbers and names.
+        ``{"train": ..., "test": ..., "ids": ...}``: equal if and only if that part has the same numbers and names, or
+        the samples have the same ids.
     synthetic : bool
         Whether the features are generated rather than measured. Reports say so.
     """
@@ -84,8 +86,9 @@ class OpenFeatures:
     """A data set whose samples were checked but are not in memory: they are read when they are needed.
 
     The fields are those of `FeatureSet`, with `Rows` in place of arrays, the labels of the classes in place of their
-    names, the moments of the training samples, and the names of the features, if they have any. Labels are sorted and
-    have the type of the source: whole numbers stay numbers.
+    names, the moments of the training samples, the ids of all samples, and the names of the features, if they have any.
+    Labels are sorted and have the type of the source: whole numbers stay numbers. Ids are text or int64: those of the
+    source, or the numbers of the rows in it, from 0.
     """
 
     X_train: Rows
@@ -95,6 +98,8 @@ class OpenFeatures:
     labels: NDArray[Any]
     fingerprints: dict[str, str]
     moments: Moments
+    ids_train: NDArray[Any]
+    ids_test: NDArray[Any]
     synthetic: bool = False
     feature_names: tuple[str, ...] = ()
     _kept: dict[str, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -121,6 +126,11 @@ class OpenFeatures:
             order = np.argsort(self.y_train, kind="stable")
             self._kept["by class"] = in_order(self.X_train, order, folder)
         return self._kept["by class"]
+
+    @property
+    def ids_by_class(self) -> NDArray[Any]:
+        """The ids of the training rows, sorted by class."""
+        return self.ids_train[np.argsort(self.y_train, kind="stable")]
 
     def close(self) -> None:
         """Forget the order of the rows, and remove the copy that `by_class` may have made."""
@@ -163,6 +173,7 @@ def open_features(
     seed: int = 0,
     columns: TableColumns | None = None,
     missing_chunks: MissingChunks = "refuse",
+    given: Arrays | None = None,
 ) -> OpenFeatures:
     """Check and fingerprint a data set, which may be larger than memory.
 
@@ -183,13 +194,10 @@ def open_features(
     missing_chunks : {"refuse", "fill"}
         Whether the features of a zarr group may lack chunks, which then hold the fill value of their array. Labels may
         not.
+    given : dict, optional
+        The arrays of ``source``, where a program has them.
     """
-    embedded = EMBEDDED.get(source)
-    arrays = (
-        embedded()
-        if embedded
-        else open_arrays(source, "data.features", EMBEDDED, columns, missing_chunks=missing_chunks)
-    )
+    arrays = given if given is not None else _arrays_of(source, columns, missing_chunks)
     names = _feature_names(arrays, shown(source))
     arrays = _split_pool(arrays, shown(source), test_fraction, seed)
     if test is not None:
@@ -198,6 +206,7 @@ def open_features(
     data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
     if source in RECIPES:
         prints = {
+            **data.fingerprints,
             "train": RECIPES[source],
             "test": RECIPES[source] if test is None else data.fingerprints["test"],
         }
@@ -205,32 +214,85 @@ def open_features(
     return data
 
 
+def _arrays_of(source: str, columns: TableColumns | None, missing_chunks: MissingChunks) -> Arrays:
+    """The arrays of an embedded set, or of a file."""
+    embedded = EMBEDDED.get(source)
+    if embedded:
+        return embedded()
+    return open_arrays(source, "data.features", EMBEDDED, columns, missing_chunks=missing_chunks)
+
+
+class NewSamples(NamedTuple):
+    """Samples to predict.
+
+    Attributes
+    ----------
+    X : (n, D) array
+        Of samples with problems, the numbers that they have.
+    ids : (n,) array
+        Their names: those of the source, or the numbers of the rows in it, from 0.
+    problems : dict
+        What is wrong with each sample that cannot be predicted, by its number.
+    """
+
+    X: NDArray[np.floating]
+    ids: NDArray[Any]
+    problems: Mapping[int, str]
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """(n,) which samples can be predicted."""
+        whole = np.ones(len(self.X), bool)
+        whole[list(self.problems)] = False
+        return whole
+
+
 def load_samples(
     source: str,
     features: int,
     names: Sequence[str] | None = None,
     missing_chunks: MissingChunks = "refuse",
-) -> NDArray[np.floating]:
-    """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns.
+    ids: str | None = None,
+) -> NewSamples:
+    """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns, and their ids.
 
-    The columns with these names are read, in this order, if both the model and the source know names.
+    The columns with these names are read, in this order, if both the model and the source know names. ``ids`` is the
+    column of a table with the names of its rows.
     """
+    table = read_new_rows(source, names, ids, "--features")
+    if table is not None:
+        X = _new_rows(table.X, "X", source, features)
+        return NewSamples(X, table.ids, _problems(X, table.names, table.problems))
     arrays = open_arrays(source, "--features", features=names, missing_chunks=missing_chunks)
-    for name in ("X", "X_test"):
+    for name, of_rows in (("X", "ids"), ("X_test", "ids_test")):
         if name in arrays:
             rows = _named_columns(arrays, name, source, tuple(names or ()))
-            if rows.shape[1] != features:
-                raise ValueError(
-                    f"{source}: {name} must have {features} features, as the model has, got {rows.shape[1]}."
-                )
-            if not len(rows):
-                raise ValueError(f"{source}: {name} must have at least one sample, got shape {rows.shape}.")
-            X = rows.read(slice(None))
-            finite = _Finiteness(name, source)
-            finite.look_at(X)
-            finite.raise_if_not()
-            return X
+            X = _new_rows(rows, name, source, features)
+            return NewSamples(X, _ids(arrays, of_rows, source, len(X)), _problems(X, names))
     raise ValueError(f"{source}: must contain X (or X_test), got {_listed(arrays)}.")
+
+
+def _new_rows(rows: Rows, name: str, source: str, features: int) -> NDArray[np.floating]:
+    if rows.shape[1] != features:
+        raise ValueError(
+            f"{source}: {name} must have {features} features, as the model has, got {rows.shape[1]}."
+        )
+    if not len(rows):
+        raise ValueError(f"{source}: {name} must have at least one sample, got shape {rows.shape}.")
+    return rows.read(slice(None))
+
+
+def _problems(
+    X: NDArray[np.floating], names: Sequence[str] | None, known: Mapping[int, str] | None = None
+) -> dict[int, str]:
+    """What is wrong with rows that are not finite, by their number; ``known`` says more about some."""
+    finite = np.isfinite(X)
+    problems = dict(known or {})
+    for row in np.flatnonzero(~finite.all(axis=1)).tolist():
+        column = int(np.flatnonzero(~finite[row])[0])
+        named = repr(names[column]) if names else str(column)
+        problems.setdefault(row, f"column {named} must be finite, got {X[row, column]}")
+    return dict(sorted(problems.items()))
 
 
 def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arrays:
@@ -249,9 +311,12 @@ def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arra
     X, y = _rows(arrays["X"]), _labels(arrays["y"], "y", source)
     _check_length(y, len(X), "y", source)
     testing = rows_for_test(y, source, fraction, seed)
-    rest = {name: values for name, values in arrays.items() if name not in _POOL}
+    ids = _ids(arrays, "ids", source, len(X))
+    rest = {name: values for name, values in arrays.items() if name not in (*_POOL, "ids")}
     return {
         **rest,
+        "ids_train": ids[~testing],
+        "ids_test": ids[testing],
         "X_train": SelectedRows(X, np.flatnonzero(~testing)),
         "y_train": y[~testing],
         "X_test": SelectedRows(X, np.flatnonzero(testing)),
@@ -281,9 +346,10 @@ def rows_for_test(
 
 def _test_part(arrays: Arrays, source: str, features: tuple[str, ...], training: Arrays) -> Arrays:
     """The test samples of a source: columns and classes are those of the training samples, where both have names."""
-    for X, y in (("X_test", "y_test"), _POOL):
+    for X, y, ids in (("X_test", "y_test", "ids_test"), (*_POOL, "ids")):
         if X in arrays:
-            part: Arrays = {"X_test": _named_columns(arrays, X, source, features)}
+            rows = _named_columns(arrays, X, source, features)
+            part: Arrays = {"X_test": rows, "ids_test": _ids(arrays, ids, source, len(rows))}
             return part | ({"y_test": _relabelled(arrays, y, source, training)} if y in arrays else {})
     raise ValueError(f"{source}: must hold X_test (and y_test) or X (and y), got {_listed(arrays)}.")
 
@@ -361,7 +427,33 @@ def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str,
     names = (labels.dtype.kind, *names_of(labels), *features)
     train, moments, X_train = _read_training(X_train, y_train, names, len(labels), source)
     test, X_test = _read_test(X_test, y_test, names, test_source)
-    return OpenFeatures(X_train, y_train, X_test, y_test, labels, {"train": train, "test": test}, moments)
+    ids = (
+        _ids(arrays, "ids_train", source, len(X_train)),
+        _ids(arrays, "ids_test", test_source, len(X_test)),
+    )
+    prints = {"train": train, "test": test, "ids": _fingerprint_of_ids(ids)}
+    return OpenFeatures(X_train, y_train, X_test, y_test, labels, prints, moments, *ids)
+
+
+def _ids(arrays: Arrays, name: str, source: str, rows: int) -> NDArray[Any]:
+    """The names of samples, counting numbers or text: those of the source, or the numbers of its rows, from 0."""
+    if name not in arrays:
+        return np.arange(rows)
+    ids = np.asarray(arrays[name])
+    if ids.shape != (rows,):
+        raise ValueError(f"{source}: {name} must be one for each of {rows} samples, got shape {ids.shape}.")
+    if ids.dtype.kind in "iu" and ids.min(initial=0) >= 0 and ids.max(initial=0) < 2**63:
+        return ids.astype(np.int64)
+    texts = ids if ids.dtype.kind == "T" else _labels(ids, name, source).astype(np.str_)
+    return np.where(texts == "", numbered_rows(np.arange(rows)), texts.astype(np.dtypes.StringDType()))
+
+
+def _fingerprint_of_ids(parts: Sequence[NDArray[Any]]) -> str:
+    seen = hashlib.sha256()
+    for ids in parts:
+        seen.update(repr((ids.dtype.kind, len(ids))).encode())
+        seen.update(ids.data if ids.dtype.kind == "i" else "\0".join(ids.tolist()).encode())
+    return seen.hexdigest()
 
 
 def _read_training(

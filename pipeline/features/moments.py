@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from pairloom.pipeline.features.class_distances import class_totals
 from pairloom.pipeline.features.moments_kernels import add_rows
 
-__all__ = ["Moments", "RowPieces", "find_moments", "moments_of"]
+__all__ = ["Moments", "RowPieces", "find_moments", "moments_of", "units_differ"]
 
 #: Opens the rows for one pass: pieces (n, D) in their order, each with the classes (n,) of its rows.
 RowPieces = Callable[[], Iterable[tuple[NDArray[np.floating], NDArray[np.integer]]]]
@@ -30,7 +32,7 @@ class Moments(NamedTuple):
     Attributes
     ----------
     counts : (N,) rows per class
-    totals : (N, D) sums of the rows of each class
+    totals : (N, D) sums of the rows of each class; CSR if the rows are sparse
     total : (D,) sum of all rows, in their order
     squares : (D,) sums of squared deviations from the mean
     lowest, highest : (D,) extremes of the rows as they came, in their type
@@ -38,7 +40,7 @@ class Moments(NamedTuple):
     """
 
     counts: NDArray[np.int64]
-    totals: NDArray[np.float64]
+    totals: Any
     total: NDArray[np.float64]
     squares: NDArray[np.float64]
     lowest: NDArray[np.floating]
@@ -51,13 +53,22 @@ class Moments(NamedTuple):
         return self.lowest.dtype
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return bool(sparse.issparse(self.totals))
+
+    @property
     def centre(self) -> NDArray[np.float64]:
         """(D,) mean of the rows."""
         return np.asarray(np.ldexp(self.total / self.counts.sum(), self.exponent))
 
     @property
-    def class_means(self) -> NDArray[np.float64]:
-        """(N, D) means of the classes."""
+    def class_means(self) -> Any:
+        """(N, D) means of the classes; CSR if the rows are sparse."""
+        if self.is_sparse:
+            counts = np.repeat(self.counts, np.diff(self.totals.indptr))
+            data = np.ldexp(self.totals.data / counts, self.exponent)
+            return sparse.csr_array((data, self.totals.indices, self.totals.indptr), shape=self.totals.shape)
         return np.asarray(np.ldexp(self.totals / self.counts[:, None], self.exponent))
 
     @property
@@ -72,6 +83,23 @@ class Moments(NamedTuple):
         deviations = np.ldexp(np.sqrt(np.maximum(variance, 0.0)), self.exponent)
         return np.where(self.varied & (deviations > 0), deviations, 1.0)
 
+    @property
+    def units_may_differ(self) -> bool:
+        """Whether the standard deviations of the columns differ by more than one unit of all of them would explain.
+
+        A few columns that hardly vary, such as pixels at the edge or dead dimensions of an embedding, are passed over.
+        A single column that varies far more than the others is not: it would decide every distance alone.
+        """
+        deviations = self.deviations[self.varied]
+        return bool(len(deviations) and deviations.max() / _SAME_UNITS > np.quantile(deviations, 0.05))
+
+    @property
+    def ranges_are_alike(self) -> bool:
+        """Whether most columns span half of the widest range, as pixels do, however rarely they are set."""
+        # Half of each, since float64 may not hold the whole.
+        ranges = (self.highest.astype(np.float64) / 2 - self.lowest.astype(np.float64) / 2)[self.varied]
+        return not len(ranges) or bool(np.median(ranges) >= ranges.max() / 2)
+
     def total_variance(self, exponent: int) -> float:
         """The sum of the variances of the columns of rows divided by 2^exponent: the mean squared norm once centred."""
         # A constant column has no variance, although its mean may be rounded.
@@ -81,9 +109,36 @@ class Moments(NamedTuple):
         )
 
 
-def moments_of(X: NDArray[np.floating], y: NDArray[np.integer] | None = None, n_classes: int = 1) -> Moments:
-    """The moments of rows in memory; without classes, all rows are of one class."""
-    classes = np.zeros(len(X), np.int64) if y is None else y
+#: Standard deviations of columns of a table that differ by more than this factor are those of different units.
+_SAME_UNITS = 10.0
+#: For an array: how many times the usual standard deviation the largest is. Pixels and principal components differ too.
+_SAME_SCALE = 100.0
+
+
+def units_differ(deviations: NDArray[np.floating], *, is_table: bool) -> bool:
+    """Whether columns seem to have different units, by their standard deviations.
+
+    Parameters
+    ----------
+    deviations : (D,) array
+        Of the columns that vary.
+    is_table : bool
+        Whether the columns have names. Those of an array usually have one unit, however small some are: only where the
+        largest is a hundred times the usual (the median) is that in doubt.
+    """
+    if len(deviations) < 2:
+        return False
+    if is_table:
+        return bool(deviations.max() > _SAME_UNITS * deviations.min())
+    usual = np.sort(deviations)[(len(deviations) - 1) // 2]
+    return bool(deviations.max() > _SAME_SCALE * usual)
+
+
+def moments_of(X: Any, y: NDArray[np.integer] | None = None, n_classes: int = 1) -> Moments:
+    """The moments of rows in memory, dense or canonical CSR; without classes, all rows are of one class."""
+    classes = np.zeros(X.shape[0], np.int64) if y is None else y
+    if sparse.issparse(X):
+        return _sparse_moments(X, classes, n_classes)
     return find_moments(lambda: [(X, classes)], X.shape[1], n_classes)
 
 
@@ -94,10 +149,30 @@ def find_moments(pieces: RowPieces, n_features: int, n_classes: int) -> Moments:
     would overflow or vanish. Then a second pass adds the rows divided by a power of two.
     """
     moments = _added(pieces(), n_features, n_classes, 0)
-    largest = max(float(np.abs(moments.lowest).max()), float(np.abs(moments.highest).max()))
-    exponent = math.frexp(largest)[1]
-    return (
-        moments if abs(exponent) <= _LARGEST_EXPONENT else _added(pieces(), n_features, n_classes, exponent)
+    exponent = _exponent_of(moments.lowest, moments.highest)
+    return _added(pieces(), n_features, n_classes, exponent) if exponent else moments
+
+
+def _exponent_of(*values: NDArray[np.floating]) -> int:
+    """The exponent of the largest of the values where their squares could not be added; else 0."""
+    exponent = math.frexp(max((float(np.abs(some).max()) for some in values if some.size), default=0.0))[1]
+    return exponent if abs(exponent) > _LARGEST_EXPONENT else 0
+
+
+def _sparse_moments(X: sparse.csr_array, y: NDArray[np.integer], n_classes: int) -> Moments:
+    """The moments of rows most of whose entries are zero: no array is larger than X, or than a row of it."""
+    n, exponent = X.shape[0], _exponent_of(X.data)
+    scaled = sparse.csr_array((np.ldexp(X.data.astype(np.float64), -exponent), X.indices, X.indptr), X.shape)
+    total = np.asarray(np.bincount(X.indices, scaled.data, X.shape[1]), np.float64)
+    about_zero = np.bincount(X.indices, np.square(scaled.data), X.shape[1])
+    return Moments(
+        counts=np.bincount(y, minlength=n_classes),
+        totals=class_totals(scaled, y, n_classes),
+        total=total,
+        squares=np.maximum(about_zero - np.square(total) / n, 0.0),
+        lowest=X.min(axis=0).toarray().ravel(),
+        highest=X.max(axis=0).toarray().ravel(),
+        exponent=exponent,
     )
 
 

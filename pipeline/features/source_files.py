@@ -6,12 +6,13 @@ The features of a zarr group or of a ``.npy`` file are opened, not read: they ma
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -20,7 +21,7 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom.pipeline.features.row_sources import ArrayRows, Arrays, FileRows, MappedRows, Rows, ZarrRows
-from pairloom.pipeline.features.tables import TableColumns, is_table, open_table, read_table
+from pairloom.pipeline.features.tables import TableColumns, TableRows, is_table, open_table, read_table
 from pairloom.pipeline.storage.zarr_metadata import (
     HARMLESS,
     MissingChunk,
@@ -30,7 +31,17 @@ from pairloom.pipeline.storage.zarr_metadata import (
     stored_array,
 )
 
-__all__ = ["DATA_FOLDER", "MissingChunks", "expand_data_folder", "open_arrays", "shown"]
+__all__ = [
+    "DATA_FOLDER",
+    "IN_MEMORY",
+    "MissingChunks",
+    "expand_data_folder",
+    "features_of",
+    "given_names",
+    "open_arrays",
+    "read_new_rows",
+    "shown",
+]
 
 DATA_FOLDER = "PAIRLOOM_DATA"
 
@@ -42,7 +53,20 @@ _MOST_DEFLATED = 1032
 _FEATURES = ("X_train", "X_test", "X")
 # What is read at once from a zarr group. It may hold other arrays, which nothing here asks for: a network's own
 # probabilities can be larger than memory.
-_SMALL = ("y_train", "y_test", "y", "classes", "feature_names")
+_SMALL = ("y_train", "y_test", "y", "classes", "feature_names", "ids_train", "ids_test", "ids")
+
+
+#: Stands for a source that a program has in memory: no file.
+IN_MEMORY = "in memory"
+
+
+def given_names() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the arrays of a source: features, and all else."""
+    return _FEATURES, _SMALL
+
+
+# The members of an archive of scipy.sparse.save_npz.
+_OF_A_SPARSE_MATRIX = {"format", "shape", "data"}
 
 
 def open_arrays(
@@ -62,16 +86,42 @@ def open_arrays(
     if not _exists(path):
         sets = f" (embedded sets: {', '.join(embedded)})" if embedded else ""
         raise FileNotFoundError(f"{parameter}: no such file or folder: {shown(path)}{sets}.")
-    try:
+    with _readable(path, parameter):
         if path.is_file() and is_table(path):
             return _open_table(path, parameter, columns or TableColumns(), features)
         if columns is not None and columns != TableColumns() and parameter == "data.features":
             raise ValueError(
-                "data.label, data.leave_out and data.missing must not be set, since they are for tables (.csv, .tsv,"
-                f" .parquet), got data.features = {shown(path)!r}."
+                "data.label, data.id, data.leave_out and data.missing must not be set, since they are for tables"
+                f" (.csv, .tsv, .parquet), got data.features = {shown(path)!r}."
             )
         arrays = _arrays(path, parameter, missing_chunks)
-        return {name: _opened(values, name, shown(source)) for name, values in arrays.items()}
+        return {
+            name: features_of(values, name, shown(source)) if name in _FEATURES else values
+            for name, values in arrays.items()
+        }
+
+
+def read_new_rows(
+    source: str, features: Sequence[str] | None, ids: str | None, parameter: str
+) -> TableRows | None:
+    """All rows of a table, those that lack numbers among them; None if the source is not a table.
+
+    ``features`` are the names of the columns to read, if they are known, and ``ids`` that of the column with the names
+    of the rows, if there is one.
+    """
+    path = expand_data_folder(source)
+    if not (path.is_file() and is_table(path)):
+        return None
+    with _readable(path, parameter):
+        columns = TableColumns(missing="keep_rows", id=ids)
+        return read_table(Path(shown(path)), columns, features, settings=False)
+
+
+@contextlib.contextmanager
+def _readable(path: Path, parameter: str) -> Iterator[None]:
+    """Turn what libraries raise for broken files into errors that name the parameter and the file."""
+    try:
+        yield
     except _BROKEN as error:
         raise ValueError(
             f"{parameter}: {shown(path)} is damaged or not what its name says: {error}."
@@ -95,7 +145,7 @@ def shown(path: str | Path) -> str:
 
 
 def _open_table(path: Path, parameter: str, columns: TableColumns, features: Sequence[str] | None) -> Arrays:
-    """A table as one pool: features, labels if it has them, and the names of the features."""
+    """A table as one pool: features, labels if it has them, ids, and the names of the features."""
     path = Path(shown(path))
     if columns.label is None and parameter == "data.features":
         names = ", ".join(map(repr, open_table(path).names))
@@ -104,7 +154,7 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
         )
     table = read_table(path, columns, features, settings=parameter.startswith("data."))
     labels = {} if table.y is None else {"y": table.y}
-    return {"X": table.X, **labels, "feature_names": np.array(table.names)}
+    return {"X": table.X, **labels, "ids": table.ids, "feature_names": np.array(table.names)}
 
 
 def expand_data_folder(source: str) -> Path:
@@ -113,7 +163,10 @@ def expand_data_folder(source: str) -> Path:
         return _with_home(source)
     if not os.environ.get(DATA_FOLDER):
         name = source.replace(f"${DATA_FOLDER}", "").lstrip("/")
-        raise ValueError(f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}.")
+        raise ValueError(
+            f"data.features is {source!r}: set {DATA_FOLDER} to the folder that holds {name}; `pairloom data`"
+            " makes the sets of the documentation or says where they can be had."
+        )
     return Path(source.replace(f"${DATA_FOLDER}", os.environ[DATA_FOLDER]))
 
 
@@ -159,10 +212,10 @@ def _arrays(path: Path, parameter: str, missing_chunks: MissingChunks) -> dict[s
     )
 
 
-def _opened(values: Any, name: str, source: str) -> NDArray[Any] | Rows:
+def features_of(values: Any, name: str, source: str) -> Rows:
     """Features as rows, if they are a matrix of real numbers."""
-    if name not in _FEATURES or isinstance(values, Rows):
-        return values  # type: ignore[no-any-return]
+    if isinstance(values, Rows):
+        return values
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {values.shape}.")
     if values.dtype.kind not in "fiub":
@@ -186,6 +239,11 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     with zipfile.ZipFile(path) as members:
         _check_members(members, path.stat().st_size)
     with np.load(path, allow_pickle=False) as archive:
+        if set(archive.files) >= _OF_A_SPARSE_MATRIX:
+            raise ValueError(
+                f"{shown(path)} holds a sparse matrix (scipy.sparse.save_npz), which a run does not take: fit it with"
+                " PairwiseSVC, which keeps it sparse, or reduce it to some hundreds of columns by TruncatedSVD."
+            )
         return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
 
 

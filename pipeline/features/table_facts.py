@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pairloom.graphs.text import did_you_mean, listed, plain_line
 from pairloom.pipeline.features.tables import Cells, Table, class_labels, open_table
@@ -35,6 +36,12 @@ _USUAL_LABELS = (
 #: A number with a decimal comma, as `ColumnFacts.unusable` quotes it.
 _DECIMAL_COMMA = re.compile(r"'[+-]?\d+,\d+'$")
 _MOST_REASONS = 3
+#: Names of columns that name rows.
+_USUAL_IDS = re.compile(
+    r"(.*[\W_])?(id|ids|uuid|guid|key|index|accession|identifier)|unnamed: 0|rownames?|", re.I
+)
+#: Rows of a column whose values are compared with each other.
+_MOST_COMPARED = 100_000
 #: A column of numbers with more different values is unlikely to hold classes.
 _MOST_NUMBERED_CLASSES = 20
 #: A column with a larger share of missing cells is left out, rather than its rows.
@@ -57,6 +64,9 @@ class ColumnFacts:
     mean: float = 0.0
     squares: float = 0.0
     numbers_rows: bool = True
+    whole_numbers: bool = True
+    seen: set[str] = field(default_factory=set, repr=False)
+    repeats: bool = False
 
     def add(self, cells: Cells) -> None:
         """Look at the next cells of the column."""
@@ -68,6 +78,11 @@ class ColumnFacts:
         self.infinite += int(np.isinf(numbers).sum())
         self.numbers_rows = self.numbers_rows and self._counts_on(numbers)
         self._add_numbers(numbers[np.isfinite(numbers)])
+        may_name = self.strange > 0 or _USUAL_IDS.fullmatch(self.name)
+        if may_name and not self.repeats and len(self.seen) < _MOST_COMPARED:
+            texts = cells.texts().tolist()
+            self.seen.update(texts)
+            self.repeats = len(self.seen) < self.rows + len(texts)
         self.rows += len(numbers)
 
     def _counts_on(self, numbers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
@@ -81,6 +96,7 @@ class ColumnFacts:
             return
         n, m = self.finite, len(numbers)
         self.finite += m
+        self.whole_numbers = self.whole_numbers and bool((numbers == np.floor(numbers)).all())
         mean, apart = float(numbers.mean()), float(numbers.mean()) - self.mean
         self.squares += float(((numbers - mean) ** 2).sum()) + apart**2 * n * m / (n + m)
         self.mean += apart * m / (n + m)
@@ -93,6 +109,23 @@ class ColumnFacts:
     def deviation(self) -> float:
         """Standard deviation of the numbers."""
         return float(np.sqrt(self.squares / self.finite)) if self.finite else 0.0
+
+    @property
+    def is_id(self) -> bool:
+        """Whether the column names the rows: by its name, and with another value in each of the first rows."""
+        named = _USUAL_IDS.fullmatch(self.name) is not None
+        whole = self.strange > 0 or (self.finite == self.rows and self.whole_numbers)
+        return named and whole and self._differs
+
+    @property
+    def could_be_id(self) -> bool:
+        """Whether the column could name the rows by its content: a word without spaces, another one in each row."""
+        words = self.strange == self.rows and not any(map(str.isspace, "".join(self.texts)))
+        return words and self._differs
+
+    @property
+    def _differs(self) -> bool:
+        return not self.repeats and self.rows > 2 and not self.missing
 
     def unusable(self) -> str:
         """Why the column cannot be a feature; empty if it can."""
@@ -123,6 +156,8 @@ class TableFacts(NamedTuple):
     path : Path
     rows : int
     label : str
+    id : str or None
+        The column that names the rows, if there is one.
     classes : rows of each class, by its name
     without_label : rows whose label is missing
     columns : the other columns
@@ -136,29 +171,42 @@ class TableFacts(NamedTuple):
     without_label: int
     columns: tuple[ColumnFacts, ...]
     incomplete: int
+    id: str | None = None
 
     @property
     def features(self) -> list[ColumnFacts]:
         """The columns that can be features."""
-        return [column for column in self.columns if not column.unusable()]
+        return [column for column in self.columns if column.name != self.id and not column.unusable()]
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The other columns, and why."""
-        return {column.name: why for column in self.columns if (why := column.unusable())}
+        """The other columns, and why; without that of the ids."""
+        return {
+            column.name: why
+            for column in self.columns
+            if column.name != self.id and (why := column.unusable())
+        }
 
     @property
-    def deviations(self) -> tuple[float, float]:
-        """The least and the largest standard deviation of the features."""
-        deviations = [column.deviation for column in self.features]
-        return min(deviations), max(deviations)
+    def deviations(self) -> NDArray[np.float64]:
+        """The standard deviations of the features."""
+        return np.array([column.deviation for column in self.features])
 
 
-def look_at_table(path: Path, label: str | None) -> TableFacts:
-    """Read a table once to see what is in it, and once more to count the rows with missing values."""
+def look_at_table(path: Path, label: str | None, id: str | None = None) -> TableFacts:
+    """Read a table once to see what is in it, and once more to count the rows with missing values.
+
+    Without ``id``, the name of the column that names the rows, the first that does by its name and content is found,
+    or else the first that could by its content.
+    """
     table = open_table(path)
     if label is None or label not in table.names:
         raise ValueError(_which_label(table, label))
+    if id is not None and (id not in table.names or id == label):
+        raise ValueError(
+            f"{path}: --id must name a column other than the label, got {id!r}.{did_you_mean(id, table.names)}"
+            f" All columns: {listed(table.names, 20)}."
+        )
     columns = {name: ColumnFacts(name) for name in table.names if name != label}
     labels = []
     for block in table.blocks():
@@ -169,7 +217,14 @@ def look_at_table(path: Path, label: str | None) -> TableFacts:
         raise ValueError(f"{path}: must have rows, got none below the names of the columns.")
     classes, without = _classes(labels, f"{path}: column {label!r}")
     table_facts = TableFacts(
-        path, sum(classes.values()) + without, label, classes, without, tuple(columns.values()), 0
+        path,
+        rows=sum(classes.values()) + without,
+        label=label,
+        classes=classes,
+        without_label=without,
+        columns=tuple(columns.values()),
+        incomplete=0,
+        id=id or _id_among(columns.values()),
     )
     if not table_facts.features:
         raise ValueError(
@@ -181,6 +236,12 @@ def look_at_table(path: Path, label: str | None) -> TableFacts:
             f" {table_facts.rows} rows."
         )
     return table_facts._replace(incomplete=_incomplete(table, table_facts))
+
+
+def _id_among(columns: Collection[ColumnFacts]) -> str | None:
+    named = [column.name for column in columns if column.is_id]
+    unnamed = [column.name for column in columns if column.could_be_id]
+    return next(iter(named + unnamed), None)
 
 
 def _no_numbers(left_out: Mapping[str, str]) -> str:

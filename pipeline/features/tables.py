@@ -41,6 +41,7 @@ __all__ = [
     "TableRows",
     "class_labels",
     "is_table",
+    "numbered_rows",
     "open_table",
     "read_table",
 ]
@@ -63,6 +64,7 @@ _LONGEST_LINE = 2**26
 _WHOLE_FLOATS = 2.0**53
 #: Bytes of numbers for each byte of a Parquet file: as much as Zstd can pack.
 _MOST_EXPANSION = 2**17 // 4
+_COUNTING = re.compile(r"0|[1-9]\d{0,17}")
 _INTEGER, _INTEGRAL = re.compile(r"[+-]?(0|[1-9]\d{0,17})"), re.compile(r"[+-]?\d{1,15}\.0*")
 
 
@@ -371,43 +373,57 @@ class TableColumns(NamedTuple):
     ----------
     label : name of the column with the classes, if there is one
     leave_out : names of the columns that are not features
-    missing : whether rows with missing values are refused or left out
+    missing : whether rows with missing values are refused, left out, or kept with NaN, as a prediction names them
+    id : name of the column with the names of the rows, if there is one
     """
 
     label: str | None = None
     leave_out: tuple[str, ...] = ()
-    missing: Missing = "refuse"
+    missing: Missing | Literal["keep_rows"] = "refuse"
+    id: str | None = None
 
 
 class TableRows(NamedTuple):
-    """The content of a table: the features, their names, the labels if it has them, and how many rows were left out."""
+    """The content of a table.
+
+    Attributes
+    ----------
+    X, names : the features of the rows, and the names of the features
+    y : their labels, if the table has them
+    ids : their names: the cells of the column of ids, or the numbers of the rows in the table, from 0
+    left_out : how many rows were left out
+    problems : what is wrong with rows that were kept although they lack numbers, by their number
+    """
 
     X: Rows
     y: NDArray[Any] | None
     names: tuple[str, ...]
+    ids: NDArray[Any]
     left_out: int
+    problems: Mapping[int, str]
 
 
 def read_table(
     path: Path, columns: TableColumns, features: Sequence[str] | None = None, *, settings: bool = True
 ) -> TableRows:
-    """Read the features and labels of a table.
+    """Read the features, labels and ids of a table.
 
     Parameters
     ----------
     path : Path
     columns : TableColumns
     features : sequence of str, optional
-        Names of the features, in their order; by default all columns but the label and those left out. The label is
-        then read only if the table has it.
+        Names of the features, in their order; by default all columns but the label, the ids and those left out. The
+        label and the ids are then read only if the table has them.
     settings : bool
         Whether errors name the settings of a configuration that would help.
     """
     table = open_table(path)
-    label, names = columns.label, _features_of(table, columns, features)
-    if features is not None and label not in table.names:
-        label = None
-    return _Reader(table, names, label, columns.missing, settings).read()
+    names = _features_of(table, columns, features)
+    if features is not None:
+        label, ids = (name if name in table.names else None for name in (columns.label, columns.id))
+        columns = columns._replace(label=label, id=ids)
+    return _Reader(table, names, columns, settings).read()
 
 
 def _features_of(table: Table, columns: TableColumns, features: Sequence[str] | None) -> tuple[str, ...]:
@@ -417,14 +433,18 @@ def _features_of(table: Table, columns: TableColumns, features: Sequence[str] | 
                 f"{table.path}: must have the columns of the training data, got none named {listed(absent)}."
             )
         return tuple(features)
-    asked = [("label", columns.label)] if columns.label is not None else []
+    asked = [(key, name) for key in ("label", "id") if (name := getattr(columns, key)) is not None]
     for key, name in (*asked, *(("leave_out", name) for name in columns.leave_out)):
         if name not in table.names:
             raise ValueError(
                 f"{table.path}: data.{key} must name a column, got {name!r}.{did_you_mean(name, table.names)}"
                 f" The columns are {listed(table.names, 12)}."
             )
-    unused = {*columns.leave_out, columns.label}
+    if columns.id is not None and columns.id == columns.label:
+        raise ValueError(
+            f"{table.path}: data.id must be another column than data.label, got {columns.id!r} for both."
+        )
+    unused = {*columns.leave_out, columns.label, columns.id}
     features_left = tuple(name for name in table.names if name not in unused)
     if not features_left:
         raise ValueError(f"{table.path}: must have columns of numbers besides the label, got none.")
@@ -434,31 +454,49 @@ def _features_of(table: Table, columns: TableColumns, features: Sequence[str] | 
 class _Reader:
     """Reads a table block by block and checks what it reads."""
 
-    def __init__(
-        self, table: Table, names: tuple[str, ...], label: str | None, missing: Missing, settings: bool
-    ) -> None:
-        self._table, self._names, self._label = table, names, label
-        self._missing, self._settings = missing, settings
+    def __init__(self, table: Table, names: tuple[str, ...], columns: TableColumns, settings: bool) -> None:
+        self._table, self._names, self._label = table, names, columns.label
+        self._columns, self._settings = columns, settings
         self._row, self._left_out = 0, 0
         self._first_missing: tuple[int, str] | None = None
+        self._problems: dict[int, str] = {}
+
+    @property
+    def _keeps_rows(self) -> bool:
+        return self._columns.missing == "keep_rows"
 
     def read(self) -> TableRows:
         # In memory while the rows are few, then on disk; open for as long as the rows are in use.
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, buffering=0)  # noqa: SIM115
-        n_rows, labels = 0, list[NDArray[Any]]()
+        n_rows, labels, ids = 0, list[NDArray[Any]](), list[NDArray[Any]]()
         for block in self._table.blocks():
             X, whole = self._numbers(block)
+            if self._keeps_rows:
+                whole[:] = True
             if self._label is not None:
                 cells = block[self._label]
                 whole &= ~self._without_label(cells)
                 labels.append(_as_labels(cells)[whole])
+            ids.append(self._ids_in(block)[whole])
             self._left_out += int(np.count_nonzero(~whole))
             write_all(kept, X[whole])
             n_rows += int(np.count_nonzero(whole))
             self._row += len(whole)
         self._check(n_rows)
         y = None if self._label is None else class_labels(np.concatenate(labels), self._place)
-        return TableRows(_rows_in(kept, (n_rows, len(self._names))), y, self._names, self._left_out)
+        rows = _rows_in(kept, (n_rows, len(self._names)))
+        return TableRows(rows, y, self._names, _as_ids(ids), self._left_out, self._problems)
+
+    def _ids_in(self, block: Block) -> NDArray[Any]:
+        """The ids of the rows of a block. A row without one is named by its number."""
+        numbers = np.arange(self._row, self._row + block.n_rows)
+        if self._columns.id is None:
+            return numbers
+        cells = block[self._columns.id]
+        if cells.values.dtype.kind in "iu" and not cells.missing.any():
+            return cells.values
+        texts = cells.texts().astype(np.dtypes.StringDType())
+        return np.where(texts == "", numbered_rows(numbers), texts)
 
     @property
     def _place(self) -> str:
@@ -472,7 +510,7 @@ class _Reader:
         X = np.empty((block.n_rows, len(self._names)))
         for place, name in enumerate(self._names):
             X[:, place], strange = block[name].numbers()
-            if strange.any():
+            if strange.any() and not self._keeps_rows:
                 first = int(np.flatnonzero(strange)[0])
                 got = str(block[name].values[first])[:60]
                 or_leave_out = f", or leave it out: data.leave_out = [{name!r}]" if self._settings else ""
@@ -480,8 +518,20 @@ class _Reader:
                     f"{self._table.path}: column {name!r} must be numbers, got {got!r} in"
                     f" {self._table.line_of(self._row + first)}. Replace its words by numbers{or_leave_out}."
                 )
+            if self._keeps_rows:
+                self._note_problems(X[:, place], strange, block[name], name)
             self._note_missing(np.isnan(X[:, place]), name)
         return X, np.asarray(~np.isnan(X).any(axis=1))
+
+    def _note_problems(
+        self, numbers: NDArray[np.float64], strange: NDArray[np.bool_], cells: Cells, name: str
+    ) -> None:
+        """Note the first column of every row that has no number."""
+        for place in np.flatnonzero(np.isnan(numbers)).tolist():
+            what = (
+                f"must be a number, got {str(cells.values[place])[:40]!r}" if strange[place] else "is empty"
+            )
+            self._problems.setdefault(self._row + place, f"column {name!r} {what}")
 
     def _without_label(self, cells: Cells) -> NDArray[np.bool_]:
         # NA and None may be names of classes: only an empty cell has none.
@@ -500,7 +550,7 @@ class _Reader:
     def _check(self, n_rows: int) -> None:
         if not self._row:
             raise ValueError(f"{self._table.path}: must have rows, got none below the names of the columns.")
-        if self._first_missing is not None and self._missing == "refuse":
+        if self._first_missing is not None and self._columns.missing == "refuse":
             row, name = self._first_missing
             advice = "Fill them in, or remove these rows."
             if self._settings:
@@ -523,6 +573,25 @@ def _rows_in(kept: tempfile.SpooledTemporaryFile[bytes], shape: tuple[int, int])
     on_disk = kept.tell() > _IN_MEMORY_BYTES
     rows = FileRows(kept, 0, shape, np.dtype(np.float64))
     return rows if on_disk else ArrayRows(rows.read(slice(None)))
+
+
+def numbered_rows(numbers: NDArray[np.integer]) -> NDArray[Any]:
+    """Names of rows that have none.
+
+    Examples
+    --------
+    >>> numbered_rows(np.array([0, 12])).tolist()
+    ['row 0', 'row 12']
+    """
+    return np.array([f"row {number}" for number in numbers.tolist()], np.dtypes.StringDType())
+
+
+def _as_ids(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """The ids of all rows: as integers if all are counting numbers, else as text."""
+    if not all(part.dtype.kind in "iu" and part.min(initial=0) >= 0 for part in parts):
+        texts = np.concatenate([part.astype(np.dtypes.StringDType()) for part in parts])
+        return texts.astype(np.int64) if all(map(_COUNTING.fullmatch, texts.tolist())) else texts
+    return np.concatenate(parts).astype(np.int64)
 
 
 def _as_labels(cells: Cells) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.pieces import pieces
@@ -118,7 +119,7 @@ class LinearEvidence:
     @cached_property
     def logits(self) -> NDArray[np.float64]:
         """(E,) the sums of float32 products that prediction computes, in double precision."""
-        return np.asarray(np.einsum("ed,d->e", self.machines.weights, self._row) + self.machines.bias)
+        return np.asarray(_products(self.machines.weights, self._row) + self.machines.bias)
 
     def contributions(self, of_machines: NDArray[np.float64], constant: float = 0.0) -> Contributions:
         """Each feature's, as its difference from the mean training sample: those of a mean sample are zero."""
@@ -141,6 +142,13 @@ class LinearEvidence:
     def _row(self) -> NDArray[np.float64]:
         """The sample as the machines see it: normalised, in float32."""
         return np.asarray(self.normalisation(self.sample).astype(np.float32), np.float64)
+
+
+def _products(weights: Any, row: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(E,) products of float32 weights (E, D), dense or sparse, with a row, in double precision."""
+    if sparse.issparse(weights):
+        return np.asarray(weights.astype(np.float64) @ row)
+    return np.asarray(np.einsum("ed,d->e", weights, row))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
-from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.pipeline import Pipeline
-from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from pairloom.graphs import Decomposition
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.machines.contributions import PlainEvidence
-from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS
+from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme
 from pairloom.pipeline.machines.linear_machines import Advance, train_in_threads
 from pairloom.pipeline.machines.pair_kernels import measure_distances
 from pairloom.pipeline.machines.platt import calibrate_machines
@@ -43,8 +38,6 @@ __all__ = [
 #: Probabilities of a classifier are held this far from 0 and 1 before their logit is taken. Shares of neighbours are
 #: often 0 or 1. All of them then have logits of the same size, so that `bradley_terry` is max-wins, as in [HT 4].
 _CERTAIN = 1e-6
-#: Classifiers whose decision function is the log odds of their probabilities: exact where these round to 0 or 1.
-_LOG_ODDS = (LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis, LogisticRegression)
 
 
 class PairEstimators(NamedTuple):
@@ -82,9 +75,9 @@ class PairEstimators(NamedTuple):
             total -= shares[m] * (A * self._values(m, X) + B)
         return total
 
-    def by_distance(self) -> PairEstimators:
+    def by_distance(self, scheme: FoldScheme) -> PairEstimators:
         """The same classifiers with their distances for logits."""
-        return self._in_units_of(self.norms)
+        return self._in_units_of(scheme.distance_units(self.norms))
 
     def by_decision_value(self) -> PairEstimators:
         """The same classifiers with their decision values for logits, and without a threshold: LIBSVM's votes."""
@@ -142,9 +135,9 @@ class EstimatorModel(NamedTuple):
     def kernel(self) -> None:
         """None that is known: it is the classifiers' own."""
 
-    def by_distance(self) -> EstimatorModel:
+    def by_distance(self, scheme: FoldScheme) -> EstimatorModel:
         """The same classifiers with their distances for logits."""
-        return EstimatorModel([pair.by_distance() for pair in self.machines])
+        return EstimatorModel([pair.by_distance(scheme) for pair in self.machines])
 
     def unprofiled(self) -> EstimatorModel:
         """The same classifiers without their profiles, which only calibration needs."""
@@ -184,7 +177,9 @@ class EstimatorModel(NamedTuple):
         """The name of the classifiers, and whose C they have, for a summary."""
         return plain_line(type(self.machines[0].estimators[0]).__name__, 40), "the estimator's own"
 
-    def names_of_inputs(self, names: object, edges: object, labels: object) -> NDArray[np.object_]:
+    def names_of_inputs(
+        self, names: object, edges: object, labels: object, ids: object = ()
+    ) -> NDArray[np.object_]:
         """None: it is not known what the logits are sums over."""
         return np.empty(0, object)
 
@@ -198,11 +193,22 @@ def decision_values(estimator: Any, X: Any) -> NDArray[np.float64]:
 
 def own_log_odds(estimator: Any, X: Any) -> NDArray[np.float64]:
     """The log odds of the second of the estimator's two classes, by its own probabilities."""
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if isinstance(last, _LOG_ODDS):
+    if _decides_by_log_odds(estimator):
         return np.asarray(estimator.decision_function(X), np.float64).ravel()
     p = np.clip(np.asarray(estimator.predict_proba(X), np.float64)[:, 1], _CERTAIN, 1 - _CERTAIN)
     return np.asarray(np.log(p / (1 - p)))
+
+
+# The classifiers are imported by the functions that ask for them: most users of PairwiseSVC have none, and the modules
+# would add 60 ms to its import.
+def _decides_by_log_odds(estimator: Any) -> bool:
+    """Whether the decision function is the log odds of the probabilities: exact where these round to 0 or 1."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import Pipeline
+
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    return isinstance(last, LinearDiscriminantAnalysis | QuadraticDiscriminantAnalysis | LogisticRegression)
 
 
 def train_estimator_model(
@@ -280,21 +286,26 @@ def train_pair(
     )
 
 
-_LINEAR = (LinearSVC, LogisticRegression, RidgeClassifier, SGDClassifier)
 #: Kernels that are inner products, so that w has a norm. The sigmoid is not one.
 _INNER_PRODUCTS = ("linear", "poly", "rbf")
 
 
 def has_feature_norm(estimator: Any) -> bool:
     """Whether the distance to the hyperplane of a classifier, once fitted, can be told."""
-    if isinstance(estimator, (SVC, NuSVC)):
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+    from sklearn.svm import SVC, LinearSVC, NuSVC
+
+    if isinstance(estimator, SVC | NuSVC):
         return estimator.kernel in _INNER_PRODUCTS
-    return isinstance(estimator, _LINEAR)
+    return isinstance(estimator, LinearSVC | LogisticRegression | RidgeClassifier | SGDClassifier)
 
 
 def feature_norm(fitted: Any) -> float:
     """|w| of a fitted two-class classifier."""
-    if not isinstance(fitted, (SVC, NuSVC)):
+    from sklearn.metrics.pairwise import pairwise_kernels
+    from sklearn.svm import SVC, NuSVC
+
+    if not isinstance(fitted, SVC | NuSVC):
         return float(np.linalg.norm(fitted.coef_))
     between = pairwise_kernels(
         fitted.support_vectors_,

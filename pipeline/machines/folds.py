@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ALONE",
     "FIT_ON",
+    "INNER_FOLDS",
     "NEVER_HELD_OUT",
     "PARTS",
     "FitOn",
@@ -31,8 +33,13 @@ NEVER_HELD_OUT = -1
 #: where 3.11 is best for test samples; with four 3.92, with eight 3.74).
 PARTS = 8
 
-FitOn = Literal["rest", "fold", "all"]
+#: LIBSVM's number of folds to calibrate by, inside a fold that a machine has for itself: see `fold_alone`.
+INNER_FOLDS = 5
+
+FitOn = Literal["rest", "fold", "all", "fold_alone"]
 FIT_ON: tuple[str, ...] = get_args(FitOn)
+#: The scheme of [S]: machines that also standardise and calibrate by the fold that they are fitted on.
+ALONE = "fold_alone"
 
 
 def folds_of(folds: int | Literal["auto"], counts: NDArray[np.integer]) -> int:
@@ -48,7 +55,7 @@ def folds_of(folds: int | Literal["auto"], counts: NDArray[np.integer]) -> int:
 
 
 def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owner: str) -> int:
-    """As `folds_of`, with a warning of classes that have fewer samples.
+    """As `folds_of`, with a warning of classes with a single sample, or with fewer than the folds that were asked for.
 
     Raises if no class has as many samples as folds, since nothing could be held out.
     """
@@ -61,14 +68,24 @@ def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owne
         raise ValueError(
             f"{owner}: folds must be at least 2 and at most the size of the largest class, {largest}, got {folds}."
         )
-    if rare := int((counts < usable).sum()):
-        warnings.warn(
-            f"{owner}: {rare} of {len(counts)} classes have fewer than {usable} samples, the least has"
-            f" {int(counts.min())}: all their samples train every machine, and none is held out to calibrate.",
-            UserWarning,
-            stacklevel=3,
-        )
+    if warning := _of_rare(counts, usable, "auto" if folds == "auto" else "given"):
+        warnings.warn(f"{owner}: {warning}", UserWarning, stacklevel=3)
     return usable
+
+
+def _of_rare(counts: NDArray[np.integer], usable: int, folds: Literal["auto", "given"]) -> str:
+    """The warning of classes with too few samples; empty if there are none."""
+    if folds == "given" and (rare := int((counts < usable).sum())):
+        return (
+            f"{rare} of {len(counts)} classes have fewer than {usable} samples, the least has {int(counts.min())}: all"
+            " their samples train every machine, and none is held out to calibrate. Lower folds to hold some out."
+        )
+    if single := int((counts == 1).sum()):
+        return (
+            f"{single} of {len(counts)} classes have a single sample, which trains every machine and cannot be held out"
+            " to calibrate: add samples of these classes, or leave them out."
+        )
+    return ""
 
 
 def class_folds(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDArray[np.int64]:
@@ -82,15 +99,17 @@ def class_folds(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDAr
     return _shuffled(np.arange(n_samples) % n_folds, seed, class_key)
 
 
-def class_parts(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDArray[np.int64]:
-    """The part of every sample of a class: each fold is split evenly into `PARTS` of them.
+def class_parts(
+    n_samples: int, n_folds: int, seed: int, class_key: int, parts: int = PARTS
+) -> NDArray[np.int64]:
+    """The part of every sample of a class: each fold is split evenly into `parts` of them.
 
     A sample is scored with parameters that were found without its part. A class with fewer samples than folds is in no
     part, as none of its samples is ever scored.
     """
     if n_samples < n_folds:
         return np.full(n_samples, NEVER_HELD_OUT, np.int64)
-    return _shuffled(np.arange(n_samples) // n_folds % PARTS, seed, class_key)
+    return _shuffled(np.arange(n_samples) // n_folds % parts, seed, class_key)
 
 
 def _shuffled(values: NDArray[np.int64], seed: int, class_key: int) -> NDArray[np.int64]:
@@ -129,6 +148,18 @@ class FoldScheme:
         """M, how many machines a pair has."""
         return len(self.shares)
 
+    def distance_units(self, norms: NDArray[Any]) -> NDArray[Any]:
+        """The norms (..., M) of machines as the units of their distances: what decision values are divided by.
+
+        A machine that no sample is held out from, that of "all", has the mean norm of the others. It was fitted on more
+        samples, some of them inside its margin, so its norm is larger, yet its decision values are spread like those of
+        the others, by which the scale of the distances is found.
+        """
+        held_out = self.out_of_fold.any(axis=0)
+        if held_out.all() or not held_out.any():
+            return norms
+        return np.asarray(np.where(held_out, norms, norms[..., held_out].mean(axis=-1, keepdims=True)))
+
     def costs(self, folds: NDArray[np.int64], C: NDArray[np.float64]) -> NDArray[np.float64]:
         """The C (M, n) of samples in these folds for each machine: zero for those that it is not fitted on."""
         return np.where(self.fitted_on[:, folds] | (folds == NEVER_HELD_OUT), C, 0.0)
@@ -140,9 +171,11 @@ def fold_scheme(n_folds: int, fit_on: FitOn = "rest") -> FoldScheme:
     Parameters
     ----------
     n_folds : int
-    fit_on : {"rest", "fold", "all"}
+    fit_on : {"rest", "fold", "all", "fold_alone"}
         - "rest": machine k is fitted on all folds but k and calibrated on k;
-        - "fold" [S 2.3]: machine k is fitted on fold k and calibrated on the others;
+        - "fold": machine k is fitted on fold k and calibrated on the others;
+        - "fold_alone" [S 2.3]: machine k is fitted on fold k, and standardised and calibrated by the same samples: see
+          `fold_alone`, which does not read `calibrated_on`;
         - "all" [LW 8], LIBSVM's way: decision values by cross-validation, one pair of Platt parameters on their union,
           and one more machine on all samples, which alone is used for prediction.
     """

@@ -58,6 +58,10 @@ class KernelFunction:
         """Whether rows are rows of a kernel matrix."""
         return self.name == "precomputed"
 
+    def described(self) -> str:
+        """The name and gamma, for a summary."""
+        return self.name if self.precomputed else f"{self.name}, gamma {self.gamma:.4g}"
+
     @property
     def is_inner_product(self) -> bool:
         """Whether it is the inner product of some feature space, so that a machine has a norm there.

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from pairloom.graphs import Decomposition
 from pairloom.pipeline.machines.contributions import KernelEvidence
-from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.folds import PARTS, FoldScheme
 from pairloom.pipeline.machines.kernel_function import GramBlocks, KernelFunction
 from pairloom.pipeline.machines.linear_machines import Advance, no_profiles, train_in_threads
 from pairloom.pipeline.machines.normalisation import Normalisation, dense
@@ -40,6 +40,7 @@ __all__ = [
     "KernelProblem",
     "machines_followed_by",
     "machines_of",
+    "names_of_vectors",
     "train_kernel_columns",
     "train_kernel_edges",
     "train_kernel_model",
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-_ADVICE = "lower C, raise tol, or choose another gamma"
+_ADVICE = "set a lower C, a larger tol, or another gamma"
 #: Steps of SMO per row, at most. Machines take a few; only kernel values that are mostly rounding errors, such as those
 #: of a polynomial on features far from zero, would take all of `max_iterations`, which for few rows is minutes.
 _STEPS_PER_ROW = 2000
@@ -98,9 +99,9 @@ class KernelMachines(NamedTuple):
         """The same machines without their profiles, which only calibration needs."""
         return self._replace(profile=self.profile[:, :, :0])
 
-    def by_distance(self) -> KernelMachines:
+    def by_distance(self, scheme: FoldScheme) -> KernelMachines:
         """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
-        return self._in_units_of(self.norm)
+        return self._in_units_of(scheme.distance_units(self.norm))
 
     def by_decision_value(self) -> KernelMachines:
         """The same machines with their decision values for logits, and without thresholds: LIBSVM's votes."""
@@ -348,9 +349,9 @@ class KernelModel(NamedTuple):
         """E, how many pairs are trained."""
         return self.machines.n_edges
 
-    def by_distance(self) -> KernelModel:
+    def by_distance(self, scheme: FoldScheme) -> KernelModel:
         """The same machines with their distances for logits."""
-        return self._replace(machines=self.machines.by_distance())
+        return self._replace(machines=self.machines.by_distance(scheme))
 
     @property
     def profile(self) -> NDArray[np.float32]:
@@ -372,7 +373,7 @@ class KernelModel(NamedTuple):
 
     def prepared(self, X: Any, normalisation: Normalisation) -> NDArray[np.floating]:
         """Samples as the machines are given them: dense, and normalised."""
-        return normalisation(dense(X))
+        return np.asarray(normalisation(dense(X)))
 
     def held_out_logits(
         self, shares: NDArray[np.float64], X: NDArray[np.floating], parts: NDArray[np.integer]
@@ -412,28 +413,36 @@ class KernelModel(NamedTuple):
 
     def described(self, C: float) -> tuple[str, str]:
         """The kernel and C, for a summary."""
-        kernel = self.kernel
-        return kernel.name if kernel.precomputed else f"{kernel.name}, gamma {kernel.gamma:.4g}", f"{C:.4g}"
+        return self.kernel.described(), f"{C:.4g}"
 
     def names_of_inputs(
-        self, names: object, edges: NDArray[np.int64] | None, labels: NDArray[Any]
+        self, names: object, edges: NDArray[np.int64] | None, labels: NDArray[Any], ids: Sequence[Any] = ()
     ) -> NDArray[np.object_]:
         """(S,) the names of what the logits are sums over: the training row of each support vector.
 
-        Rows of a kernel matrix have the numbers of its columns. Others are counted class by class. Of machines on
-        pairs, ``edges``, the names have the class as well.
+        Rows are named by ``ids`` (S,) where these are known. Else rows of a kernel matrix have the numbers of its
+        columns, and others are counted class by class. Of machines on pairs, ``edges``, the names have the class too.
         """
         rows, place = np.unique(self.machines.row, return_inverse=True)
         numbers = self.vectors if self.kernel.precomputed else rows
-        named = [f"training row {row}" for row in numbers.tolist()]
+        classes = None
         if edges is not None:
             edge = np.repeat(np.arange(self.n_edges), np.diff(self.machines.start))
             # The coefficients of a row have the sign of its class in all machines of a pair.
             second = (self.machines.beta.sum(axis=1) < 0).astype(np.int64)
-            of_vector = np.zeros(len(rows), np.int64)
-            of_vector[place] = edges[edge, second]
-            named = [f"{name}, {label}" for name, label in zip(named, labels[of_vector], strict=True)]
-        return np.array(named, dtype=object)
+            classes = np.zeros(len(rows), np.int64)
+            classes[place] = edges[edge, second]
+        return names_of_vectors(ids if len(ids) else numbers.tolist(), classes, labels)
+
+
+def names_of_vectors(
+    rows: Sequence[Any], classes: NDArray[np.int64] | None, labels: NDArray[Any]
+) -> NDArray[np.object_]:
+    """(S,) the names of support vectors: their training rows, and their classes where these are known."""
+    named = [f"training row {row}" for row in rows]
+    if classes is not None:
+        named = [f"{name}, {label}" for name, label in zip(named, labels[classes], strict=True)]
+    return np.array(named, dtype=object)
 
 
 def train_kernel_model(

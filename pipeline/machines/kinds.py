@@ -22,6 +22,7 @@ from pairloom.pipeline.machines.estimator_machines import (
     has_feature_norm,
     train_estimator_model,
 )
+from pairloom.pipeline.machines.folds import ALONE, FitOn, FoldScheme
 from pairloom.pipeline.machines.kernel_function import Gamma, KernelFunction, gamma_of
 from pairloom.pipeline.machines.kernel_machines import KernelModel, train_kernel_model
 from pairloom.pipeline.machines.linear_machines import Advance, LinearModel, train_linear_model
@@ -46,8 +47,8 @@ __all__ = [
 SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
 #: What `C="auto"` chooses from, in multiples of C = "scale". The best of fourteen sets are spread over all three.
 MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
-#: C = "scale" and C = "auto" of machines with a kernel.
-KERNEL_C = 10.0
+#: C = "scale" of machines with a kernel, and what C = "auto" chooses from.
+KERNEL_C, KERNEL_CS = 10.0, (1.0, 10.0, 100.0)
 
 
 class Logits(Protocol):
@@ -81,8 +82,8 @@ class TrainedMachines(Protocol):
     def n_edges(self) -> int:
         """E, how many pairs, or pairs of sets, are trained."""
 
-    def by_distance(self) -> Self:
-        """The same machines with their distances for logits."""
+    def by_distance(self, scheme: FoldScheme) -> Self:
+        """The same machines with their distances for logits; the scheme is that of their folds."""
 
     def by_decision_value(self) -> Self:
         """The same machines with their decision values for logits."""
@@ -112,9 +113,9 @@ class TrainedMachines(Protocol):
         """The kernel and C, for a summary."""
 
     def names_of_inputs(
-        self, names: Any, edges: NDArray[np.int64] | None, labels: NDArray[Any]
+        self, names: Any, edges: NDArray[np.int64] | None, labels: NDArray[Any], ids: Sequence[Any] = ()
     ) -> NDArray[np.object_]:
-        """The names of what the logits are sums over: features, of which ``names`` are given, or support vectors."""
+        """The names of what the logits are sums over: features, which have ``names``, or support vectors: ``ids``."""
 
 
 class TrainingRows(Protocol):
@@ -176,21 +177,27 @@ class MachineKind(Protocol):
 
 @dataclass(frozen=True)
 class LinearKind:
-    """Linear SVMs."""
+    """Linear SVMs; ``alone`` if each standardises its own samples, so that C is for standardised ones."""
 
     kernel: None = None
+    alone: bool = False
     measures_distances = True
     retrains_pairs = True
 
     def normalisation(self, full: Normalisation) -> Normalisation:
-        """All of it."""
-        return full
+        """All of it; where machines standardise, their C is in no unit of the features."""
+        return full._replace(exponent=0) if self.alone else full
 
     def shrinkages(
         self, whiten: Shrinkage | Literal["auto"], moments: NormalisedMoments | None
     ) -> tuple[Shrinkage, ...]:
-        """What was asked for, or for "auto" those of `SHRINKAGES` if the rows are enough for them."""
+        """What was asked for, or for "auto" those of `SHRINKAGES` if the rows are enough for them.
+
+        Sparse rows are not whitened.
+        """
         assert moments is not None
+        if moments.is_sparse:
+            return ("none",)
         if whiten == "auto":
             return SHRINKAGES if is_worth_a_trial(moments.n_rows, *moments.class_means.shape) else ("none",)
         return ("none" if whiten == "none" else float(whiten),)
@@ -198,14 +205,19 @@ class LinearKind:
     def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
         """Numbers are for features as they came. Words are multiples of 10 / mean squared norm of the features."""
         assert moments is not None
-        by_scale = scaled_C(moments.total_variance)
+        if self.alone and moments.is_sparse:
+            raise ValueError(
+                f"fit_on must be another than {ALONE!r} for sparse features, whose columns its machines would centre,"
+                f" got {ALONE!r}: choose 'fold', or make the features dense."
+            )
+        by_scale = scaled_C(moments.class_means.shape[1] if self.alone else moments.total_variance)
         multiples = {"auto": MULTIPLES_OF_SCALE, "scale": (1.0,)}
         Cs: list[float] = []
         for c in candidate_Cs(C):
             if isinstance(c, str):
                 Cs += [by_scale * multiple for multiple in multiples[c]]
             else:
-                Cs.append(moments.normalisation.inner_C(c))
+                Cs.append(self.normalisation(moments.normalisation).inner_C(c))
         return Cs
 
     def train(
@@ -262,8 +274,9 @@ class KernelKind(_WithoutWhitening):
         return self.kernel.normalisation(full.centre, full.deviation)
 
     def Cs(self, C: Any, moments: object) -> list[float]:
-        """Words stand for 10."""
-        return [KERNEL_C if isinstance(c, str) else float(c) for c in candidate_Cs(C)]
+        """Numbers as they are; "scale" is 10, and "auto" tries 1, 10 and 100."""
+        words = {"auto": KERNEL_CS, "scale": (KERNEL_C,)}
+        return [value for c in candidate_Cs(C) for value in (words[c] if isinstance(c, str) else (float(c),))]
 
     def train(
         self,
@@ -336,9 +349,9 @@ def candidate_Cs(C: Any) -> Sequence[Any]:
     return list(C) if several else [C]
 
 
-def svm_kind(kernel: KernelFunction | None) -> LinearKind | KernelKind:
-    """SVMs with this kernel; linear ones for None."""
-    return LinearKind() if kernel is None else KernelKind(kernel)
+def svm_kind(kernel: KernelFunction | None, fit_on: FitOn = "rest") -> LinearKind | KernelKind:
+    """SVMs with this kernel, linear ones for None, in this fold scheme."""
+    return LinearKind(alone=fit_on == ALONE) if kernel is None else KernelKind(kernel)
 
 
 class KernelParameters(Protocol):
@@ -361,14 +374,18 @@ class KernelParameters(Protocol):
         """Of a polynomial or sigmoid."""
 
     @property
-    def standardise(self) -> bool:
-        """Whether features are standardised."""
+    def standardise(self) -> Any:
+        """Whether features are standardised. "auto" has been decided."""
+
+    @property
+    def fit_on(self) -> FitOn:
+        """The fold scheme."""
 
 
 def svm_kind_of(parameters: KernelParameters, moments: Moments, owner: str) -> LinearKind | KernelKind:
     """The SVMs that parameters ask for, with ``gamma`` as a number; ``owner`` is that parameter, for an error."""
     if parameters.kernel == "linear":
-        return LinearKind()
+        return svm_kind(None, parameters.fit_on)
     gamma = gamma_of(parameters.gamma, moments, owner, standardise=bool(parameters.standardise))
     return KernelKind(
         KernelFunction(parameters.kernel, gamma, int(parameters.degree), float(parameters.coef0))

@@ -2,28 +2,41 @@
 
 `train_edges` and `train_columns` are the units of work. `LinearModel` has the machines of a whole model, trained by
 tiles in threads; `collapse` makes one affine map of them, `AffineLogits`, which is applied as one matrix product.
+Features may be sparse: then the weights are kept on the columns that an edge touches (`sparse_machines`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom.graphs import Decomposition, Pairs
+from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.contributions import LinearEvidence, feature_names
-from pairloom.pipeline.machines.folds import PARTS, FoldScheme
+from pairloom.pipeline.machines.fold_alone import FoldSamples, fit_alone
+from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme
 from pairloom.pipeline.machines.normalisation import Normalisation, dense
 from pairloom.pipeline.machines.pair_kernels import decision_values
-from pairloom.pipeline.machines.platt import calibrate_machines
+from pairloom.pipeline.machines.platt import calibrate_machines, separation
 from pairloom.pipeline.machines.settings import (
     ClassRows,
     MachineSettings,
     split_class,
     stacked,
     warn_early_stops,
+)
+from pairloom.pipeline.machines.sparse_machines import (
+    Solved,
+    SparseLogits,
+    SparseRows,
+    SparseWeights,
+    SupportWeights,
+    WeightColumns,
+    solve_support,
 )
 from pairloom.pipeline.machines.svm import solve_rows
 from pairloom.pipeline.machines.whitening import Whitening
@@ -32,6 +45,7 @@ from pairloom.pipeline.pieces import in_threads, pieces
 __all__ = [
     "Advance",
     "AffineLogits",
+    "ClassFeatures",
     "LinearModel",
     "Machines",
     "collapse",
@@ -45,6 +59,10 @@ __all__ = [
 ]
 
 
+#: The rows of a class as machines are given them: (n_c, D) float32, or sparse.
+ClassFeatures = NDArray[np.float32] | SparseRows
+
+
 class Machines(NamedTuple):
     """The M machines of each of E edges, as plain arrays. Class i of edge (i, j), i < j, is the positive one.
 
@@ -52,7 +70,8 @@ class Machines(NamedTuple):
 
     Attributes
     ----------
-    coef : (E, M, D) float32
+    coef : (E, M, D) float32, or SparseWeights
+        The latter for sparse features.
     intercept : (E, M) float64
     platt : (E, M, 2) float64
         Machine m's logit is -(A f + B) for its decision value f. Distances have A = -1 / |w| and B = 0.
@@ -70,7 +89,7 @@ class Machines(NamedTuple):
         Otherwise (E, PARTS, 0).
     """
 
-    coef: NDArray[np.float32]
+    coef: NDArray[np.float32] | SparseWeights
     intercept: NDArray[np.float64]
     platt: NDArray[np.float64]
     crossfit: NDArray[np.float64]
@@ -84,10 +103,12 @@ class Machines(NamedTuple):
         """The same machines without their profiles, which only calibration needs."""
         return self._replace(profile=self.profile[:, :, :0])
 
-    def by_distance(self) -> Machines:
+    def by_distance(self, scheme: FoldScheme) -> Machines:
         """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
-        A = np.zeros(self.intercept.shape)
-        np.divide(-1.0, np.linalg.norm(self.coef, axis=2), out=A, where=self.coef.any(axis=2))
+        A, coef = np.zeros(self.intercept.shape), self.coef
+        norms = coef.norms() if isinstance(coef, SparseWeights) else _norms(coef)
+        units = scheme.distance_units(norms)
+        np.divide(-1.0, units, out=A, where=units > 0)
         return self._with_slopes(A)
 
     def by_decision_value(self) -> Machines:
@@ -107,22 +128,42 @@ class Machines(NamedTuple):
 
     def followed_by(self, added: Machines) -> Machines:
         """The machines of these edges and of more edges after them."""
-        more = added._asdict()
-        return Machines(
-            **{name: np.concatenate([values, more[name]]) for name, values in self._asdict().items()}
-        )
+        return Machines.concatenated([self, added])
+
+    @classmethod
+    def concatenated(cls, several: Sequence[Machines]) -> Machines:
+        """The machines of the edges of several, one after the other."""
+        return cls(*(_concatenated(values) for values in zip(*several, strict=True)))
 
     def replaced(self, edges: NDArray[np.integer], fresh: Machines) -> Machines:
         """A copy in which the machines of some edges are others."""
-        copy = Machines(**{name: values.copy() for name, values in self._asdict().items()})
-        new = fresh._asdict()
-        for name, values in copy._asdict().items():
-            values[edges] = new[name]
-        return copy
+        return Machines(*(_replaced(values, edges, new) for values, new in zip(self, fresh, strict=True)))
+
+
+def _concatenated(several: Sequence[Any]) -> Any:
+    """Values of edges, one after the other."""
+    return (SparseWeights.concatenated if isinstance(several[0], SparseWeights) else np.concatenate)(several)
+
+
+def _replaced(values: Any, edges: NDArray[np.integer], fresh: Any) -> Any:
+    """A copy with other values of some edges."""
+    if isinstance(values, SparseWeights):
+        return values.replaced(edges, fresh)
+    changed = values.copy()
+    changed[edges] = fresh
+    return changed
 
 
 #: The arrays of machines that are saved.
 SAVED = tuple(name for name in Machines._fields if name != "profile")
+
+
+def _norms(coef: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(E, M) |w| of every machine, a few edges at a time: the squares of all of them would not stay in the cache."""
+    norms = np.empty(coef.shape[:2], coef.dtype)
+    for some in pieces(len(coef), TILE):
+        norms[some] = np.linalg.norm(coef[some], axis=2)
+    return norms
 
 
 def no_profiles(of_edges: NDArray[Any]) -> NDArray[np.float32]:
@@ -131,7 +172,7 @@ def no_profiles(of_edges: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def train_edges(
-    class_rows: Mapping[int, NDArray[np.float32]],
+    class_rows: Mapping[int, ClassFeatures],
     edges: NDArray[np.integer],
     settings: MachineSettings,
     *,
@@ -142,7 +183,7 @@ def train_edges(
 
     Parameters
     ----------
-    class_rows : mapping of class index -> (n_c, D) float32 array
+    class_rows : mapping of class index -> (n_c, D) float32 array, or SparseRows
         At least the classes that the edges name.
     edges : (E, 2) int array, i < j
     settings : MachineSettings
@@ -157,17 +198,14 @@ def train_edges(
     Machines
         An edge's machines depend on its two classes and the settings alone, to the bit: not on the other edges.
     """
-    scheme, edges = settings.scheme, np.asarray(edges)
-    machines = _empty_machines(len(edges), settings, _n_features(class_rows))
+    edges = np.asarray(edges)
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
-    for e, (i, j) in enumerate(edges.tolist()):
-        _train(machines, e, parts[i], parts[j], settings, scheme)
-    warn_early_stops(machines.gap, settings.tol, "train_edges", "raise max_iterations or lower C")
-    return machines
+    sides = ((parts[i], parts[j]) for i, j in edges.tolist())
+    return _trained(sides, len(edges), class_rows, settings, "train_edges")
 
 
 def train_columns(
-    class_rows: Mapping[int, NDArray[np.float32]],
+    class_rows: Mapping[int, ClassFeatures],
     code: NDArray[np.int8],
     settings: MachineSettings,
     *,
@@ -181,7 +219,7 @@ def train_columns(
 
     Parameters
     ----------
-    class_rows : mapping of class index -> (n_c, D) float32 array
+    class_rows : mapping of class index -> (n_c, D) float32 array, or SparseRows
         At least the classes that the columns use.
     code : (N, m) int8 array
         Columns of a code: see `pairloom.graphs.check_code`.
@@ -194,45 +232,67 @@ def train_columns(
         The machines of a column depend on its classes and the settings alone. Those of a column with one class on
         either side, the lower one at +1, are those of the edge, to the bit.
     """
-    scheme = settings.scheme
-    machines = _empty_machines(code.shape[1], settings, _n_features(class_rows))
     used = np.flatnonzero((code != 0).any(axis=1)).tolist()
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
-    for q, column in enumerate(code.T):
-        positive, negative = (
-            stacked([parts[c] for c in np.flatnonzero(column == side).tolist()]) for side in (1, -1)
-        )
-        _train(machines, q, positive, negative, settings, scheme)
-    warn_early_stops(machines.gap, settings.tol, "train_columns", "raise max_iterations or lower C")
-    return machines
+
+    def side(column: NDArray[np.int8], sign: int) -> ClassRows:
+        return stacked([parts[c] for c in np.flatnonzero(column == sign).tolist()])
+
+    sides = ((side(column, 1), side(column, -1)) for column in code.T)
+    return _trained(sides, code.shape[1], class_rows, settings, "train_columns")
 
 
 def _class_part(
-    class_rows: Mapping[int, NDArray[np.float32]],
+    class_rows: Mapping[int, ClassFeatures],
     c: int,
     settings: MachineSettings,
     sample_weight: Mapping[int, NDArray[np.float64]] | None,
     keys: Sequence[int] | NDArray[np.integer] | None,
 ) -> ClassRows:
-    rows = np.ascontiguousarray(class_rows[c], np.float32)
+    rows = class_rows[c]
+    if not isinstance(rows, SparseRows):
+        rows = np.ascontiguousarray(rows, np.float32)
     key = c if keys is None else int(keys[c])
     return split_class(rows, key, settings, None if sample_weight is None else sample_weight[c])
 
 
+def _trained(
+    sides: Iterable[tuple[ClassRows, ClassRows]],
+    n: int,
+    class_rows: Mapping[int, ClassFeatures],
+    settings: MachineSettings,
+    owner: str,
+) -> Machines:
+    """The machines of n pairs of sides."""
+    features = next(iter(class_rows.values()))
+    shape = n, settings.scheme.n_machines, features.shape[1]
+    is_sparse = isinstance(features, SparseRows)
+    coef = SupportWeights(*shape) if is_sparse else np.empty(shape, np.float32)
+    machines = _empty_machines(n, settings)
+    for e, (first, second) in enumerate(sides):
+        (_train_alone if settings.alone else _train)(machines, coef, e, first, second, settings)
+    warn_early_stops(machines.gap, settings.tol, owner, "set a lower C, or a larger tol", stacklevel=4)
+    return machines._replace(coef=coef.finished() if isinstance(coef, SupportWeights) else coef)
+
+
 def _train(
     machines: Machines,
+    coef: NDArray[np.float32] | SupportWeights,
     e: int,
     first: ClassRows,
     second: ClassRows,
     settings: MachineSettings,
-    scheme: FoldScheme,
 ) -> None:
     """Fit and calibrate the machines of one pair of sides, and write them in place e."""
+    scheme = settings.scheme
     rows, C, weight, folds, parts = stacked([first, second])
     y = np.where(np.arange(len(rows)) < len(first.rows), 1.0, -1.0)
-    solution, coef = solve_rows(rows, y, scheme.costs(folds, C), settings.tol, settings.max_iterations)
-    f, norms = decision_values(rows, coef, solution.intercept)
-    machines.coef[e], machines.intercept[e] = coef, solution.intercept
+    solution, weights, f, norms = _solved(rows, y, scheme.costs(folds, C), settings)
+    if isinstance(coef, SupportWeights):
+        coef.put(e, rows.support, weights)
+    else:
+        coef[e] = weights
+    machines.intercept[e] = solution.intercept
     machines.gap[e], machines.iterations[e] = solution.gap, solution.iterations
     profile = np.empty((PARTS, settings.profile_size))
     machines.dprime[e], machines.threshold[e] = calibrate_machines(
@@ -252,14 +312,44 @@ def _train(
     machines.profile[e] = profile
 
 
-def _n_features(class_rows: Mapping[int, NDArray[np.float32]]) -> int:
-    return int(next(iter(class_rows.values())).shape[1])
+def _train_alone(
+    machines: Machines,
+    coef: Any,
+    e: int,
+    first: ClassRows,
+    second: ClassRows,
+    settings: MachineSettings,
+) -> None:
+    """The same for machines that are standardised and calibrated by the fold that they are fitted on."""
+    rows, C, weight, folds, inner = stacked([first, second])
+    y = np.where(np.arange(len(rows)) < len(first.rows), 1.0, -1.0)
+    for k in range(settings.folds):
+        own = (folds == k) | (folds == NEVER_HELD_OUT)
+        samples = FoldSamples(rows[own], y[own], C[own], weight[own], inner[own])
+        machine = fit_alone(samples, settings.tol, settings.max_iterations)
+        coef[e, k], machines.intercept[e, k], machines.platt[e, k] = machine[:3]
+        machines.gap[e, k], machines.iterations[e, k] = machine[3:]
+    machines.crossfit[e], machines.threshold[e] = machines.platt[e][:, None], 0.0
+    f, _ = decision_values(rows, coef[e], machines.intercept[e])
+    machines.dprime[e] = separation(f, y, folds, inner, settings.scheme, machines.platt[e])
 
 
-def _empty_machines(n_edges: int, settings: MachineSettings, n_features: int) -> Machines:
+def _solved(
+    rows: ClassFeatures, y: NDArray[np.float64], upper: NDArray[np.float64], settings: MachineSettings
+) -> Solved:
+    """The machines of one problem, on dense rows or on sparse ones."""
+    limits = settings.tol, settings.max_iterations
+    if isinstance(rows, SparseRows):
+        return solve_support(rows, y, upper, *limits)
+    solution, coef = solve_rows(rows, y, upper, *limits)
+    return Solved(solution, coef, *decision_values(rows, coef, solution.intercept))
+
+
+def _empty_machines(n_edges: int, settings: MachineSettings) -> Machines:
+    """Room for all numbers of machines but their weights."""
     n_machines = settings.scheme.n_machines
     return Machines(
-        coef=np.empty((n_edges, n_machines, n_features), np.float32),
+        coef=np.empty((n_edges, n_machines, 0), np.float32),
         intercept=np.empty((n_edges, n_machines)),
         platt=np.empty((n_edges, n_machines, 2)),
         crossfit=np.empty((n_edges, n_machines, PARTS, 2)),
@@ -290,9 +380,9 @@ class LinearModel(NamedTuple):
         """E, how many pairs, or pairs of sets, are trained."""
         return len(self.machines.coef)
 
-    def by_distance(self) -> LinearModel:
+    def by_distance(self, scheme: FoldScheme) -> LinearModel:
         """The same machines with their distances for logits."""
-        return self._replace(machines=self.machines.by_distance())
+        return self._replace(machines=self.machines.by_distance(scheme))
 
     @property
     def profile(self) -> NDArray[np.float32]:
@@ -307,25 +397,30 @@ class LinearModel(NamedTuple):
         """The same machines with their decision values for logits."""
         return self._replace(machines=self.machines.by_decision_value())
 
-    def collapsed(self, shares: NDArray[np.float64]) -> AffineLogits:
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the machines were trained on sparse features."""
+        return isinstance(self.machines.coef, SparseWeights)
+
+    def collapsed(self, shares: NDArray[np.float64]) -> AffineLogits | SparseLogits:
         """The mean of each edge's machines, weighted by `shares` (M,), as one map of normalised samples."""
         return collapse(self.machines, shares, self.whitening)
 
-    def prepared(self, X: Any, normalisation: Normalisation) -> NDArray[np.floating]:
-        """Samples as the machines are given them: dense, and normalised."""
-        return normalisation(dense(X))
+    def prepared(self, X: Any, normalisation: Normalisation) -> Any:
+        """Samples as the machines are given them: normalised, and dense or sparse as those of the fit."""
+        return normalisation(canonical_csr(X) if self.is_sparse else dense(X))
 
     def held_out_logits(
-        self, shares: NDArray[np.float64], X: NDArray[np.floating], parts: NDArray[np.integer]
+        self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer]
     ) -> NDArray[np.float32]:
         """(E, R) logits of normalised training samples with these shares, each with the parameters of its part.
 
         In memory the logits of a sample lie side by side: all that read them go from sample to sample.
         """
-        machines, rows = self.machines, np.ascontiguousarray(self.whitening(X), np.float32)
-        logits = np.zeros((len(rows), self.n_edges), np.float32)
+        machines, rows = self.machines, self.whitening(X)
+        logits = np.zeros((rows.shape[0], self.n_edges), np.float32)
         for m in np.flatnonzero(shares):
-            f = rows @ machines.coef[:, m].T
+            f = _products(rows, machines.coef, int(m))
             for part in np.unique(parts):
                 A, B = shares[m] * machines.crossfit[:, m, part].T
                 slope, shift = A.astype(np.float32), (A * machines.intercept[:, m] + B).astype(np.float32)
@@ -335,19 +430,26 @@ class LinearModel(NamedTuple):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays of a saved model, by name."""
+        machines = {name: getattr(self.machines, name) for name in SAVED}
+        if isinstance(coef := machines["coef"], SparseWeights):
+            machines = {**coef.arrays(), **{name: machines[name] for name in SAVED if name != "coef"}}
         return {
-            **{f"machines/{name}": getattr(self.machines, name) for name in SAVED},
+            **{f"machines/{name}": values for name, values in machines.items()},
             **{f"whitening/{name}": values for name, values in self.whitening._asdict().items()},
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> LinearModel:
         """The machines whose `arrays` these are."""
+        machines: dict[str, Any] = {
+            name.removeprefix("machines/"): values
+            for name, values in arrays.items()
+            if name.startswith("machines/")
+        }
+        if "coef" not in machines:
+            machines["coef"] = SparseWeights.from_arrays(machines, len(arrays["centre"]))
         return cls(
-            Machines(
-                **{name: arrays[f"machines/{name}"] for name in SAVED},
-                profile=no_profiles(arrays["machines/dprime"]),
-            ),
+            Machines(**{name: machines[name] for name in SAVED}, profile=no_profiles(machines["dprime"])),
             Whitening(*(arrays[f"whitening/{name}"] for name in Whitening._fields)),
         )
 
@@ -359,9 +461,20 @@ class LinearModel(NamedTuple):
         """The kernel and C, for a summary."""
         return "linear", f"{C:.4g}"
 
-    def names_of_inputs(self, names: Any, edges: object, labels: object) -> NDArray[np.object_]:
+    def names_of_inputs(
+        self, names: Any, edges: object, labels: object, ids: object = ()
+    ) -> NDArray[np.object_]:
         """(D,) the names of what the logits are sums over: the features."""
         return feature_names(names, self.machines.coef.shape[2])
+
+
+def _products(rows: Any, coef: NDArray[np.float32] | SparseWeights, m: int) -> NDArray[np.float32]:
+    """(R, E) the products of rows (R, D) with the weights of machine m of every edge."""
+    if not isinstance(coef, SparseWeights):
+        return np.asarray(np.ascontiguousarray(rows, np.float32) @ coef[:, m].T)
+    f = np.zeros((rows.shape[0], len(coef)), np.float32)
+    WeightColumns.of(coef.of_machine(m)).add_products(rows, f)
+    return f
 
 
 def train_in_threads(
@@ -395,15 +508,16 @@ def train_in_threads(
     return in_threads(work, pieces(decomposition.n_machines, size), n_threads)
 
 
-def whitened_rows(
-    rows: Mapping[int, NDArray[np.floating]], whitening: Whitening
-) -> dict[int, NDArray[np.float32]]:
-    """Mapping of class -> its rows as machines are given them, from normalised rows (n_c, D)."""
-    return {c: np.ascontiguousarray(whitening(X), np.float32) for c, X in rows.items()}
+def whitened_rows(rows: Mapping[int, Any], whitening: Whitening) -> dict[int, ClassFeatures]:
+    """Mapping of class -> its rows as machines are given them, from normalised rows (n_c, D), dense or CSR."""
+    return {
+        c: SparseRows.of(X) if sparse.issparse(X) else np.ascontiguousarray(whitening(X), np.float32)
+        for c, X in rows.items()
+    }
 
 
 def train_machines(
-    whitened: Mapping[int, NDArray[np.float32]],
+    whitened: Mapping[int, ClassFeatures],
     decomposition: Decomposition,
     settings: MachineSettings,
     n_threads: int = 1,
@@ -418,11 +532,11 @@ def train_machines(
         n_threads,
         advance,
     )
-    return Machines(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    return Machines.concatenated(parts)
 
 
 def train_linear_model(
-    rows: Mapping[int, NDArray[np.floating]],
+    rows: Mapping[int, Any],
     decomposition: Decomposition,
     settings: MachineSettings,
     whitening: Whitening,
@@ -430,7 +544,10 @@ def train_linear_model(
     advance: Advance | None = None,
     **of_classes: Any,
 ) -> LinearModel:
-    """Train all pairs, or the columns of a code, on rows of classes, a mapping of class -> (n_c, D) normalised rows."""
+    """Train all pairs, or the columns of a code.
+
+    ``rows`` is a mapping of class -> (n_c, D) normalised rows, dense or CSR.
+    """
     whitened = whitened_rows(rows, whitening)
     return LinearModel(
         train_machines(whitened, decomposition, settings, n_threads, advance, **of_classes), whitening
@@ -474,15 +591,17 @@ class AffineLogits(NamedTuple):
 
 def collapse(
     machines: Machines, shares: NDArray[np.float64], whitening: Whitening | None = None
-) -> AffineLogits:
+) -> AffineLogits | SparseLogits:
     """The mean of an edge's linear machines, weighted by `shares` (M,), as one affine map.
 
     l_m(x) = -(A_m f_m(x) + B_m) and f_m is affine, so averaging costs nothing at prediction [S 2.3]. Where the machines
     were trained on whitened features the whitening goes into the map as well, and it takes raw ones.
     """
     A, B = machines.platt[..., 0] * shares, machines.platt[..., 1] * shares
-    weights = -np.einsum("em,emd->ed", A.astype(np.float32), machines.coef, optimize=True)
     bias = -(A * machines.intercept + B).sum(axis=1) - machines.threshold
+    if isinstance(machines.coef, SparseWeights):
+        return SparseLogits(machines.coef.combined(-A), bias.astype(np.float32))
+    weights = -np.einsum("em,emd->ed", A.astype(np.float32), machines.coef, optimize=True)
     if whitening is not None:
         weights, bias = whitening.fold_back(weights, bias)
     return AffineLogits(np.ascontiguousarray(weights, np.float32), bias.astype(np.float32))

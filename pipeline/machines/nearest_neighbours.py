@@ -57,8 +57,8 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    .. [1] T. Hastie and R. Tibshirani, "Classification by pairwise coupling", The Annals of Statistics 26 (1998)
-       451-471, section 3, doi:10.1214/aos/1028144844 [HT].
+    .. [1] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". Advances in Neural Information
+       Processing Systems 10, 507-513, section 3 [HT].
 
     Examples
     --------

@@ -20,7 +20,7 @@ def dense(X: Any) -> NDArray[np.floating]:
 
 
 class Normalisation(NamedTuple):
-    """x -> (x - centre) / deviation / 2^exponent, in the precision that x came in.
+    """x -> (x - centre) / deviation / 2^exponent, in the precision that x came in. The centre of sparse rows is zero.
 
     The machines are float32. Of features far from zero, such as years, they would see little but the mean, and squares
     of very small or very large ones would vanish or overflow. Dividing by a power of two is exact, so the unit of the
@@ -38,8 +38,10 @@ class Normalisation(NamedTuple):
     exponent: int
     deviation: NDArray[np.float64] | None = None
 
-    def __call__(self, X: NDArray[np.floating]) -> NDArray[Any]:
+    def __call__(self, X: Any) -> Any:
         precision: np.dtype[np.floating] = np.dtype("float32" if X.dtype == np.float32 else "float64")
+        if sparse.issparse(X):
+            return self._of_sparse(X, precision)
         return self._in_units(X - self.centre.astype(precision), precision)
 
     def _in_units(self, centred: NDArray[np.floating], precision: np.dtype[np.floating]) -> NDArray[Any]:
@@ -49,18 +51,26 @@ class Normalisation(NamedTuple):
         mantissa, power = np.frexp(self.deviation)
         return np.asarray(np.ldexp(centred, -(power + self.exponent)) / mantissa.astype(precision))
 
+    def _of_sparse(self, X: sparse.csr_array, precision: np.dtype[np.floating]) -> sparse.csr_array:
+        """CSR rows: their zeros stay zeros, so the centre must be zero, as that of sparse training rows is."""
+        deviation = None if self.deviation is None else self.deviation[X.indices]
+        data = self._replace(deviation=deviation)._in_units(X.data, precision)
+        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
     def mean_of(self, dtype: np.dtype[np.floating]) -> NDArray[np.float64]:
         """(D,) mean of the normalised training rows: zero, but for digits of the centre that their type cannot hold."""
         return self._in_units(self.centre - self.centre.astype(dtype), np.dtype(np.float64))
 
-    def of_means(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Means of features as they came, normalised in float64."""
+    def of_means(self, means: Any) -> Any:
+        """Means of features as they came, dense or CSR, normalised in float64."""
+        if sparse.issparse(means):
+            return self._of_sparse(means, np.dtype(np.float64))
         return self._in_units(means - self.centre, np.dtype(np.float64))
 
-    def fold_back(
-        self, weights: NDArray[np.float32], bias: NDArray[np.floating]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def fold_back(self, weights: Any, bias: NDArray[np.floating]) -> tuple[Any, NDArray[np.float64]]:
         """The affine map of features as they came that equals weights (E, D), bias (E,) on normalised ones."""
+        if sparse.issparse(weights):  # of features that were not centred
+            return self._of_sparse(weights, np.dtype(np.float32)), bias.astype(np.float64)
         raw = self.raw_weights(weights).astype(np.float32)
         return raw, bias - raw.astype(np.float64) @ self.centre
 
@@ -95,7 +105,7 @@ class NormalisedMoments(NamedTuple):
     normalisation : Normalisation
     mean : (D,) float64
         The mean of all rows; see `Normalisation.mean_of`.
-    class_means : (N, D) float64
+    class_means : (N, D) float64; CSR if the rows are sparse
     total_variance : float
         The sum of the variances of the columns: the mean squared norm of centred rows.
     n_rows : int
@@ -104,9 +114,14 @@ class NormalisedMoments(NamedTuple):
 
     normalisation: Normalisation
     mean: NDArray[np.float64]
-    class_means: NDArray[np.float64]
+    class_means: Any
     total_variance: float
     n_rows: int
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse: then they are neither centred nor whitened."""
+        return bool(sparse.issparse(self.class_means))
 
 
 def normalised_moments(moments: Moments, owner: str, *, standardise: bool = False) -> NormalisedMoments:
@@ -127,11 +142,12 @@ def normalised_moments(moments: Moments, owner: str, *, standardise: bool = Fals
 
 
 def _normalisation_of(moments: Moments, owner: str, standardise: bool) -> Normalisation:
-    """The mean of rows, and the exponent at which their total variance is between 1 and 4.
+    """The mean of rows, zero for sparse ones, and the exponent at which their total variance is between 1 and 4.
 
     Both are found exactly: rows times a power of two have the mean times it and the exponent plus its own.
     """
-    centre, extremes = moments.centre, np.stack([moments.lowest, moments.highest])
+    centre = np.zeros_like(moments.centre) if moments.is_sparse else moments.centre
+    extremes = np.stack([moments.lowest, moments.highest])
     with np.errstate(over="ignore", invalid="ignore"):
         largest = float(np.abs(extremes - centre.astype(moments.dtype)).max())
         total = np.ldexp(moments.total, moments.exponent)

@@ -18,7 +18,7 @@ from pairloom.pipeline.machines.pair_kernels import (
 )
 from pairloom.pipeline.machines.platt_kernels import MAX_ITERATIONS, TOLERANCE, fit
 
-__all__ = ["Platt", "calibrate_machines", "fit_platt"]
+__all__ = ["Platt", "calibrate_machines", "fit_platt", "separation"]
 
 
 class Platt(NamedTuple):
@@ -109,13 +109,25 @@ def calibrate_machines(
     d' of the held-out logits, and the threshold.
     """
     if by_distance:
-        measure_distances(norms, platt, crossfit)
+        measure_distances(scheme.distance_units(norms), platt, crossfit)
     else:
         calibrate(f, y, weight, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
     if profile.shape[1]:
         loss_profile(f, norms, y, weight, folds, parts, scheme.out_of_fold, profile)
-    logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
-    separation = float(dprime(logits, int((y > 0).sum())))
+    apart = separation(f, y, folds, parts, scheme, platt)
     if not thresholds:
-        return separation, 0.0
-    return separation, float(thresholds_of(f, y, weight, folds, parts, scheme.out_of_fold, platt, crossfit))
+        return apart, 0.0
+    return apart, float(thresholds_of(f, y, weight, folds, parts, scheme.out_of_fold, platt, crossfit))
+
+
+def separation(
+    f: NDArray[np.float64],
+    y: NDArray[np.float64],
+    folds: NDArray[np.int64],
+    parts: NDArray[np.int64],
+    scheme: FoldScheme,
+    platt: NDArray[np.float64],
+) -> float:
+    """d' of the held-out logits of a problem; arguments as of `calibrate_machines`."""
+    logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
+    return float(dprime(logits, int((y > 0).sum())))

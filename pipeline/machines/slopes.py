@@ -102,14 +102,15 @@ class Slopes(NamedTuple):
         return scaled.T
 
 
-def slope_prior(profile: NDArray[np.float32]) -> SlopePrior:
-    """The distribution of the slopes of pairs whose profiles (E, PARTS, PROFILE_SIZE) are given.
+def slope_prior(profile: NDArray[np.float32], pairs: NDArray[np.integer] | None = None) -> SlopePrior:
+    """The distribution of the slopes of pairs, all or some, whose profiles (E, PARTS, PROFILE_SIZE) are given.
 
     A profile has, for each part, where its grid begins, then the summed log loss of the pair's own out-of-fold samples
     of the part at the points of that grid.
     """
-    some = profile[np.linspace(0, len(profile) - 1, min(len(profile), _MOST_PAIRS)).astype(np.int64)]
-    start = _starts(profile)
+    pairs = np.arange(len(profile)) if pairs is None else pairs
+    some = profile[pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), _MOST_PAIRS)).astype(np.int64)]]
+    start = _starts(profile)[pairs]
     first, last = int(start.min()), int(start.max()) + _POINTS - 1
     grid = SlopePrior(first, np.empty((1 + profile.shape[1], _REFINED * (last - first) + 1)))
     # The size of log s that is expected: at it the distances of a typical pair are worth one.
@@ -120,12 +121,19 @@ def slope_prior(profile: NDArray[np.float32]) -> SlopePrior:
     return grid
 
 
-def slopes_of(profile: NDArray[np.float32], prior: SlopePrior) -> Slopes:
-    """The slopes of pairs, given their profiles (E, PARTS, PROFILE_SIZE) and the distribution they are drawn from."""
-    log_slopes, points = np.empty((len(profile), len(prior.weights))), prior.points
-    for pairs in pieces(len(profile), _PAIRS_AT_ONCE):
+def slopes_of(
+    profile: NDArray[np.float32], prior: SlopePrior, order: NDArray[np.integer] | None = None
+) -> Slopes:
+    """The slopes of pairs, given their profiles (E, PARTS, PROFILE_SIZE) and the distribution they are drawn from.
+
+    With ``order``, in this order: a copy of all profiles would be large.
+    """
+    order = np.arange(len(profile)) if order is None else order
+    log_slopes, points = np.empty((len(order), len(prior.weights))), prior.points
+    for pairs in pieces(len(order), _PAIRS_AT_ONCE):
+        own = profile[order[pairs]]
         for column, part in enumerate(_left_out(profile)):
-            likelihoods, weights = _likelihoods(_losses(profile[pairs], part, prior)), prior.weights[column]
+            likelihoods, weights = _likelihoods(_losses(own, part, prior)), prior.weights[column]
             log_slopes[pairs, column] = likelihoods @ (weights * points) / (likelihoods @ weights)
     slopes = np.exp(log_slopes)
     return Slopes(slopes[:, 0], slopes[:, 1:])

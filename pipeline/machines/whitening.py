@@ -25,6 +25,7 @@ __all__ = [
     "is_worth_a_trial",
     "rows_per_batch",
     "scatter_parts",
+    "unwhitened",
     "within_classes",
     "within_classes_of",
 ]
@@ -63,13 +64,13 @@ def check_covariance(n_features: int, owner: str) -> None:
 
 
 class Whitening(NamedTuple):
-    """x -> (x - mean) @ factor. An empty factor is the identity: centring only."""
+    """x -> (x - mean) @ factor. An empty factor is the identity, and without a mean nothing is centred."""
 
     mean: NDArray[np.float32]
     factor: NDArray[np.float32]
 
     def __call__(self, X: NDArray[np.floating]) -> NDArray[Any]:
-        centred = X - self.mean
+        centred = X - self.mean if self.mean.size else X
         return centred @ self.factor if self.factor.size else centred
 
     def fold_back(
@@ -78,6 +79,11 @@ class Whitening(NamedTuple):
         """The affine map of raw features that equals weights (E, D), bias (E,) on whitened ones."""
         raw = weights @ self.factor.T if self.factor.size else weights
         return raw, bias - raw.astype(np.float64) @ self.mean
+
+
+def unwhitened() -> Whitening:
+    """The whitening of sparse features: these stay as they are."""
+    return Whitening(np.empty(0, np.float32), np.empty((0, 0), np.float32))
 
 
 class WithinClasses(NamedTuple):

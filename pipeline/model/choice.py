@@ -8,7 +8,7 @@ A trial trains the machines of one C and one whitening. The first trials try eve
 others try the other values of C with what was best.
 
 Calibrations are compared on the machines of the model itself, which serve all of them, and by all held-out samples: how
-many rows a pair has decides between them, and those of the probe have fewer.
+many rows a pair has decides between them, and those of the probe have fewer. So are couplings.
 
 The number of neighbours of every class in the graph `hub_neighbours`, where a user does not say, is chosen in the same
 way. On the probe, machines are trained for 20 neighbours of every class, and judged beside the part of them that 10
@@ -17,12 +17,14 @@ neighbours would have. Where the second ten clearly improve the loss, every clas
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from pairloom import graphs
 from pairloom.graphs.hubs import USUAL_NEIGHBOURS
@@ -36,6 +38,7 @@ from pairloom.pipeline.calibration.held_out import HeldOutSamples, OutOfFoldMach
 from pairloom.pipeline.calibration.scale import ScaleChoice, clearly_more
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
+from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import Calibration
@@ -43,9 +46,11 @@ from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress, begin_training
 from pairloom.pipeline.model.settings import Candidate, ModelSettings
 from pairloom.pipeline.model.training_set import PROBE_SAMPLES, Probe, TrainingSet, plan_probe
+from pairloom.pipeline.pieces import in_threads, thread_count
 
 __all__ = [
     "CalibratedSamples",
+    "Draw",
     "DrawnLogits",
     "JudgedCandidate",
     "asks_for_neighbours",
@@ -68,10 +73,16 @@ class JudgedCandidate(NamedTuple):
     log_loss: float
     losses: NDArray[np.float64]
 
-    def row(self, normalisation: Normalisation) -> dict[str, Any]:
-        """The row of a table of candidates, with C on features as they came."""
+    def row(
+        self, normalisation: Normalisation, kernel: KernelFunction | None, standardise: bool
+    ) -> dict[str, Any]:
+        """The row of a table of candidates, with C on features as they came, or standardised."""
         C, whiten, calibration = self.candidate
+        named = kernel is not None and not kernel.precomputed
         return {
+            "kernel": "linear" if kernel is None else kernel.name,
+            "gamma": kernel.gamma if kernel is not None and named else None,
+            "standardise": standardise,
             "C": normalisation.outer_C(C),
             "whiten": whiten,
             "calibration": calibration,
@@ -130,17 +141,35 @@ def judge_trial(
     n_jobs: int | None = None,
     memory_limit: int = DEFAULT_MEMORY,
     progress: FitProgress = NO_PROGRESS,
+    draw: Draw | None = None,
 ) -> JudgedCandidate:
-    """Train a candidate on the probe, and judge it by its coupled log loss on held-out samples."""
+    """Train a candidate on the probe, and judge it by its coupled log loss on held-out samples.
+
+    ``draw`` says which samples; by default those that suit all candidates of the settings.
+    """
     sides, coupler = graphs.decomposition_of(graph), coupler_of(graph, settings.counts_of(probe.totals()))
-    trained = probe.train(settings.for_trials(), sides, candidate, n_jobs, progress)
-    drawn = drawn_of_probe(probe, trained, settings)
+    trained = _roughly_trained(probe, settings, sides, candidate, n_jobs, progress)
+    drawn = drawn_of_probe(probe, trained, settings, draw)
     if candidate.calibration == "slopes":
         drawn = drawn.sloped(PairSlopes.of_profiles(trained.profile))
     choice = best_scale(
         drawn.held_out(coupler, settings, candidate.calibration, memory_limit), settings, n_jobs
     )
     return JudgedCandidate(candidate, choice.log_loss, choice.losses)
+
+
+def _roughly_trained(
+    probe: TrainingSet,
+    settings: ModelSettings,
+    sides: graphs.Decomposition,
+    candidate: Candidate,
+    n_jobs: int | None,
+    progress: FitProgress,
+) -> TrainedMachines:
+    """The machines of a trial. That some stop early is no concern of the user, who did not set their tolerance."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return probe.train(settings.for_trials(), sides, candidate, n_jobs, progress)
 
 
 class CalibratedSamples(NamedTuple):
@@ -155,26 +184,36 @@ def judge_calibrations(
     drawn_by: Callable[[TrainedMachines], DrawnLogits],
     coupler: Coupler,
     settings: ModelSettings,
+    calibrations: Sequence[Calibration],
     *,
     n_jobs: int | None = None,
     memory_limit: int = DEFAULT_MEMORY,
 ) -> list[CalibratedSamples]:
-    """Judge the calibrations of the machines of a model, in the order of ``settings.calibrations``.
+    """Judge some calibrations of the machines of a model, in their order.
 
-    ``drawn_by(machines)`` are the held-out samples by machines that are calibrated.
+    ``drawn_by(machines)`` are the held-out samples by machines that are calibrated. Calibrations are judged side by
+    side in threads: most of it is work on all pairs at once, which is not divided.
     """
-    calibrated = []
-    drawn: dict[str, DrawnLogits] = {}
-    for calibration in settings.calibrations:
-        by: Calibration = "distance" if calibration == "slopes" else calibration
-        if by not in drawn:
-            drawn[by] = drawn_by(trained.by_distance() if settings.turns_into_distances(by) else trained)
+    by: dict[Calibration, Calibration] = {
+        calibration: "distance" if calibration == "slopes" else calibration for calibration in calibrations
+    }
+    n_threads, machines = thread_count(n_jobs, "PairwiseSVC"), list(dict.fromkeys(by.values()))
+
+    def draw(calibration: Calibration) -> DrawnLogits:
+        turned = settings.turns_into_distances(calibration)
+        return drawn_by(trained.by_distance(settings.machines().scheme) if turned else trained)
+
+    drawn = dict(zip(machines, in_threads(draw, machines, n_threads), strict=True))
+
+    def judge(calibration: Calibration) -> CalibratedSamples:
         pairs = PairSlopes.of_profiles(trained.profile) if calibration == "slopes" else None
-        samples = drawn[by] if pairs is None else drawn[by].sloped(pairs)
+        samples = drawn[by[calibration]] if pairs is None else drawn[by[calibration]].sloped(pairs)
         held_out = samples.held_out(coupler, settings, calibration, memory_limit)
-        judged = JudgedCalibration(calibration, best_scale(held_out, settings, n_jobs), pairs)
-        calibrated.append(CalibratedSamples(judged, held_out))
-    return calibrated
+        choice = best_scale(held_out, settings, n_jobs)
+        judged = JudgedCalibration(calibration, settings.coupling, choice, pairs)
+        return CalibratedSamples(judged, held_out)
+
+    return in_threads(judge, calibrations, n_threads)
 
 
 def best_scale(held_out: HeldOutSamples, settings: ModelSettings, n_jobs: int | None = None) -> ScaleChoice:
@@ -222,10 +261,19 @@ class DrawnLogits(NamedTuple):
         return self._replace(edge_logits=self.edge_logits[edges])
 
 
-def drawn_of_probe(probe: TrainingSet, trained: OutOfFoldMachines, settings: ModelSettings) -> DrawnLogits:
+class Draw(NamedTuple):
+    """How many samples are drawn at most, and whether they must suit whitened features."""
+
+    most: int
+    whitened: bool
+
+
+def drawn_of_probe(
+    probe: TrainingSet, trained: OutOfFoldMachines, settings: ModelSettings, draw: Draw | None = None
+) -> DrawnLogits:
     """Out-of-fold logits of the samples by which candidates are compared: the same for all of them."""
-    most = min(PROBE_SAMPLES, settings.calibration_samples)
-    return drawn_logits(probe, trained, settings, most, settings.may_whiten)
+    draw = draw or Draw(min(PROBE_SAMPLES, settings.calibration_samples), settings.may_whiten)
+    return drawn_logits(probe, trained, settings, *draw)
 
 
 def drawn_logits(
@@ -256,7 +304,7 @@ def asks_for_neighbours(asked: object, n_classes: int) -> bool:
 def with_chosen_neighbours(
     asked: str | Mapping[str, Any],
     part_of: PartOf,
-    distances: Callable[[], ArrayLike],
+    distances: Callable[[], NDArray[np.float64] | graphs.PointDistances],
     settings: ModelSettings,
     n_jobs: int | None = None,
     progress: FitProgress = NO_PROGRESS,
@@ -279,8 +327,8 @@ def with_chosen_neighbours(
         Is told how far training is.
     """
     request: dict[str, Any] = dict(asked) if isinstance(asked, Mapping) else {"family": asked}
-    near, hubs = np.asarray(distances()), request.get("hubs")
-    usual, few = (graphs.hub_neighbours(near, hubs, neighbours) for neighbours in (USUAL, FEW))
+    near, hubs = distances(), request.get("hubs")
+    usual, few = (graphs.hub_neighbour_pairs(near, hubs, neighbours) for neighbours in (USUAL, FEW))
     probe = plan_probe(usual, near.__getitem__, settings.seed)
     begin_training(progress, "neighbours", graphs.decomposition_of(probe.graph))
     with_usual, with_few = _judged(part_of(probe.classes), probe, few, settings, n_jobs, progress)
@@ -292,7 +340,7 @@ def with_chosen_neighbours(
 def _judged(
     part: TrainingSet,
     probe: Probe,
-    few: nx.Graph,
+    few: graphs.Pairs,
     settings: ModelSettings,
     n_jobs: int | None,
     progress: FitProgress,
@@ -302,11 +350,11 @@ def _judged(
     candidate = trial(settings.candidates, 0, [])._replace(calibration=calibration)
     edges = graphs.edge_array(probe.graph)
     pairs = graphs.Pairs(edges, len(probe.classes))
-    trained = part.train(settings.for_trials(), pairs, candidate, n_jobs, progress)
+    trained = _roughly_trained(part, settings, pairs, candidate, n_jobs, progress)
     drawn = drawn_of_probe(part, trained, settings)
     if calibration == "slopes":
         drawn = drawn.sloped(PairSlopes.of_profiles(trained.profile))
-    kept = np.array([few.has_edge(*pair) for pair in probe.classes[edges].tolist()])
+    kept = few.have(probe.classes[edges])
     fewer = graphs.model_graph(len(probe.classes), edges[kept].tolist(), "probe")
     counts = settings.counts_of(part.totals())
     usual_held_out = drawn.held_out(coupler_of(probe.graph, counts), settings, calibration)

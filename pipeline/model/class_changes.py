@@ -2,7 +2,8 @@
 
 A model by pairs is the sum of its machines, and a machine knows two classes only. So a new class costs its own edges, a
 class that goes costs nothing, and a pair can be improved alone. (From machines on sets of classes a class can only go.)
-The centring, the whitening and the scale of the coupled model stay as they were. Every function here takes a fitted
+The centring, the whitening and the scale of the coupled model stay as they were; what the model said of its held-out
+samples no longer holds, and is dropped. Every function here takes a fitted
 model and returns another one.
 """
 
@@ -24,7 +25,14 @@ from pairloom.graphs.hubs import USUAL_NEIGHBOURS
 from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
-from pairloom.pipeline.machines.linear_machines import LinearModel, Machines, train_machines, whitened_rows
+from pairloom.pipeline.features.sparse_features import canonical_csr
+from pairloom.pipeline.machines.linear_machines import (
+    ClassFeatures,
+    LinearModel,
+    Machines,
+    train_machines,
+    whitened_rows,
+)
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum
 from pairloom.pipeline.model.settings import error_prefix, is_positive
@@ -74,7 +82,7 @@ def add_class(
     new_rows, rows = samples_of(model, X_new, owner, "X_new"), rows_by_class(model, X, y, owner)
     X_new = _normalised(model, new_rows, owner)
     joined = _classes_to_join(model, rows, X_new, neighbours)
-    table, place = model.classes.with_class(label, len(new_rows), checksum(new_rows))
+    table, place = model.classes.with_class(label, new_rows.shape[0], checksum(new_rows))
     moved = np.arange(len(rows)) + (np.arange(len(rows)) >= place)
     edges = np.sort([(place, int(moved[c])) for c in joined], axis=1)
     touched = {int(moved[c]): rows[c] for c in joined} | {place: X_new}
@@ -120,7 +128,12 @@ def _without_row(
         remaining, kept = code.without(c, names)
     trained = LinearModel(linear.machines.of_edges(kept), linear.whitening)
     return replace(
-        model, classes=table, graph=remaining, trained=trained, coupled=model.coupled.of_edges(kept)
+        model,
+        classes=table,
+        graph=remaining,
+        trained=trained,
+        coupled=model.coupled.of_edges(kept),
+        held_out=None,
     )
 
 
@@ -165,6 +178,7 @@ def retrain_pairs(
         model,
         trained=LinearModel(linear.machines.replaced(chosen, fresh.unprofiled()), linear.whitening),
         coupled=model.coupled.retrained(chosen, fresh.profile),
+        held_out=None,
     )
 
 
@@ -177,9 +191,15 @@ def add_edges(model: FittedModel, edges: NDArray[np.int64], added: Machines) -> 
 
 def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
     """The machines of a model that can be trained one by one, or an error."""
+    if model.is_compact:
+        raise ValueError(
+            f"{owner}: the model is compact: only what prediction needs of its machines is left, so no pair or class"
+            " can be added, trained again or removed. Fit it again, or load a model that was saved with compact=False."
+        )
     if not isinstance(model.trained, LinearModel):
         raise ValueError(
-            f"{owner}: linear machines are needed, got a model with another kernel or estimator."
+            f"{owner}: linear machines are needed, got a model with another kernel or estimator: fit it with"
+            " kernel='linear'."
         )
     if model.learned is not None and model.learned.logits is not None:
         raise ValueError(
@@ -205,26 +225,31 @@ def check_pairs(model: FittedModel, owner: str) -> None:
         )
 
 
-def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> NDArray[np.floating]:
-    """Samples as a dense matrix of finite numbers with the features of the model, or an error."""
+def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> Any:
+    """Samples as a matrix of finite numbers with the features of the model, or an error.
+
+    It is dense, or canonical CSR if the machines are on sparse features.
+    """
     with error_prefix(f"{owner}: {name} must be a matrix of finite numbers"):
         checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
     if checked.shape[1] != model.n_features:
         raise ValueError(
             f"{owner}: {name} must be (n, {model.n_features}), the features of the fit, got {checked.shape}."
         )
+    if linear_model_of(model, owner).is_sparse:
+        return canonical_csr(checked)
     return np.asarray(checked.toarray() if sparse.issparse(checked) else checked)
 
 
-def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, NDArray[np.floating]]:
+def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, Any]:
     """Mapping of class -> its normalised rows of the samples that a model was fitted on."""
     if model.weighted:
         raise ValueError(f"{owner}: {model.weighted} is not stored with the model; refit without it.")
     X, y = samples_of(model, X, owner, "X"), np.asarray(y)
     if y.shape != X.shape[:1]:
-        raise ValueError(f"{owner}: y must be ({len(X)},), one label per sample, got {y.shape}.")
+        raise ValueError(f"{owner}: y must be ({X.shape[0]},), one label per sample, got {y.shape}.")
     labels = model.classes.labels
-    rows = {c: X[y == label] for c, label in enumerate(labels)}
+    rows = {c: X[np.flatnonzero(y == label)] for c, label in enumerate(labels)}
     # Folds are assigned to rows in their order: with reordered rows, held-out samples could be training samples.
     if other := [labels[c] for c in rows if checksum(rows[c]) != model.classes.checksums[c]]:
         raise ValueError(
@@ -246,12 +271,13 @@ def _pairs_of(pairs: Iterable[Any], owner: str) -> list[tuple[Any, Any]]:
     return checked
 
 
-def _normalised(model: FittedModel, rows: NDArray[np.floating], owner: str) -> NDArray[np.floating]:
+def _normalised(model: FittedModel, rows: Any, owner: str) -> Any:
     """The rows of a new class as the machines are given them, or an error if float32 cannot hold them."""
     with np.errstate(over="ignore", invalid="ignore"):
         normalised = model.normalisation(rows)
-        largest = float(np.abs(rows).max())
-        held = np.isfinite(np.square(normalised, dtype=np.float32)).all()
+        values, scaled = (some.data if sparse.issparse(some) else some for some in (rows, normalised))
+        largest = float(np.abs(values).max(initial=0.0))
+        held = np.isfinite(np.square(scaled, dtype=np.float32)).all()
     if not held:
         raise ValueError(
             f"{owner}: X_new must have features of the size of the fit's, got values up to {largest:g}."
@@ -270,8 +296,8 @@ def _edge_of(model: FittedModel, a: Any, b: Any, owner: str) -> int:
 
 def _classes_to_join(
     model: FittedModel,
-    rows: Mapping[int, NDArray[np.floating]],
-    X_new: NDArray[np.floating],
+    rows: Mapping[int, Any],
+    X_new: Any,
     neighbours: int | None,
 ) -> list[int]:
     """The hubs of the graph and the nearest classes, as indices."""
@@ -283,14 +309,18 @@ def _classes_to_join(
     k = family.get("neighbours") or USUAL_NEIGHBOURS
     if neighbours is not None:
         k = check_count("add_class", "neighbours", neighbours, 0 if len(hubs) else 1)
-    means = np.array([rows[c].mean(axis=0) for c in range(len(rows))])
-    nearest = np.argsort(np.linalg.norm(means - X_new.mean(axis=0), axis=1), kind="stable")[:k]
+    distances = [_distance(rows[c].mean(axis=0), X_new.mean(axis=0)) for c in range(len(rows))]
+    nearest = np.argsort(distances, kind="stable")[:k]
     return sorted({int(c) for c in [*hubs, *nearest]})
+
+
+def _distance(first: Any, second: Any) -> float:
+    return float(np.linalg.norm(np.asarray(first) - np.asarray(second)))
 
 
 def _train(
     model: FittedModel,
-    rows: Mapping[int, NDArray[np.floating]],
+    rows: Mapping[int, Any],
     edges: NDArray[np.int64],
     table: ClassTable,
     n_jobs: int | None,
@@ -305,7 +335,7 @@ def _train(
 
 
 def train_more(
-    whitened: Mapping[int, NDArray[np.float32]],
+    whitened: Mapping[int, ClassFeatures],
     pairs: graphs.Pairs,
     settings: MachineSettings,
     keys: NDArray[np.int64],
@@ -315,7 +345,7 @@ def train_more(
     trained_as = replace(settings, calibration="platt") if settings.turned else settings
     with one_blas_thread():
         machines = train_machines(whitened, pairs, trained_as, thread_count(n_jobs, "PairwiseSVC"), keys=keys)
-    return machines.by_distance() if settings.turned else machines
+    return machines.by_distance(settings.scheme) if settings.turned else machines
 
 
 def _with_machines(
@@ -334,6 +364,7 @@ def _with_machines(
         graph=_changed_graph(len(table.labels), edges, model.pairs.graph.get("neighbours")),
         trained=LinearModel(machines.of_edges(order), whitening),
         coupled=coupled.of_edges(order),
+        held_out=None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -37,7 +38,10 @@ def explain(
     *,
     shortlist: int | Literal["auto", "none"] = "auto",
     priors: Any = None,
+    possible: NDArray[np.bool_] | None = None,
     names: Any = None,
+    support_ids: Sequence[Any] = (),
+    sample: Any = None,
     owner: str = "explain",
 ) -> Explanation:
     """Why class a and not class b, of one sample.
@@ -50,21 +54,29 @@ def explain(
         Two different classes.
     coupling, shortlist, priors
         As of `predict_probabilities`. Votes have no odds and cannot be explained.
+    possible : (N,) bool array, optional
+        The classes that are possible, a and b among them: see `possible_classes`.
     names : (D,) sequence of str, optional
         Of the features; by default x0, x1 and so on.
+    support_ids : (S,) sequence, optional
+        Names of the training rows that are support vectors; by default their numbers.
+    sample : object, optional
+        The name of the sample.
     owner : str
         Who asks, for errors.
     """
     pair = _classes(model, a, b, owner)
+    if possible is not None and not (possible[pair.a] and possible[pair.b]):
+        raise ValueError(f"{owner}: classes must hold a and b, {quoted(a)} and {quoted(b)}.")
     method = _method(model, coupling, owner)
-    evidence = _evidence(model, X, names)
+    evidence = _evidence(model, X, names, support_ids)
     check_finite(evidence.logits[None].astype(np.float32), 0)
     # Many small systems of equations: threads of BLAS would only wait for each other.
     with one_blas_thread():
-        effects = _effects(model, evidence.logits, pair, method, shortlist)
+        effects = _effects(model, evidence.logits, pair, method, shortlist, possible)
     route, made_of = _route(model, pair)
     prior = 0.0 if priors is None else _prior(priors, model, pair, owner)
-    p = predict_probabilities(model, X, coupling, shortlist=shortlist, priors=priors)[0]
+    p = predict_probabilities(model, X, coupling, shortlist=shortlist, priors=priors, possible=possible)[0]
     logits = evidence.logits
     by_machine = _machine_effects(model, pair, logits, effects.slopes * (logits - effects.neutral))
     contributions = evidence.contributions(made_of) if route != "none" else None
@@ -84,6 +96,7 @@ def explain(
         odds_contributions=evidence.contributions(effects.slopes, -float(effects.slopes @ effects.neutral)),
         prior=prior,
         remainder=effects.odds - effects.offset - by_machine.total,
+        sample=sample,
     )
 
 
@@ -101,20 +114,20 @@ def _classes(model: FittedModel, a: Any, b: Any, owner: str) -> _Pair:
 
 def _method(model: FittedModel, coupling: str, owner: str) -> str:
     """The coupling whose odds are explained, or an error if it has none."""
-    couplings = model.coupler.couplings
+    couplings, coupling = model.coupler.couplings, model.coupling if coupling == "auto" else coupling
     smooth, method = couplings.gradients, couplings.named(coupling, f"{owner}: coupling")
     if coupling == SIGN_VOTE or method not in smooth:
         raise ValueError(
             f"{owner}: coupling must be one of {listed(smooth)}, whose odds are smooth in the logits of the machines,"
             f" got {coupling!r}. Use set_params(coupling={smooth[0]!r}) to explain this model."
         )
-    return model.coupler.method_named(coupling, model.machine_weight, f"{owner}: coupling")
+    return model.method_named(coupling, f"{owner}: coupling")
 
 
-def _evidence(model: FittedModel, X: Any, names: Any) -> Evidence:
+def _evidence(model: FittedModel, X: Any, names: Any, support_ids: Sequence[Any]) -> Evidence:
     """The logits of the machines for the sample, and what they are made of."""
     edges = model.edges if model.code is None else None
-    named = model.trained.names_of_inputs(names, edges, model.classes.labels)
+    named = model.trained.names_of_inputs(names, edges, model.classes.labels, support_ids)
     return model.predictor.logits.evidence(X, model.normalisation, named)
 
 
@@ -124,12 +137,13 @@ def _effects(
     pair: _Pair,
     method: str,
     shortlist: int | Literal["auto", "none"],
+    possible: NDArray[np.bool_] | None,
 ) -> OddsEffects:
     coupler = model.coupler
     if isinstance(coupler, CodeCoupler):
         return effects_of_columns(logits, *pair, coupler, method)
-    size, mass = coupler.shortlist_size(shortlist), model.predictor.mass
-    return effects_of_pairs(logits, *pair, coupler.completion, method, size, mass)
+    size, mass = model.list_size(shortlist), model.predictor.mass
+    return effects_of_pairs(logits, *pair, coupler.completion, method, size, mass, possible)
 
 
 def _route(model: FittedModel, pair: _Pair) -> tuple[Route, NDArray[np.float64]]:
@@ -141,10 +155,10 @@ def _route(model: FittedModel, pair: _Pair) -> tuple[Route, NDArray[np.float64]]
 
 
 def _kind(completion: Completion, pair: _Pair) -> Route:
-    if completion.trained[pair.a, pair.b]:
+    of_a, of_b = completion.neighbours_of(pair.a), completion.neighbours_of(pair.b)
+    if pair.b in of_a:
         return "trained"
-    common = completion.trained[pair.a] & completion.trained[pair.b]
-    return "common neighbours" if common.any() else "potentials"
+    return "common neighbours" if np.intersect1d(of_a, of_b).size else "potentials"
 
 
 def _route_in_code(matrix: NDArray[np.int8], pair: _Pair) -> tuple[Route, NDArray[np.float64]]:
@@ -159,7 +173,7 @@ def _route_in_code(matrix: NDArray[np.int8], pair: _Pair) -> tuple[Route, NDArra
 
 
 def _prior(priors: Any, model: FittedModel, pair: _Pair, owner: str) -> float:
-    odds = prior_odds(priors, model.classes.shares, f"{owner}: priors")
+    odds = prior_odds(priors, model.classes.labels.tolist(), model.classes.shares, f"{owner}: priors")
     if not (odds[pair.a] and odds[pair.b]):
         raise ValueError(
             f"{owner}: priors must be positive for both classes, got a share of zero: their odds are not a number."
@@ -275,6 +289,8 @@ class Explanation:
         what held-out samples have added to the log odds of the list against the rest.
     remainder : float
         ``odds - prior - list_offset - pairs.total``: rounding errors, unless logits are extreme.
+    sample : object
+        The name of the sample: its label in the index of a data frame. None for an array.
     """
 
     a: Any
@@ -292,6 +308,7 @@ class Explanation:
     prior: float
     list_offset: float
     remainder: float
+    sample: Any = None
 
     def __str__(self) -> str:
         return text_of(self._heading, self._lines(), self._tables())
@@ -303,7 +320,8 @@ class Explanation:
 
     @property
     def _heading(self) -> str:
-        return f"Why {plain_line(self.a, 40)} and not {plain_line(self.b, 40)}?"
+        asked = "Why" if self.sample is None else f"Sample {plain_line(self.sample, 40)}: why"
+        return f"{asked} {plain_line(self.a, 40)} and not {plain_line(self.b, 40)}?"
 
     def _lines(self) -> list[str]:
         a, b = plain_line(self.a, 40), plain_line(self.b, 40)

@@ -6,10 +6,12 @@ import os
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self, TextIO
 
 from pairloom import graphs
+from pairloom.pipeline.accelerate import compilations_announced
 
 __all__ = ["NO_PROGRESS", "FitProgress", "PrintedProgress", "begin_training"]
 
@@ -46,14 +48,16 @@ class PrintedProgress(FitProgress):
         self._lock = threading.Lock()
         self._name, self._of, self._done, self._total, self._width = "", "", 0, 0, 0
         self._began_at = self._drawn_at = 0.0
+        self._leaving = ExitStack()
 
     def __enter__(self) -> Self:
+        self._leaving.enter_context(compilations_announced(self._write_above))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:
+        with self._leaving, self._lock:
             self._end(whole=kind is None)
 
     def begin(self, name: str, total: int, of: str) -> None:
@@ -83,6 +87,15 @@ class PrintedProgress(FitProgress):
         self._drawn_at = time.monotonic()
         if self._redraws:
             self._write(f"\r{self._line()}")
+
+    def _write_above(self, line: str) -> None:
+        """Write a line to standard error, above the bar where that is drawn again."""
+        with self._lock:
+            if self._redraws and self._width:
+                self._write(f"\r{'':{self._width}}\r")
+            print(line, file=sys.stderr, flush=True)
+            if self._name:
+                self._redraw()
 
     def _line(self) -> str:
         seconds, done = time.monotonic() - self._began_at, min(self._done, self._total)

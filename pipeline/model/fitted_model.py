@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -10,13 +11,17 @@ from typing import Any, Literal, NamedTuple
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom import graphs
 from pairloom.graphs.text import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.coupling.model_coupling import MachineWeight
+from pairloom.pipeline.machines.compact_machines import CompactMachines
+from pairloom.pipeline.machines.estimator_machines import EstimatorModel
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
@@ -62,6 +67,8 @@ class FittedModel:
         Whether all machines weigh alike in the coupling, or each as many as it has training samples.
     learned : Learned, optional
         Logits that were learned through the coupling, in place of those of the machines.
+    held_out : HeldOutScores, optional
+        What the model says of its held-out samples. None where none were scored, or the model was changed since.
     """
 
     classes: ClassTable
@@ -78,6 +85,16 @@ class FittedModel:
     n_features: int
     machine_weight: MachineWeight = "none"
     learned: Learned | None = None
+    held_out: HeldOutScores | None = None
+
+    def method_named(self, asked: str, owner: str) -> str:
+        """The method that the parameter `coupling` stands for; "auto" is the one that the model was calibrated for."""
+        asked = self.coupling if asked == "auto" else asked
+        return self.coupler.method_named(asked, self.machine_weight, owner)
+
+    def list_size(self, asked: int | Literal["auto", "none"]) -> int | None:
+        """How many classes of a sample are listed; "auto" is as many as the model was calibrated for."""
+        return self.coupler.shortlist_size(self.shortlist if asked == "auto" else asked)
 
     @property
     def C(self) -> float:
@@ -136,19 +153,41 @@ class FittedModel:
             self.coupled
         )
 
+    @property
+    def is_compact(self) -> bool:
+        """Whether only what prediction needs is left of the machines."""
+        return isinstance(self.trained, CompactMachines)
+
+    def compacted(self) -> FittedModel:
+        """The same model with what prediction needs of its machines and nothing else; it predicts the same bits."""
+        if self.is_compact or isinstance(self.trained, EstimatorModel):
+            return self
+        return replace(
+            self,
+            classes=self.classes._replace(checksums=np.empty(0, np.int64)),
+            trained=CompactMachines.of(self.predictor.logits, self.trained.machines),
+            coupled=self.coupled.applied(),
+            learned=None if self.learned is None else self.learned._replace(logits=None),
+        )
+
     def prepared(self, X: Any) -> Any:
         """Samples as the machines are given them."""
         return self.trained.prepared(X, self.normalisation)
 
 
 class SavedModel(NamedTuple):
-    """A fitted model with the parameters of its estimator, what was compared for it, and the names of its features."""
+    """A fitted model with the parameters of its estimator, what was compared for it, and the names of its features.
+
+    ``support_ids`` are the names of the training rows that are its support vectors, if it has any.
+    """
 
     model: FittedModel
     parameters: dict[str, Any]
     candidates: list[dict[str, Any]]
     calibrations: list[dict[str, Any]]
+    kernel_choice: str
     feature_names: list[str]
+    support_ids: Sequence[Any] = ()
 
 
 #: Settings of a fit that prediction and later changes need too, and that a model has under the same names.
@@ -235,6 +274,14 @@ def _same_kind(labels: NDArray[Any], label: Any) -> bool:
     return np.concatenate([labels[:1], value[None]]).dtype.kind in kinds
 
 
-def checksum(rows: NDArray[Any], before: int = 0) -> int:
-    """A checksum of the rows of a class, in their order, as float32; ``before`` is that of the rows before them."""
+def checksum(rows: Any, before: int = 0) -> int:
+    """A checksum of the rows of a class, in their order, as float32; ``before`` is that of the rows before them.
+
+    Sparse rows are canonical CSR: the checksum is of their entries and of the places of these.
+    """
+    if sparse.issparse(rows):
+        sizes, columns = np.diff(rows.indptr).astype(np.int64), rows.indices.astype(np.int64)
+        for values in (sizes, columns, rows.data.astype(np.float32)):
+            before = zlib.crc32(np.ascontiguousarray(values).tobytes(), before)
+        return before
     return zlib.crc32(np.ascontiguousarray(rows, np.float32).tobytes(), before)

@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import networkx as nx
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled_calibration import (
-    CoupledCalibration,
-    JudgedCalibration,
-    best_calibration,
-    calibrate_coupled,
-)
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.coupled_learning import sample_limit
 from pairloom.pipeline.calibration.drawn_samples import draw_evenly
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.linear_machines import LinearModel
-from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened
-from pairloom.pipeline.model.choice import (
-    DrawnLogits,
-    JudgedCandidate,
-    best_candidate,
-    drawn_logits,
-    judge_calibrations,
-    judge_trial,
-    n_trials,
-    trial,
-)
+from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, judge_trial, n_trials, trial
 from pairloom.pipeline.model.fit_progress import FitProgress, begin_training
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, ClassTable, FittedModel
+from pairloom.pipeline.model.judged_model import (
+    JudgedModel,
+    MachineTraining,
+    Resources,
+    judge_model,
+    next_graphs,
+    widened,
+)
 from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, learn_weights
 from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet, plan_probe
 
-__all__ = ["Fit", "Resources", "fit_model"]
-
-
-class Resources(TypedDict):
-    """What a fit may use. Nothing here changes its result."""
-
-    n_jobs: int | None
-    memory_limit: int
+__all__ = ["Fit", "fit_model"]
 
 
 class Fit(NamedTuple):
-    """A fitted model, and all candidates and calibrations if there was a choice."""
+    """A fitted model, a row for each candidate and calibration that was compared, and why it has its kernel."""
 
     model: FittedModel
-    judged: list[JudgedCandidate]
-    calibrations: list[JudgedCalibration]
+    candidates: list[dict[str, Any]]
+    calibrations: list[dict[str, Any]]
+    why: str = ""
 
 
 def fit_model(
@@ -62,6 +49,7 @@ def fit_model(
     *,
     resources: Resources,
     progress: FitProgress,
+    widens: bool = False,
     **facts: Any,
 ) -> Fit:
     """Fit a model over a graph or a code.
@@ -72,6 +60,8 @@ def fit_model(
     resources : Resources
     progress : FitProgress
         Is told how far the fit is.
+    widens : bool
+        Whether classes may be joined to more neighbours, where the graph is one of hubs and neighbours.
     **facts
         Further fields of `FittedModel`.
     """
@@ -79,27 +69,52 @@ def fit_model(
         check_weights(graph.number_of_edges(), training.X.shape[1], "PairwiseSVC: learn='coupled'")
     judged = _judged(training, graph, settings, resources, progress)
     chosen = best_candidate(judged) if judged else settings.candidates[0]
-    sides, machines = graphs.decomposition_of(graph), settings.machines_for_calibrations(chosen.C)
-    begin_training(progress, "machines", sides)
-    trained = training.train_as(machines, settings, sides, chosen.whiten, resources["n_jobs"], progress)
+    how = MachineTraining(
+        training, settings.machines_for_calibrations(chosen.C), chosen.whiten, resources, progress
+    )
+    trained = how.train(settings, graphs.decomposition_of(graph), "machines")
     coupler = coupler_of(graph, settings.counts_of(classes.totals))
     progress.begin("calibration", 1, "coupling")
-    calibrated = _calibrated(training, coupler, settings, trained, chosen.whiten, resources)
-    trained, coupled = calibrated.trained, calibrated.coupled
+    calibration, scores, compared = settings.calibrations[0], None, []
+    if settings.coupled_calibration == "none":
+        coupled = CoupledCalibration.scaled("none", 1.0, coupler, calibration, settings.coupling)
+    else:
+        found = _widened(judge_model(how, graph, coupler, settings, trained), widens)
+        graph, coupler, settings = found.graph, found.coupler, found.settings
+        trained, coupled, scores = found.calibrated()
+        calibration, compared = found.best.calibration, found.judged
     if settings.learn == "coupled":
         progress.begin("learning", 1, "model")
+    learned = _learned(training, coupler, settings, trained, coupled, resources)
+    is_replaced = learned is not None and learned.logits is not None
     model = FittedModel(
         classes=classes,
         graph=graph,
         trained=trained,
-        settings=settings.machines_as_chosen(chosen.C, calibrated.calibration),
+        settings=settings.machines_as_chosen(chosen.C, calibration),
         whiten=chosen.whiten,
         coupled=coupled,
-        learned=_learned(training, coupler, settings, trained, coupled, resources),
+        learned=learned,
+        held_out=None if is_replaced else scores,
         **{name: getattr(settings, name) for name in KEPT_SETTINGS},
         **facts,
     )
-    return Fit(model, judged, calibrated.judged)
+    standardised = model.normalisation.deviation is not None
+    candidates = [one.row(model.normalisation, settings.kernel, standardised) for one in judged]
+    return Fit(model, candidates, [one.row() for one in compared] if len(compared) > 1 else [])
+
+
+def _widened(model: JudgedModel, neighbours: bool) -> JudgedModel:
+    """A model with a longer list, and more neighbours where these were left open, if held-out samples gain by them."""
+    settings = model.settings
+    if settings.shortlist != "auto" or settings.learn == "coupled":
+        return model
+    wider: Iterator[nx.Graph] = iter(())
+    if neighbours and isinstance(model.trained, LinearModel):
+        machines_per_pair = model.how.machines.scheme.n_machines
+        bytes_per_pair = 4 * machines_per_pair * model.how.samples.X.shape[1]
+        wider = next_graphs(model.graph, model.how.samples.distances, bytes_per_pair)
+    return widened(model, wider)
 
 
 def _judged(
@@ -121,50 +136,6 @@ def _judged(
         candidate = trial(settings.candidates, number, judged)
         judged.append(judge_trial(part, probe.graph, settings, candidate, **resources, progress=progress))
     return judged
-
-
-class _Calibrated(NamedTuple):
-    """The machines with the calibration that was chosen, that of the coupled model, and all that were judged."""
-
-    trained: TrainedMachines
-    calibration: Calibration
-    coupled: CoupledCalibration
-    judged: list[JudgedCalibration]
-
-
-def _calibrated(
-    training: TrainingSet,
-    coupler: Coupler,
-    settings: ModelSettings,
-    trained: TrainedMachines,
-    whiten: Shrinkage,
-    resources: Resources,
-) -> _Calibrated:
-    """Choose a calibration on samples held out from the machines, and calibrate the coupled model on them."""
-    level, usual = settings.coupled_calibration, settings.calibrations[0]
-    if level == "none":
-        coupled = CoupledCalibration.scaled(level, 1.0, coupler, usual, settings.coupling)
-        return _Calibrated(trained, usual, coupled, [])
-
-    def drawn_by(machines: TrainedMachines) -> DrawnLogits:
-        return drawn_logits(training, machines, settings, settings.calibration_samples, is_whitened(whiten))
-
-    several = judge_calibrations(trained, drawn_by, coupler, settings, **resources)
-    judged = [one.judged for one in several]
-    best = best_calibration(judged)
-    coupled = calibrate_coupled(
-        several[judged.index(best)].held_out,
-        coupler,
-        settings.coupling,
-        level,
-        calibration=best.calibration,
-        pairs=best.pairs,
-        choice=best.choice,
-        n_jobs=resources["n_jobs"],
-    )
-    if settings.turns_into_distances(best.calibration):
-        trained = trained.by_distance()
-    return _Calibrated(trained.unprofiled(), best.calibration, coupled, judged if len(judged) > 1 else [])
 
 
 def _learned(

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
@@ -15,6 +16,7 @@ from pairloom.graphs.text import listed
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes, calibrate_coupled
 from pairloom.pipeline.calibration.drawn_samples import draw_samples
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out_scores import score_held_out
 from pairloom.pipeline.completion.shortlist import ListMass, shortlist_size
 from pairloom.pipeline.growth.waves import (
     GrowthBudget,
@@ -35,7 +37,7 @@ from pairloom.pipeline.model.class_changes import (
     train_more,
 )
 from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.fitting import Resources
+from pairloom.pipeline.model.judged_model import Resources
 from pairloom.pipeline.model.settings import is_count
 
 __all__ = ["grow_fitted_model"]
@@ -109,7 +111,7 @@ class _GrowingModel:
     def __init__(
         self,
         model: FittedModel,
-        rows: dict[int, NDArray[np.floating]],
+        rows: dict[int, Any],
         cost: GrowthCost | PairCost,
         wave: int | None,
         budget: GrowthBudget,
@@ -119,12 +121,14 @@ class _GrowingModel:
         self._cost, self._wave, self._budget, self._resources = cost, wave, budget, resources
         self._whitening = linear_model_of(model, "grow").whitening
         self._rows = whitened_rows(rows, self._whitening)
-        X, y = np.concatenate(list(rows.values())), np.repeat(list(rows), [len(r) for r in rows.values()])
+        below = sparse.vstack if linear_model_of(model, "grow").is_sparse else np.concatenate
+        X: Any = below(list(rows.values()))
+        y = np.repeat(list(rows), [r.shape[0] for r in rows.values()])
         settings, whitened = model.settings, is_whitened(model.whiten)
         self._drawn = draw_samples(
             y, model.calibration_samples, settings.folds, settings.seed, whitened, model.classes.keys
         )
-        self._X = X[self._drawn.rows]
+        self._X = (X.tocsr() if sparse.issparse(X) else X)[self._drawn.rows]
         self._logits = self._held_out_logits(linear_model_of(model, "grow"), model.coupled.pairs)
 
     @property
@@ -180,7 +184,14 @@ class _GrowingModel:
         self._logits = np.concatenate([self._logits, held_out])[order]
 
     def _rescale(self, scale: float, mass: ListMass) -> None:
-        self.model = replace(self.model, coupled=self.model.coupled.rescaled(scale, mass))
+        coupled, model = self.model.coupled.rescaled(scale, mass), self.model
+        scores = None
+        if coupled.level != "none":
+            listed, jobs = shortlist_size(model.shortlist, self.n_classes), self._resources["n_jobs"]
+            scores = score_held_out(
+                self._held_out, model.coupler, model.coupling, coupled, listed, n_jobs=jobs
+            )
+        self.model = replace(model, coupled=coupled, held_out=scores)
 
     @property
     def _held_out(self) -> HeldOutSamples:

@@ -137,7 +137,9 @@ class _View:
         )
 
     def _affine(self, shares: NDArray[np.float64]) -> AffineLogits:
-        return self._trained.collapsed(shares).calibrated(self._coupled.slope, self._coupled.shift)
+        logits = self._trained.collapsed(shares)
+        assert isinstance(logits, AffineLogits), "weights are learned of dense features"
+        return logits.calibrated(self._coupled.slope, self._coupled.shift)
 
     def _with(self, samples: DrawnRows, logits: NDArray[np.float32]) -> LearningSamples:
         features = self._whitened(samples.X) / np.float32(self._size)

@@ -22,7 +22,6 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
 from scipy.special import logsumexp, softmax
 
 from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
@@ -98,6 +97,7 @@ def effects_of_pairs(
     method: str,
     shortlist: int | None = None,
     mass: ListMass = ONE_SCALE,
+    possible: NDArray[np.bool_] | None = None,
 ) -> OddsEffects:
     """The effects of trained pairs on the coupled odds of classes a and b.
 
@@ -114,9 +114,11 @@ def effects_of_pairs(
         How many classes are coupled; None means all of them.
     mass : ListMass
         How the list and the rest share the probability.
+    possible : (N,) bool array, optional
+        The classes that may be listed; by default all.
     """
     potentials = _potentials(logits, completion)
-    path = PairsPath.of(logits, potentials, a, b, completion, method, shortlist, mass.ranking)
+    path = PairsPath.of(logits, potentials, a, b, completion, method, shortlist, mass.ranking, possible)
     mean = mean_slopes(path)
     k = len(path.listed)
     G, of_potentials = 2 * mean[: k * k].reshape(k, k), mass.ranking * mean[k * k :]
@@ -225,11 +227,15 @@ class PairsPath:
         method: str,
         shortlist: int | None,
         ranking: float,
+        possible: NDArray[np.bool_] | None = None,
     ) -> PairsPath:
         """The odds of one sample with these logits (E,) of the trained pairs, and this scale of the ranking."""
         n = completion.n_classes
         # Ranked in float32, as at prediction: the list is the same.
         ranked = potentials.astype(np.float32)[None]
+        if possible is not None:
+            ranked = np.where(possible, ranked, np.float32(-np.inf))
+            shortlist = min(n if shortlist is None else shortlist, int(possible.sum()))
         listed = np.arange(n) if shortlist is None else top_classes(ranked, shortlist)[0]
         tensor = np.empty((len(listed), len(listed), 1))
         graph = (completion.offsets, completion.neighbours, completion.edge_of)
@@ -348,8 +354,7 @@ def _potentials(logits: Floats, completion: Completion) -> Floats:
 
 def _solved(sums: Floats, completion: Completion) -> Floats:
     """The inverse of the Laplacian of the model graph times numbers that sum to zero."""
-    factor = completion.ranking.factor
-    return np.asarray(cho_solve((factor, True), sums) if factor.size else sums / len(sums))
+    return np.asarray(completion.ranking.solve(sums))
 
 
 def _passed_on(G: Floats, of_potentials: Floats, listed: NDArray[np.int64], completion: Completion) -> Floats:

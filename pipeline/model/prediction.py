@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,8 +13,12 @@ from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, normalised, prior_odds
 from pairloom.pipeline.display.tables import Table, html_of, text_of
+from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.machines.linear_machines import AffineLogits
+from pairloom.pipeline.machines.normalisation import dense
+from pairloom.pipeline.machines.sparse_machines import SparseLogits
 from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.memory import check_memory, prediction_bytes
 from pairloom.pipeline.model.predictor import PREDICTION_BATCH
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
@@ -22,6 +26,8 @@ __all__ = [
     "PairMachine",
     "PairMachines",
     "pair_machines",
+    "possible_classes",
+    "predict_likeliest",
     "predict_probabilities",
 ]
 
@@ -33,6 +39,7 @@ def predict_probabilities(
     *,
     shortlist: int | Literal["auto", "none"] = "auto",
     priors: Any = None,
+    possible: NDArray[np.bool_] | None = None,
     memory_limit: int = DEFAULT_MEMORY,
     n_jobs: int | None = None,
 ) -> NDArray[np.floating]:
@@ -48,24 +55,122 @@ def predict_probabilities(
         Ignored where machines are on sets of classes: there are no lists of these.
     priors : (N,) array, optional
         The shares of the classes where predictions are made.
+    possible : (N,) or (R, N) bool array, optional
+        The classes that are possible, of all samples or of each: see `possible_classes`.
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
-    method = model.coupler.method_named(coupling, model.machine_weight, "PairwiseSVC: coupling")
+    n_classes = len(model.classes.labels)
+    check_memory(
+        prediction_bytes(X.shape[0], n_classes, X.dtype.itemsize),
+        f"predict_proba for {X.shape[0]:,} samples of {n_classes:,} classes",
+        "predict the samples in several parts, or with top_k",
+    )
+    p = np.empty((X.shape[0], n_classes), X.dtype)
+
+    def keep(batch: slice, of_batch: NDArray[np.floating]) -> None:
+        p[batch] = of_batch
+
+    _predict(model, X, keep, coupling, shortlist, priors, possible, memory_limit, n_jobs)
+    return p
+
+
+def predict_likeliest(
+    model: FittedModel,
+    X: Any,
+    k: int,
+    coupling: str,
+    *,
+    shortlist: int | Literal["auto", "none"] = "auto",
+    priors: Any = None,
+    possible: NDArray[np.bool_] | None = None,
+    memory_limit: int = DEFAULT_MEMORY,
+    n_jobs: int | None = None,
+) -> TopProbabilities:
+    """The k likeliest classes of samples X, with the probabilities that `predict_probabilities` gives them.
+
+    Those of all classes are never in memory for more than a batch of samples. Parameters are those of
+    `predict_probabilities`.
+    """
+    k = min(k, len(model.classes.labels))
+    parts: dict[int, TopProbabilities] = {}
+
+    def keep(batch: slice, of_batch: NDArray[np.floating]) -> None:
+        parts[batch.start] = TopProbabilities.of(of_batch.astype(X.dtype, copy=False), k)
+
+    _predict(model, X, keep, coupling, shortlist, priors, possible, memory_limit, n_jobs)
+    return TopProbabilities.joined([parts[first] for first in sorted(parts)])
+
+
+def _predict(
+    model: FittedModel,
+    X: Any,
+    keep: Callable[[slice, NDArray[np.floating]], None],
+    coupling: str,
+    shortlist: int | Literal["auto", "none"],
+    priors: Any,
+    possible: NDArray[np.bool_] | None,
+    memory_limit: int,
+    n_jobs: int | None,
+) -> None:
+    """Call ``keep(batch, p)`` with the probabilities (r, N) of each batch of samples X, in threads."""
+    method = model.method_named(coupling, "PairwiseSVC: coupling")
     if coupling == SIGN_VOTE:
         model = model.by_decision_value
-    odds = None if priors is None else prior_odds(priors, model.classes.shares)
-    size = model.coupler.shortlist_size(shortlist)
-    p = np.empty((X.shape[0], len(model.classes.labels)), X.dtype)
+    classes = model.classes
+    odds = None if priors is None else prior_odds(priors, classes.labels.tolist(), classes.shares)
+    size = model.list_size(shortlist)
 
     def predict(batch: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            samples = model.predictor.samples(model.prepared(X[batch]), size, memory_limit, batch.start)
-        p[batch] = normalised(samples.couple(method), odds)
+            prepared = model.prepared(X[batch])
+            if possible is None:
+                samples = model.predictor.samples(prepared, size, memory_limit, batch.start)
+                keep(batch, normalised(samples.couple(method), odds))
+                return
+            among = possible[batch] if possible.ndim == 2 else np.tile(possible, (prepared.shape[0], 1))
+            coupled = model.predictor.couple_among(prepared, among, size, method, batch.start)
+        keep(batch, normalised(np.where(among, normalised(coupled, odds), 0.0), None))
 
     with one_blas_thread():
-        in_threads(predict, pieces(len(p), PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
-    return p
+        in_threads(predict, pieces(X.shape[0], PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
+
+
+def possible_classes(
+    model: FittedModel, classes: Any, n_samples: int, owner: str
+) -> NDArray[np.bool_] | None:
+    """(N,) or (R, N) which classes are possible; None if all are. Raises for what names none of them.
+
+    ``classes`` are labels, or a boolean mask with a row per sample and a column per class.
+    """
+    if classes is None:
+        return None
+    if model.code is not None:
+        raise ValueError(
+            f"{owner}: classes is for machines on pairs of classes, got a model of machines on sets of classes: fit one"
+            " on pairs, such as graph='hub_neighbours'."
+        )
+    given, labels = np.asarray(classes), model.classes.labels
+    if given.ndim == 2 and given.dtype.kind == "b":
+        if given.shape != (n_samples, len(labels)):
+            raise ValueError(
+                f"{owner}: classes must have a row per sample and a column per class, ({n_samples}, {len(labels)}), got"
+                f" a mask of shape {given.shape}."
+            )
+        if len(none := np.flatnonzero(~given.any(axis=1))):
+            raise ValueError(f"{owner}: classes must leave each sample a class, got none for row {none[0]}.")
+        return given
+    if given.ndim != 1:
+        raise ValueError(
+            f"{owner}: classes must be a list of labels, or a boolean mask (samples, classes), got an array of"
+            f" {given.dtype} of shape {given.shape}."
+        )
+    possible = np.zeros(len(labels), bool)
+    # Not the elements of the array: it would make text of a list of labels of several kinds.
+    possible[[model.classes.index_of(label, f"{owner}: classes") for label in classes]] = True
+    if possible.sum() < 2:
+        raise ValueError(f"{owner}: classes must name at least 2 classes, got {int(possible.sum())}.")
+    return possible
 
 
 #: Pairs that are printed from either end.
@@ -87,7 +192,7 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
         self,
         labels: list[Any],
         edges: NDArray[np.int64],
-        weights: NDArray[np.float32],
+        weights: Any,
         bias: NDArray[np.float64],
         dprime: NDArray[np.float64],
     ) -> None:
@@ -99,7 +204,11 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
             raise KeyError(pair)
         a, b = pair
         e, sign = (self._edge[a, b], 1) if (a, b) in self._edge else (self._edge[b, a], -1)
-        return PairMachine(sign * self._weights[e], float(sign * self._bias[e]), float(self._dprime[e]))
+        return PairMachine(sign * self._of_edge(e), float(sign * self._bias[e]), float(self._dprime[e]))
+
+    def _of_edge(self, e: int) -> NDArray[np.float32]:
+        """(D,) the weights of an edge; those of sparse features are made dense one by one."""
+        return np.asarray(dense(self._weights[[e]])[0])
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return iter(self._edge)
@@ -123,7 +232,7 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
         cut = len(pairs) > 2 * _SHOWN
         for e in [*range(_SHOWN), *range(len(pairs) - _SHOWN, len(pairs))] if cut else range(len(pairs)):
             a, b = (plain_line(label, 40) for label in pairs[e])
-            norm = float(np.linalg.norm(self._weights[e]))
+            norm = float(np.linalg.norm(self._of_edge(e)))
             rows.append([f"{a} / {b}", f"{norm:.4g}", f"{self._bias[e]:.4g}", f"{self._dprime[e]:.3g}"])
         if cut:
             rows.insert(_SHOWN, ["…"] * 4)
@@ -133,7 +242,7 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
 def pair_machines(model: FittedModel) -> PairMachines:
     """The calibrated machines of a model, on features as they come."""
     logits = model.predictor.logits
-    if not isinstance(logits, AffineLogits):
+    if not isinstance(logits, (AffineLogits, SparseLogits)):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")
     weights, bias = model.normalisation.fold_back(logits.weights, logits.bias)
     labels = model.classes.labels.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,8 @@ from pairloom.pipeline.completion.shortlist import (
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.machines.kinds import Logits
 from pairloom.pipeline.machines.linear_machines import AffineLogits
+
+_ListsOf = Callable[[NDArray[np.intp], NDArray[np.float32], int], Shortlists]
 
 __all__ = ["PREDICTION_BATCH", "Predictor", "applies_listed_pairs", "check_finite"]
 
@@ -68,13 +71,52 @@ class Predictor:
         self, ranking: AffineLogits, rows: NDArray[np.float32], size: int, first: int
     ) -> Shortlists:
         """The ranking of the classes first; then the pairs of the lists only, if that is cheaper."""
-        assert isinstance(self.logits, AffineLogits), "so are those that are ranked by an affine map"
         potentials = ranking.by_sample(rows)
         check_finite(potentials, first)
+        return self._affine_shortlists(rows, potentials, size)
+
+    def _affine_shortlists(
+        self, rows: NDArray[np.float32], potentials: NDArray[np.float32], size: int
+    ) -> Shortlists:
+        assert isinstance(self.logits, AffineLogits), "so are those that are ranked by an affine map"
         completion = self.coupler.completion
         if applies_listed_pairs(completion.n_classes, len(completion.edges), size) or len(rows) == 1:
             return affine_shortlists(rows, *self.logits, potentials, completion, size)
         return shortlists(self.logits.by_sample(rows), potentials, completion, size)
+
+    def couple_among(
+        self, X: Any, possible: NDArray[np.bool_], shortlist: int | None, method: str, first: int = 0
+    ) -> NDArray[np.float32]:
+        """(R, N) probabilities of prepared samples where only some classes (R, N) are possible, at least one of each.
+
+        The pairs among these are coupled, all or those of a shortlist, as if there were no other classes.
+        """
+        potentials, lists_of = self._ranked(X, first)
+        potentials = np.where(possible, potentials, np.float32(-np.inf))
+        counts = possible.sum(axis=1)
+        sizes = np.minimum(counts, self.coupler.n_classes if shortlist is None else shortlist)
+        p = possible.astype(np.float32)  # as it stays where one class only is possible
+        for size in np.unique(sizes[sizes > 1]).tolist():
+            rows = np.flatnonzero(sizes == size)
+            lists = with_mass(lists_of(rows, potentials[rows], size), self.mass)
+            # Impossible classes have no potential, so the ranking gives them nothing.
+            p[rows] = lists.couple(method)
+        return p
+
+    def _ranked(self, X: Any, first: int) -> tuple[NDArray[np.float32], _ListsOf]:
+        """The ranking of all classes for samples, and a function that lists those of some samples."""
+        completion = self.coupler.completion
+        if self.ranking is not None:
+            rows = np.ascontiguousarray(X, np.float32)
+            potentials = self.ranking.by_sample(rows)
+            check_finite(potentials, first)
+            return potentials, lambda some, ranked, size: self._affine_shortlists(rows[some], ranked, size)
+        logits = self.logits(X)
+        check_finite(logits.T, first)
+        by_sample = np.ascontiguousarray(logits.T)
+        return completion.ranking.of_samples(by_sample), lambda some, ranked, size: shortlists(
+            by_sample[some], ranked, completion, size
+        )
 
 
 def applies_listed_pairs(n_classes: int, n_edges: int, shortlist: int) -> bool:

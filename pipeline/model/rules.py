@@ -10,6 +10,7 @@ from typing import Any
 
 from pairloom.graphs.text import listed
 from pairloom.pipeline.coupling.model_coupling import couplings_of
+from pairloom.pipeline.machines.folds import ALONE
 
 __all__ = [
     "CONFIGURATION",
@@ -19,6 +20,7 @@ __all__ = [
     "check_coupling",
     "check_distances",
     "check_edges_calibrated",
+    "check_fold_alone",
     "check_learnable",
     "check_no_shortlist",
 ]
@@ -151,3 +153,28 @@ def check_distances(parameters: Any, measured: bool, machines: str, door: Door) 
             f"{distance} needs machines whose norm in feature space is known (linear ones, or a kernel that is an inner"
             f" product, which neither the sigmoid nor a polynomial with coef0 < 0 is), got {machines}"
         )
+
+
+#: What machines must be that are standardised and calibrated by the fold that they are fitted on.
+_OF_ONE_FOLD = {
+    "kernel": "linear",
+    "calibration": "platt",
+    "thresholds": False,
+    "standardise": False,
+    "whiten": "none",
+}
+
+
+def check_fold_alone(parameters: Any, door: Door) -> None:
+    """Raise if machines of one fold are to be anything but linear SVMs with a sigmoid of that fold.
+
+    ``parameters`` have those of `_OF_ONE_FOLD`, and ``fit_on``.
+    """
+    if parameters.fit_on != ALONE:
+        return
+    for name, value in _OF_ONE_FOLD.items():
+        if (given := getattr(parameters, name)) != value:
+            raise door.error(
+                f"{door.word('fit_on', ALONE)} needs {door.value(name, value)}, since its machines standardise and"
+                f" calibrate themselves, each by its own fold, got {door.value(name, given)}"
+            )

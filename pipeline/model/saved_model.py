@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,13 @@ from pairloom import graphs
 from pairloom.graphs import ModelCode
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.completion.shortlist import ListMass
+from pairloom.pipeline.coupling.model_coupling import in_order
+from pairloom.pipeline.machines.compact_machines import CompactMachines
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kinds import svm_kind
+from pairloom.pipeline.machines.kinds import TrainedMachines, svm_kind
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.settings import MachineSettings
@@ -43,7 +47,9 @@ from pairloom.pipeline.model.model_folder import (
     check_target,
     put_in_place,
 )
+from pairloom.pipeline.model.stored_model import load_from_store, save_to_store
 from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
+from pairloom.pipeline.storage.location import Location, StoreUrl, location_of
 from pairloom.pipeline.storage.zarr_metadata import OURS, is_group, open_checked, stored_array
 
 __all__ = [
@@ -53,7 +59,7 @@ __all__ = [
     "labels_as_json",
     "labels_from_json",
     "load_model",
-    "path_of",
+    "place_of",
     "plain",
     "save_model",
     "slope_arrays",
@@ -61,25 +67,39 @@ __all__ = [
 ]
 
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 5
+FORMAT, FORMAT_VERSION = "pairloom-model", 8
 
 
-def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a model into a folder, all of it or nothing. Classifiers of scikit-learn cannot be saved.
+def save_model(
+    saved: SavedModel, path: str | Location, *, overwrite: bool = False, compact: bool = False
+) -> None:
+    """Write a model into a folder or an object store, all of it or nothing.
 
-    With ``overwrite`` a saved model that is there is replaced; anything else that is there is left alone.
+    Classifiers of scikit-learn cannot be saved. With ``overwrite`` a saved model that is there is replaced; anything
+    else that is there is left alone. With ``compact`` only what prediction needs of its machines is written.
     """
+    if compact:
+        saved = saved._replace(model=saved.model.compacted())
+    place = place_of(path, "PairwiseSVC.save: path")
+    if isinstance(place, StoreUrl):
+        save_to_store(place, FORMAT, partial(_save_in_folder, saved), overwrite=overwrite)
+    else:
+        _save_in_folder(saved, place, overwrite=overwrite)
+
+
+def _save_in_folder(saved: SavedModel, path: Path, *, overwrite: bool = False) -> None:
     arrays = arrays_of(saved.model)
-    path = path_of(path, "PairwiseSVC.save: path")
     check_target(path, FORMAT, overwrite=overwrite)
     description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": description_of(saved.model),
-        **_parameters_as_json(saved.parameters),
+        **_parameters_as_json(saved.parameters, saved.model),
         "candidates": plain(saved.candidates, "candidates_"),
         "calibrations": plain(saved.calibrations, "calibrations_"),
+        "kernel_choice": saved.kernel_choice,
         "feature_names": saved.feature_names,
+        "support_ids": list(saved.support_ids),
     }
     # Written beside its place and then put there: a folder of that name is always a whole model.
     unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
@@ -96,9 +116,15 @@ def save_model(saved: SavedModel, path: str | Path, *, overwrite: bool = False) 
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def load_model(path: str | Path) -> SavedModel:
+def load_model(path: str | Location) -> SavedModel:
     """Read a model that `save_model` has written."""
-    path = path_of(path, "PairwiseSVC.load: path")
+    place = place_of(path, "PairwiseSVC.load: path")
+    return (
+        load_from_store(place, _load_from_folder) if isinstance(place, StoreUrl) else _load_from_folder(place)
+    )
+
+
+def _load_from_folder(path: Path) -> SavedModel:
     while True:
         content = _read_description(path)
         # Another process may put another model in its place meanwhile, and remove files of this one.
@@ -121,8 +147,10 @@ def _loaded(path: Path, content: dict[str, Any]) -> SavedModel:
     with whole_model(f"PairwiseSVC.load: {path}"):
         model = assembled(content["model"], arrays)
         parameters = _parameters_from_json(content, model)
-        compared = (content["candidates"], content["calibrations"])
-        return SavedModel(model, parameters, *compared, content["feature_names"])
+        compared = (content["candidates"], content["calibrations"], content["kernel_choice"])
+        return SavedModel(
+            model, parameters, *compared, content["feature_names"], content.get("support_ids", ())
+        )
 
 
 @contextlib.contextmanager
@@ -142,16 +170,18 @@ def whole_model(place: str) -> Iterator[None]:
         raise ValueError(f"{place} is not a whole model: {reason.removesuffix('.')}.") from error
 
 
-def path_of(path: str | Path, parameter: str) -> Path:
-    """A path that a user gave, or an error if it cannot be one."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{parameter} must be a str or a Path, got {path!r}.")
-    if not str(path) or "\0" in str(path):
-        raise ValueError(f"{parameter} must be the path of a folder, got {str(path)!r}.")
-    return Path(path)
+def place_of(place: str | Location, parameter: str) -> Location:
+    """A path or a URL that a user gave, or an error if it cannot be one."""
+    if isinstance(place, StoreUrl):
+        return place
+    if not isinstance(place, (str, os.PathLike)):
+        raise TypeError(f"{parameter} must be a str or a Path, got {place!r}.")
+    if not str(place) or "\0" in str(place):
+        raise ValueError(f"{parameter} must be the path of a folder, got {str(place)!r}.")
+    return location_of(place, parameter)
 
 
-def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
+def _parameters_as_json(parameters: dict[str, Any], model: FittedModel) -> dict[str, Any]:
     """Parameters of the estimator: a graph's edges are among the arrays, and JSON's keys are strings only."""
     weights = parameters["class_weight"]
     pairs = (
@@ -160,6 +190,7 @@ def _parameters_as_json(parameters: dict[str, Any]) -> dict[str, Any]:
         else weights
     )
     given = {name: value for name, value in parameters.items() if name != "class_weight"}
+    given["priors"] = in_order(given["priors"], model.classes.labels.tolist(), "PairwiseSVC.save: priors")
     if isinstance(given["graph"], (nx.Graph, np.ndarray, ModelCode)):
         given["graph"] = None
     return {"parameters": {name: plain(value, name) for name, value in given.items()}, "class_weight": pairs}
@@ -231,7 +262,7 @@ def _read_array(path: Path, place: str) -> NDArray[Any]:
         raise ValueError(f"PairwiseSVC.load: {path / place} cannot be read: {error}.") from error
 
 
-_STRUCTURED = ("classes", "graph", "trained", "settings", "coupled", "normalisation", "learned")
+_STRUCTURED = ("classes", "graph", "trained", "settings", "coupled", "normalisation", "learned", "held_out")
 #: The other fields of `FittedModel`: JSON values, which are stored by their names.
 PLAIN_FIELDS = tuple(field.name for field in fields(FittedModel) if field.name not in _STRUCTURED)
 
@@ -269,18 +300,20 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         **({} if deviation is None else {"deviation": deviation}),
         **slope_arrays(model.coupled.pairs),
         **_learned_arrays(model.learned),
+        **({} if model.held_out is None else {"held_out": model.held_out.table()}),
     }
 
 
 def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedModel:
     """The model of a description and its arrays."""
     labels = labels_from_json(description)
-    kernel = description.get("kernel")
+    given = description.get("kernel")
+    kernel = None if given is None else KernelFunction(**given)
     check_shapes(arrays, classes=len(labels), features=description["n_features"])
     return FittedModel(
         classes=ClassTable(labels, arrays["totals"], arrays["keys"], arrays["checksums"]),
         graph=_graph(len(labels), description["graph"], arrays),
-        trained=svm_kind(None if kernel is None else KernelFunction(**kernel)).from_arrays(arrays),
+        trained=_machines(kernel, arrays, description["n_features"]),
         settings=MachineSettings(**description["settings"]),
         coupled=CoupledCalibration(
             description["coupled_calibration"],
@@ -292,14 +325,28 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         ),
         normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
         learned=_learned(description.get("learned"), arrays),
+        held_out=HeldOutScores.from_table(arrays["held_out"], len(labels)) if "held_out" in arrays else None,
         **{name: description[name] for name in PLAIN_FIELDS if name in description},
     )
 
 
+def _machines(
+    kernel: KernelFunction | None, arrays: Mapping[str, NDArray[Any]], n_features: int
+) -> TrainedMachines:
+    """The stored machines, or what prediction needs of them."""
+    if "compact/bias" in arrays:
+        return CompactMachines.from_arrays(arrays, kernel, n_features)
+    return svm_kind(kernel).from_arrays(arrays)
+
+
 #: The axes of every array of a model: E edges, M machines of each, N classes, D features, K of them after whitening,
-#: Z coefficients on S support vectors. A name that is not here is no array of a model.
+#: Z coefficients on S support vectors, W columns with weights of edges on sparse features, V edges or support vectors
+#: that the Z entries of compact machines belong to. A name that is not here is no array of a model.
 _AXES: dict[str, tuple[str | int, ...]] = {
     "machines/coef": ("E", "M", "K"),
+    "machines/support": ("E + 1",),
+    "machines/column": ("W",),
+    "machines/weight": ("W", "M"),
     "machines/start": ("E + 1",),
     "machines/row": ("Z",),
     "machines/beta": ("Z", "M"),
@@ -311,6 +358,13 @@ _AXES: dict[str, tuple[str | int, ...]] = {
     "machines/dprime": ("E",),
     "machines/gap": ("E", "M"),
     "machines/iterations": ("E", "M"),
+    "compact/weights": ("E", "D"),
+    "compact/bias": ("E",),
+    "compact/dprime": ("E",),
+    "compact/start": ("V + 1",),
+    "compact/place": ("Z",),
+    "compact/entry": ("Z",),
+    "compact/row": ("S",),
     "whitening/mean": ("D",),
     "whitening/factor": ("D", "K"),
     "support_vectors": ("S", "D"),
@@ -328,9 +382,11 @@ _AXES: dict[str, tuple[str | int, ...]] = {
     "slopes/prior": (1 + PARTS, "G"),
     "learned/weights": ("E", "D"),
     "learned/bias": ("E",),
+    "held_out": ("H", "scores"),
 }
-# Without whitening there is no factor, and models that are not retrained have no checksums of their rows.
-_MAY_BE_EMPTY = ("whitening/factor", "checksums")
+# Without whitening there is no factor, for sparse features no mean either. Models that are not retrained have no
+# checksums of their rows.
+_MAY_BE_EMPTY = ("whitening/mean", "whitening/factor", "checksums")
 
 
 def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: int) -> None:
@@ -354,8 +410,22 @@ def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: 
                 raise ValueError(
                     f"stored array {name!r} must have {sizes[str(axis)]} {axis}, got shape {values.shape}."
                 )
+    if "machines/support" in arrays:
+        _check_support(arrays["machines/support"], arrays["machines/column"], features)
+    elif "whitening/mean" in arrays and not arrays["whitening/mean"].size:
+        raise ValueError(f"stored array 'whitening/mean' must have {features} D, got none.")
     if "machines/start" in arrays:
         _check_coefficients(arrays["machines/start"], arrays["machines/row"], len(arrays["support_vectors"]))
+    if "compact/start" in arrays:
+        _check_entries(arrays, features)
+
+
+def _check_support(support: NDArray[Any], column: NDArray[Any], features: int) -> None:
+    """The columns of the edges follow each other, and each is a feature."""
+    follows = support[0] == 0 and support[-1] == len(column) and (np.diff(support) >= 0).all()
+    integers = support.dtype.kind in "iu" and column.dtype.kind in "iu"
+    if not follows or not integers or (column.size and not 0 <= column.min() <= column.max() < features):
+        raise ValueError("stored array 'machines/support' must divide the columns of the weights.")
 
 
 def _check_coefficients(start: NDArray[Any], row: NDArray[Any], vectors: int) -> None:
@@ -363,6 +433,19 @@ def _check_coefficients(start: NDArray[Any], row: NDArray[Any], vectors: int) ->
     follows = start[0] == 0 and start[-1] == len(row) and (np.diff(start) >= 0).all()
     if not follows or len(np.unique(row)) != vectors:
         raise ValueError("stored array 'machines/start' must divide the coefficients of the support vectors.")
+
+
+def _check_entries(arrays: Mapping[str, NDArray[Any]], features: int) -> None:
+    """The entries of edges follow each other, and each has a feature; or those of support vectors, and an edge."""
+    start, place, n_edges = arrays["compact/start"], arrays["compact/place"], len(arrays["compact/bias"])
+    vectors = arrays.get("support_vectors")
+    lines, places = (n_edges, features) if vectors is None else (len(vectors), n_edges)
+    follows = (
+        len(start) == lines + 1 and start[0] == 0 and start[-1] == len(place) and (np.diff(start) >= 0).all()
+    )
+    integers = start.dtype.kind in "iu" and place.dtype.kind in "iu"
+    if not follows or not integers or (place.size and not 0 <= place.min() <= place.max() < places):
+        raise ValueError("stored array 'compact/start' must divide the entries of the weights.")
 
 
 def _graph(
@@ -407,7 +490,7 @@ def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]
     if record is None:
         return None
     logits = None
-    if record["iterations"]:
+    if record["iterations"] and "compact/bias" not in arrays:
         logits = AffineLogits(arrays["learned/weights"], arrays["learned/bias"])
     return Learned(logits, LearningRecord(**record))
 

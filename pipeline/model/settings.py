@@ -19,7 +19,7 @@ from pairloom.graphs.text import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import shortlist_size
-from pairloom.pipeline.coupling.model_coupling import MachineWeight
+from pairloom.pipeline.coupling.model_coupling import MachineWeight, couplings_of
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import LinearKind, MachineKind
@@ -34,6 +34,7 @@ __all__ = [
     "calibrations_of",
     "candidates_of",
     "class_weights",
+    "couplings_to_compare",
     "error_prefix",
     "is_count",
     "is_finite",
@@ -55,6 +56,17 @@ class Candidate(NamedTuple):
     C: float
     whiten: Shrinkage
     calibration: Calibration
+
+
+def couplings_to_compare(parameters: Any, code: bool, owner: str, growing: bool = False) -> tuple[str, ...]:
+    """The couplings to choose from, the usual one first.
+
+    There is no choice where nothing is calibrated on held-out samples. Where weights are learned or pairs are added
+    through the coupling, that is the usual one, before there is a model to choose another with.
+    """
+    methods = couplings_of(code).methods_for(parameters.coupling, owner)
+    fixed = growing or parameters.learn == "coupled" or parameters.coupled_calibration == "none"
+    return methods[:1] if fixed else methods
 
 
 def calibrations_of(parameters: Any, measurable: bool, growing: bool = False) -> tuple[Calibration, ...]:
@@ -102,7 +114,9 @@ class ModelSettings:
     calibrations : tuple of Calibration
         The calibrations to choose from, by the machines of the whole model.
     coupling : str
-        The coupling through which the model is calibrated and its candidates are compared.
+        The coupling by which candidates are compared, before one is chosen.
+    couplings : tuple of str
+        The couplings to choose from, that one first.
     folds, fit_on, thresholds, tol, seed
         See `machines.settings.MachineSettings`.
     coupled_calibration : {"scale", "edges", "none"}
@@ -122,6 +136,7 @@ class ModelSettings:
     candidates: tuple[Candidate, ...]
     calibrations: tuple[Calibration, ...]
     coupling: str = "stratified"
+    couplings: tuple[str, ...] = ("stratified",)
     folds: int = 4
     fit_on: FitOn = "rest"
     coupled_calibration: CoupledLevel = "scale"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import html
 
+import numpy as np
+
 from pairloom.graphs.text import plain_line
+from pairloom.pipeline.calibration.held_out import SMALLEST
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.display.tables import Table, html_of
 from pairloom.pipeline.model.fitted_model import FittedModel
 
@@ -26,6 +30,7 @@ def summary_rows(model: FittedModel) -> list[tuple[str, str]]:
         ("whitening", str(model.whiten)),
         ("calibration", f"{model.settings.calibration}, coupled: {model.coupled.level}"),
         ("scale", f"{model.coupled.scale:.4g}, chosen for {model.coupling} coupling"),
+        *([("held out", _held_out(model.held_out))] if model.held_out is not None else []),
     ]
 
 
@@ -34,6 +39,13 @@ def summary_html(rows: list[tuple[str, str]], title: str, link: str = "") -> str
     table = html_of(title, [], [Table("", ["", ""], rows)]) if rows else html_of(title, [], [])
     anchor = '<a href="{}" rel="noreferrer" target="_blank">Documentation of PairwiseSVC</a>'
     return table + (f"<p>{anchor.format(html.escape(link))}</p>" if link else "")
+
+
+def _held_out(scores: HeldOutScores) -> str:
+    """Log loss and accuracy of the training samples that were held out to calibrate the model."""
+    loss = np.average(-np.log(np.maximum(scores.p, SMALLEST)), weights=scores.weight)
+    accuracy = np.average(scores.rank == 1, weights=scores.weight)
+    return f"log loss {loss:.4g}, accuracy {accuracy:.4g}, of {len(scores.p):,} training samples"
 
 
 def _classes(model: FittedModel) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, members_of
@@ -30,6 +31,7 @@ from pairloom.pipeline.machines.whitening import (
     WithinClasses,
     centred_at,
     centring,
+    unwhitened,
     within_classes_of,
 )
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress
@@ -84,18 +86,18 @@ class TrainingSet:
         self._within: WithinClasses | None = None
 
     @cached_property
-    def means(self) -> NDArray[np.float64]:
-        """(N, D) means of the classes."""
+    def means(self) -> Any:
+        """(N, D) means of the classes; CSR if X is sparse."""
         if self._moments is not None:
             return self._moments.class_means
         return class_means(self.X, self.classes, len(self.members))
 
-    def distances(self) -> NDArray[np.float64]:
+    def distances(self) -> NDArray[np.float64] | graphs.PointDistances:
         """(N, N) distances between the classes, found once."""
         return self._distances
 
     @cached_property
-    def _distances(self) -> NDArray[np.float64]:
+    def _distances(self) -> NDArray[np.float64] | graphs.PointDistances:
         if self.precomputed:
             return kernel_mean_distances(self.X, self.classes, len(self.members))
         return distances_between(self.means)
@@ -110,6 +112,8 @@ class TrainingSet:
 
     def whitening(self, shrinkage: Shrinkage, settings: ModelSettings) -> Whitening:
         """The whitening at a shrinkage, without the calibration samples: see `drawn_samples.draws_by_class`."""
+        if sparse.issparse(self.X):
+            return unwhitened()
         if shrinkage == "none":
             return centring(self.X) if self._moments is None else centred_at(self._moments.mean)
         if self._within is None:
@@ -171,7 +175,7 @@ class Probe(NamedTuple):
     most_rows: int = MOST_PROBE_ROWS
 
 
-def plan_probe(graph: nx.Graph | graphs.ModelCode, distances_from: DistancesFrom, seed: int) -> Probe:
+def plan_probe(graph: nx.Graph | graphs.Decomposition, distances_from: DistancesFrom, seed: int) -> Probe:
     """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
 
     ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
@@ -184,12 +188,13 @@ def plan_probe(graph: nx.Graph | graphs.ModelCode, distances_from: DistancesFrom
         n = graph.n_classes
         most = max(_LEAST_PROBE_ROWS, PROBE_CLASSES * MOST_PROBE_ROWS // n)
         return Probe(np.arange(n), graph, min(most, MOST_PROBE_ROWS))
-    n = len(graph)
+    pairs = graphs.decomposition_of(graph)
+    assert isinstance(pairs, graphs.Pairs), "machines on sets of classes are a code"
+    n, edges = pairs.n_classes, pairs.edges
     if n <= PROBE_CLASSES + _NEIGHBOURHOOD:
-        return Probe(np.arange(n), graph)
-    hubs = graph.graph.get("hubs", ())
+        return Probe(np.arange(n), graph if isinstance(graph, nx.Graph) else pairs.graph())
+    hubs = pairs.label.get("hubs", ())
     classes = np.union1d(_neighbourhoods(n, distances_from, seed), np.asarray(hubs, dtype=np.int64))
-    edges = graphs.edge_array(graph)
     among = np.searchsorted(classes, edges[np.isin(edges, classes).all(axis=1)])
     part = graphs.model_graph(len(classes), among.tolist(), "probe")
     if not nx.is_connected(part):

@@ -10,13 +10,14 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.display.class_layout import ClassOrder
+from pairloom.pipeline.display.evaluation import Confusions
 from pairloom.pipeline.report.page import Section
 from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
 from pairloom.pipeline.report.score_tables import ConfusedPair
@@ -69,26 +70,38 @@ def maps_section(
     return Section("maps", title.capitalize(), content, {"maps": data})
 
 
-def _opened(confusion: NDArray[np.int64], order: ClassOrder) -> dict[str, Any]:
+class _Cells(NamedTuple):
+    """Cells of a map that have a value, by the positions of their rows and columns."""
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+
+def _errors(confusion: Confusions, order: ClassOrder) -> _Cells:
+    """The errors in the order of the map, row by row."""
+    errors, places = confusion.errors, order.places
+    cells = _Cells(places[errors.true], places[errors.predicted], errors.samples)
+    by_row = np.lexsort([cells.columns, cells.rows])
+    return _Cells(*(values[by_row] for values in cells))
+
+
+def _opened(confusion: Confusions, order: ClassOrder) -> dict[str, Any]:
     """What the maps show first: the block with the most errors, and the position of its most frequent error.
 
     If no error is inside a block, it is the most frequent error of all.
     """
     errors = _errors(confusion, order)
-    inside = [int(errors[block, block].sum()) for block in order.blocks]
-    best = int(np.argmax(inside))
-    searched = order.blocks[best] if inside[best] else slice(0, len(errors))
-    cells = errors[searched, searched]
-    row, column = np.unravel_index(int(cells.argmax()), cells.shape)
-    cell = [searched.start + int(row), searched.start + int(column)]
-    return {"block": best if inside[best] or not errors.any() else None, "cell": cell}
-
-
-def _errors(confusion: NDArray[np.int64], order: ClassOrder) -> NDArray[np.int64]:
-    """The confusion matrix in the order of the map, without its diagonal."""
-    errors = confusion[np.ix_(order.classes, order.classes)]
-    np.fill_diagonal(errors, 0)
-    return errors
+    block_of = np.searchsorted(order.starts, np.arange(confusion.n_classes), side="right") - 1
+    inside = block_of[errors.rows] == block_of[errors.columns]
+    by_block = np.bincount(block_of[errors.rows[inside]], errors.values[inside], len(order.blocks))
+    best = int(np.argmax(by_block))
+    if not len(errors.rows):
+        return {"block": best, "cell": [0, 0]}
+    searched = inside & (block_of[errors.rows] == best) if by_block[best] else np.full(len(inside), True)
+    cell = int(np.argmax(np.where(searched, errors.values, 0)))
+    position = [int(errors.rows[cell]), int(errors.columns[cell])]
+    return {"block": best if by_block[best] else None, "cell": position}
 
 
 def _block_names(names: Sequence[str], order: ClassOrder) -> list[str]:
@@ -100,27 +113,32 @@ def _block_names(names: Sequence[str], order: ClassOrder) -> list[str]:
     return texts
 
 
-def _map(key: str, caption: str, alternative: str, levels: NDArray[np.uint8]) -> dict[str, Any]:
-    """A map of levels (position, position); ``key`` names the figure and its colour in the style.
+def _map(key: str, caption: str, alternative: str, n: int, cells: _Cells) -> dict[str, Any]:
+    """A map of n x n positions with the levels of some cells; ``key`` names the figure and its colour in the style.
 
     A picture of fewer pixels than classes is stretched to the side that its pixels cover.
     """
-    small = pooled(levels, _PIXELS)
-    side = -(-len(levels) // len(small)) * len(small)
+    small = pooled(cells.rows, cells.columns, cells.values, n, _PIXELS)
+    side = -(-n // len(small)) * len(small)
     picture = picture_url(small)
     return {"key": key, "caption": caption, "alternative": alternative, "picture": picture, "side": side}
 
 
-def pooled(levels: NDArray[np.uint8], most: int) -> NDArray[np.uint8]:
-    """The levels in at most ``most`` rows and columns, each the largest of a square: single cells stay visible."""
-    N = len(levels)
-    per_pixel = -(-N // most)
-    if per_pixel == 1:
-        return levels
-    size = -(-N // per_pixel)
-    padded = np.zeros((size * per_pixel, size * per_pixel), np.uint8)
-    padded[:N, :N] = levels
-    return np.asarray(padded.reshape(size, per_pixel, size, per_pixel).max(axis=(1, 3)))
+def pooled(
+    rows: NDArray[np.integer],
+    columns: NDArray[np.integer],
+    levels: NDArray[np.integer],
+    n: int,
+    most: int,
+) -> NDArray[np.uint8]:
+    """Levels of some cells of an n x n map in at most ``most`` rows and columns.
+
+    A pixel is the largest level of a square: single cells stay visible.
+    """
+    per_pixel = -(-n // most)
+    picture = np.zeros((-(-n // per_pixel),) * 2, np.uint8)
+    np.maximum.at(picture, (rows // per_pixel, columns // per_pixel), levels.astype(np.uint8))
+    return picture
 
 
 def picture_url(levels: NDArray[np.uint8]) -> str:
@@ -143,37 +161,38 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def _confusion_map(
-    confusion: NDArray[np.int64], order: ClassOrder, worst: Sequence[ConfusedPair], names: Sequence[str]
+    confusion: Confusions, order: ClassOrder, worst: Sequence[ConfusedPair], names: Sequence[str]
 ) -> dict[str, Any]:
     """Errors by true and predicted class; correct predictions are left blank."""
     errors = _errors(confusion, order)
     # On the scale of the root, so that one class confused a hundred times does not hide those confused once.
-    shade = np.sqrt(errors / max(int(errors.max()), 1))
-    levels = np.where(errors > 0, _levels(shade), 0).astype(np.uint8)
+    shade = np.sqrt(errors.values / errors.values.max(initial=1))
+    levels = errors._replace(values=_levels(shade).astype(np.int64))
     listed = "; ".join(
         f"{plain_line(names[pair.i], 40)} and {plain_line(names[pair.j], 40)}, {pair.errors}"
         for pair in worst[:3]
     )
     alternative = (
-        f"Map of the errors of {len(confusion)} classes: {int(errors.sum())} of {int(confusion.sum())} samples are"
+        f"Map of the errors of {confusion.n_classes} classes: {int(errors.values.sum())} of"
+        f" {int(confusion.samples.sum())} samples are"
         f" predicted wrong.{f' Confused most often: {listed}.' if listed else ''} The table of confused pairs has all"
         " of them."
     )
-    return _map("errors", "Errors: true class down, predicted class across", alternative, levels)
+    caption = "Errors: true class down, predicted class across"
+    return _map("errors", caption, alternative, confusion.n_classes, levels)
 
 
 def _levels(shade: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.round(_FAINTEST + (_STRONGEST - _FAINTEST) * shade))
 
 
-def _confusion_cells(confusion: NDArray[np.int64]) -> dict[str, Any]:
+def _confusion_cells(confusion: Confusions) -> dict[str, Any]:
     """Counts for the script: (true class, predicted class, samples), flat; the largest if there are too many."""
-    i, j = np.nonzero(confusion)
-    counts = confusion[i, j]
+    _, i, j, counts = confusion
     kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CELLS])
     return {
         "cells": np.column_stack([i, j, counts])[kept].ravel().tolist(),
-        "totals": confusion.sum(axis=1).tolist(),
+        "totals": confusion.by_true.tolist(),
         "cut": len(kept) < len(counts),
     }
 
@@ -182,9 +201,9 @@ def _separation_map(pairs: TrainedPairs, order: ClassOrder) -> dict[str, Any]:
     """d' of every trained pair: strong where classes are close, blank where there is no machine."""
     least, most = _dprime_range(pairs)
     shade = 1 - (np.clip(pairs.dprime, least, most) - least) / (most - least)
-    levels = np.zeros((pairs.n_classes, pairs.n_classes), np.uint8)
     i, j = order.places[pairs.edges].T
-    levels[i, j] = levels[j, i] = _levels(shade)
+    both = np.concatenate([i, j]), np.concatenate([j, i])
+    levels = _Cells(*both, np.tile(_levels(shade).astype(np.int64), 2))
     low, middle, high = np.quantile(pairs.dprime, [0.0, 0.5, 1.0])
     alternative = (
         f"Map of d' over {pairs.n_classes} classes: {len(pairs.edges)} of {pairs.number_of_all} pairs are trained,"
@@ -194,6 +213,7 @@ def _separation_map(pairs: TrainedPairs, order: ClassOrder) -> dict[str, Any]:
         "separation",
         "d' of the trained pairs: the stronger the colour, the closer the classes",
         alternative,
+        pairs.n_classes,
         levels,
     )
 

@@ -108,10 +108,12 @@ def _pair_machines(run: Run, pairs: TrainedPairs | None, a: np.int64, b: np.int6
         columns = np.flatnonzero(sides[0] * sides[1] == -1)
         return _PairMachines("sets", columns, sides[0, columns])
     way: Way = "trained"
-    edges, favoured = pairs.numbers[[a], b], np.array([a])
+    edges, favoured = pairs.number(int(a), np.array([b])), np.array([a])
     if edges[0] < 0:
-        way, (common,) = "completed", np.nonzero((pairs.numbers[a] >= 0) & (pairs.numbers[b] >= 0))
-        edges = np.concatenate([pairs.numbers[a, common], pairs.numbers[b, common]])
+        every = np.arange(pairs.n_classes)
+        of_a, of_b = pairs.number(int(a), every), pairs.number(int(b), every)
+        way, (common,) = "completed", np.nonzero((of_a >= 0) & (of_b >= 0))
+        edges = np.concatenate([of_a[common], of_b[common]])
         # The machine of (m, b) favours a if it favours m.
         favoured = np.concatenate([np.full(len(common), a), common])
     # A positive logit favours the first class of an edge.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.model.explaining import Explanation, MachineEffects, explain
 from pairloom.pipeline.report.critical_machine import (
     EXPLAINING_BYTES,
@@ -24,6 +25,7 @@ from pairloom.pipeline.report.critical_machine import (
 )
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
+from pairloom.pipeline.run.feature_store import read_ids
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_model import read_run_model
 
@@ -39,6 +41,11 @@ __all__ = [
 
 #: Classes of a sample whose probabilities are shown.
 _CLASSES = 5
+#: What the name of a sample is: text is its id, a number may also be that of its row.
+_MEANING_OF_ID = {
+    False: "id of the sample in the data",
+    True: "id of the sample in the data, or the number of its row there, from 0",
+}
 #: Multiplications that explaining may take, some seconds' worth: if there are more samples, the first are explained.
 _MOST_WORK = 2e10
 
@@ -49,6 +56,8 @@ class ConfidentError(NamedTuple):
     Attributes
     ----------
     sample, label, predicted : int
+    id : object
+        The name of the sample in the source.
     confidence, likelihood : float
         Probability of the predicted class, and of the true one.
     reasons : dict
@@ -61,35 +70,40 @@ class ConfidentError(NamedTuple):
     confidence: float
     likelihood: float
     reasons: dict[str, Any]
+    id: Any = None
 
     def csv_row(self, names: Sequence[str]) -> list[object]:
         """As a row of errors.csv."""
         classes = [self.label, names[self.label], self.predicted, names[self.predicted]]
-        return [self.sample, *classes, f"{self.confidence:.6g}", f"{self.likelihood:.6g}"]
+        return [self.id, self.sample, *classes, f"{self.confidence:.6g}", f"{self.likelihood:.6g}"]
 
 
 def confident_errors(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ConfidentError]:
     """The most confident errors by the coupling of the model, most confident first."""
-    samples, p = judged.errors
+    samples, top = judged.errors
     label, predicted = judged.model.label[samples], judged.model.predicted[samples]
+    ids = read_ids(run.directory, "sample", samples).tolist()
     critical = critical_machines(run, pairs, samples, predicted, label)
     explained = explanations(run, samples, predicted, label)
     errors = []
     for place, (machine, why) in enumerate(zip(critical, explained, strict=True)):
         true, wrong = int(label[place]), int(predicted[place])
-        reasons: dict[str, Any] = {"likeliest": _likeliest(p[place])}
+        reasons: dict[str, Any] = {"likeliest": _likeliest(top, place)}
         if machine is not None:
             reasons["critical"] = _critical_values(machine, run, pairs)
         if why is not None:
             reasons |= {"moved": _moved_values(why), "own": _own_values(why, pairs, wrong, true)}
-        confidence, likelihood = float(p[place, wrong]), float(p[place, true])
-        errors.append(ConfidentError(int(samples[place]), true, wrong, confidence, likelihood, reasons))
+        sample = int(samples[place])
+        confidence, likelihood = judged.model.confidence[sample], judged.model.likelihood[sample]
+        errors.append(
+            ConfidentError(sample, true, wrong, float(confidence), float(likelihood), reasons, ids[place])
+        )
     return errors
 
 
-def _likeliest(p: NDArray[np.float32]) -> list[tuple[int, float]]:
-    order = np.argsort(-p, kind="stable")[:_CLASSES]
-    return [(int(c), _digits(p[c])) for c in order]
+def _likeliest(top: TopProbabilities, place: int) -> list[tuple[int, float]]:
+    listed = zip(top.classes[place, :_CLASSES].tolist(), top.p[place, :_CLASSES].tolist(), strict=True)
+    return [(c, _digits(p)) for c, p in listed]
 
 
 def _critical_values(machine: CriticalMachine, run: Run, pairs: TrainedPairs | None) -> dict[str, Any]:
@@ -155,7 +169,7 @@ def _own_values(why: Explanation, pairs: TrainedPairs | None, predicted: int, la
         values["rest"] = _digits(parts.total - float(parts.values[largest].sum()))
         values["others"] = int(np.count_nonzero(parts.values)) - len(largest)
     if pairs is not None and why.route == "trained":
-        values["dprime"] = round(float(pairs.dprime[pairs.numbers[predicted, label]]), 2)
+        values["dprime"] = round(float(pairs.dprime[pairs.number(predicted, np.array(label))]), 2)
     return values
 
 
@@ -173,12 +187,22 @@ def explanations(
     """
     count = most_explained(run, len(samples))
     if count:
-        model = read_run_model(run.directory).model
+        saved = read_run_model(run.directory)
+        model, ids = saved.model, saved.support_ids
         X, method = raw_samples(run, samples[:count]), run.shape.couplings[0]
         for row in range(count):
             a, b = model.classes.labels[[predicted[row], label[row]]]
             try:
-                yield explain(model, X[[row]], a, b, method, shortlist=model.shortlist, priors=run.priors)
+                yield explain(
+                    model,
+                    X[[row]],
+                    a,
+                    b,
+                    method,
+                    shortlist=model.shortlist,
+                    priors=run.priors,
+                    support_ids=ids,
+                )
             except ValueError:  # votes and infinite logits have no odds; the report does without them
                 yield None
     yield from [None] * (len(samples) - count)
@@ -217,8 +241,9 @@ def errors_section(errors: Sequence[ConfidentError], names: Sequence[str], n_err
     """The table of errors, and the reasons that the script shows beside it."""
     if not errors:
         return Section("errors", "Errors", {"table": None})
+    numbered = all(isinstance(error.id, int) for error in errors)
     columns = [
-        Column("sample", "number", "number of the test sample, from 0"),
+        Column("sample", "number" if numbered else "text", _MEANING_OF_ID[numbered]),
         Column("true class", "name"),
         Column("predicted", "name"),
         Column("p", "number", "probability of the predicted class"),
@@ -227,7 +252,7 @@ def errors_section(errors: Sequence[ConfidentError], names: Sequence[str], n_err
     button = Markup('<button type="button" class="choose-sample">{}</button>')
     rows = [
         [
-            button.format(error.sample),
+            button.format(plain_line(error.id)),
             names[error.label],
             names[error.predicted],
             f"{error.confidence:.4f}",
@@ -256,6 +281,7 @@ def _values(error: ConfidentError) -> dict[str, Any]:
     """An error as the script reads it."""
     return {
         "sample": error.sample,
+        "id": plain_line(error.id),
         "label": error.label,
         "predicted": error.predicted,
         "likelihood": _digits(error.likelihood),

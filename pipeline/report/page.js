@@ -413,7 +413,7 @@
   function showSample(place) {
     const error = data.errors[place];
     const parts = [
-      make("h3", {}, `Sample ${error.sample}`),
+      make("h3", {}, `Sample ${error.id}`),
       make("p", {}, "True class ", make("strong", {}, named(names[error.label])), ", predicted ", make("strong", {}, named(names[error.predicted]))),
       probabilityBars(error),
       make("h3", {}, "Critical machine"),

@@ -10,14 +10,18 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from pairloom.graphs.text import csv_cell, duration, plain_line
 from pairloom.pipeline.display.class_layout import ClassOrder, order_classes
-from pairloom.pipeline.display.evaluation import Scores, scores_of
+from pairloom.pipeline.display.evaluation import Outcomes, Scores, scores_of
 from pairloom.pipeline.growth.waves import Wave
+from pairloom.pipeline.report.baselines import baseline_outcomes
 from pairloom.pipeline.report.charts import growth_section, reliability_section
 from pairloom.pipeline.report.class_maps import maps_section
+from pairloom.pipeline.report.coverage import coverage_section
 from pairloom.pipeline.report.errors import ConfidentError, confident_errors, errors_section
+from pairloom.pipeline.report.label_doubts import doubts_section, held_out_doubts
 from pairloom.pipeline.report.model_graph_figure import code_section, graph_section
 from pairloom.pipeline.report.page import KeyFigure, Section, page
 from pairloom.pipeline.report.run_facts import (
@@ -45,18 +49,20 @@ from pairloom.pipeline.report.score_tables import (
 from pairloom.pipeline.report.short_names import short_names
 from pairloom.pipeline.report.stage_times import RunTimes, run_seconds, times_section
 from pairloom.pipeline.run.growing_run import end_of_growth
+from pairloom.pipeline.run.results import chosen_coupling
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import coordinate_labels
 from pairloom.pipeline.run.run_log import first_time
 from pairloom.pipeline.storage.folder import Folder
 
-__all__ = ["judgement", "table_rows", "write_report"]
+__all__ = ["csv_text", "judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
 #: Characters of a name beside a row of a map.
 _SHORT = 15
 _PAIRS_HEADING = ("i", "class_i", "j", "class_j", "i_as_j", "j_as_i", "dprime")
 _ERRORS_HEADING = (
+    "id",
     "sample",
     "label",
     "true_class",
@@ -65,6 +71,16 @@ _ERRORS_HEADING = (
     "confidence",
     "likelihood",
 )
+
+
+#: The columns of the table of a report.
+_TABLE_SCORES = {
+    "accuracy": "accuracy",
+    "log_loss": "log loss",
+    "expected_calibration_error": "calibration error",
+    "top_5_accuracy": "top 5",
+    "macro_f1": "macro F1",
+}
 
 
 def write_report(run: Run, times: RunTimes, waves: Sequence[Wave] = ()) -> list[str]:
@@ -86,20 +102,24 @@ def write_report(run: Run, times: RunTimes, waves: Sequence[Wave] = ()) -> list[
     errors = [] if judged is None else confident_errors(run, judged, pairs)
     classes = [] if judged is None else _class_scores(run, judged, pairs)
     warnings = run_warnings(run)
-    metrics = _metrics(run, judged, confused, times)
+    baselines = {} if judged is None else baseline_outcomes(run, judged.model.label)
+    metrics = _metrics(run, judged, baselines, confused, times)
     if waves:
         metrics["growth"] = [judgement(wave) for wave in waves]
-    texts = {"metrics.json": json.dumps(metrics, indent=1) + "\n", "methods.csv": _csv(table_rows(metrics))}
+    texts = {
+        "metrics.json": json.dumps(metrics, indent=1) + "\n",
+        "methods.csv": csv_text(table_rows(metrics)),
+    }
     if judged is not None:
-        texts["classes.csv"] = _csv([ClassScores._fields, *(row.csv_row() for row in classes)])
-        texts["pairs.csv"] = _csv([_PAIRS_HEADING, *(pair.csv_row(names) for pair in confused)])
-        texts["errors.csv"] = _csv([_ERRORS_HEADING, *(error.csv_row(names) for error in errors)])
+        texts["classes.csv"] = csv_text([ClassScores._fields, *(row.csv_row() for row in classes)])
+        texts["pairs.csv"] = csv_text([_PAIRS_HEADING, *(pair.csv_row(names) for pair in confused)])
+        texts["errors.csv"] = csv_text([_ERRORS_HEADING, *(error.csv_row(names) for error in errors)])
     texts["index.html"] = page(
         run.directory.resolve().name,
         _line(run),
         _key_figures(run, metrics, times),
         _notices(run, len(warnings)),
-        list(_sections(run, warnings, times, waves, judged, pairs, confused, errors, classes)),
+        list(_sections(run, warnings, times, waves, judged, baselines, pairs, confused, errors, classes)),
         {"names": [plain_line(name) for name in names], "short": short_names(names, _SHORT)},
     )
     folder = Folder(run.directory)
@@ -108,7 +128,7 @@ def write_report(run: Run, times: RunTimes, waves: Sequence[Wave] = ()) -> list[
     return [f"report/{name}" for name in texts]
 
 
-def _csv(rows: Iterable[Sequence[object]]) -> str:
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """Rows as CSV (RFC 4180, but lines end in a line feed alone), with text that no spreadsheet takes for a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -117,7 +137,11 @@ def _csv(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _metrics(
-    run: Run, judged: JudgedSamples | None, confused: Sequence[ConfusedPair], times: RunTimes
+    run: Run,
+    judged: JudgedSamples | None,
+    baselines: Mapping[str, Outcomes],
+    confused: Sequence[ConfusedPair],
+    times: RunTimes,
 ) -> dict[str, Any]:
     shape, N, E = run.shape, len(run.shape.classes), run.shape.n_edges
     metrics: dict[str, Any] = {
@@ -135,8 +159,14 @@ def _metrics(
     labels = coordinate_labels(shape.labels).tolist()
     return metrics | {
         "methods": {method: scores_of(outcomes)._asdict() for method, outcomes in judged.by_method.items()},
+        "baselines": {name: _known(scores_of(outcomes)) for name, outcomes in baselines.items()},
         "worst_pairs": [[labels[pair.i], labels[pair.j], pair.errors] for pair in confused[:_WORST_PAIRS]],
     }
+
+
+def _known(scores: Scores) -> dict[str, float]:
+    """The scores that are numbers: a baseline without probabilities has no log loss."""
+    return {name: value for name, value in scores._asdict().items() if not np.isnan(value)}
 
 
 def judgement(wave: Wave) -> dict[str, float]:
@@ -150,6 +180,7 @@ def _sections(
     times: RunTimes,
     waves: Sequence[Wave],
     judged: JudgedSamples | None,
+    baselines: Mapping[str, Outcomes],
     pairs: TrainedPairs | None,
     confused: Sequence[ConfusedPair],
     errors: Sequence[ConfidentError],
@@ -159,12 +190,16 @@ def _sections(
     names, order = run.shape.classes, _order(run, judged, pairs)
     family = str(run.graph.get("family", "unknown"))
     if judged is not None:
-        yield methods_section(judged.by_method)
+        yield methods_section(judged.by_method, baselines)
         yield reliability_section(judged.by_method)
+        yield coverage_section(judged.model)
     if waves:
         yield growth_section(waves, len(names), end_of_growth(run))
     if judged is not None:
         yield errors_section(errors, names, int((~judged.model.right).sum()))
+    doubts = held_out_doubts(run)
+    if doubts is not None and doubts.doubted.any():
+        yield doubts_section(run, doubts)
     if judged is not None or pairs is not None:
         yield maps_section(names, order, judged, confused, pairs)
     if judged is not None:
@@ -184,10 +219,10 @@ def _order(run: Run, judged: JudgedSamples | None, pairs: TrainedPairs | None) -
     """Similar classes side by side: by the probabilities of test samples or, without labels, by d'."""
     if judged is not None:
         return order_classes(judged.likeness)
-    likeness = np.zeros((len(run.shape.classes),) * 2)
-    if pairs is not None:
-        likeness[pairs.edges[:, 0], pairs.edges[:, 1]] = np.exp(-pairs.dprime)
-    return order_classes(likeness)
+    N = len(run.shape.classes)
+    if pairs is None:
+        return order_classes(np.zeros((N, N)))
+    return order_classes(csr_array((np.exp(-pairs.dprime), tuple(pairs.edges.T)), shape=(N, N)))
 
 
 def _class_scores(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ClassScores]:
@@ -219,7 +254,7 @@ def _key_figures(run: Run, metrics: Mapping[str, Any], times: RunTimes) -> list[
         of_model = Scores(**by_method[run.shape.couplings[0]])
         figures += [
             KeyFigure(f"{of_model.accuracy:.1%}", "accuracy", f"of {run.shape.samples:,} test samples"),
-            KeyFigure(f"{of_model.log_loss:.3f}", "log loss", f"{run.shape.couplings[0]} coupling"),
+            KeyFigure(f"{of_model.log_loss:.3f}", "log loss", f"{chosen_coupling(run)} coupling"),
             KeyFigure(f"{of_model.expected_calibration_error:.3f}", "calibration error", "expected, 15 bins"),
         ]
     if "pairs" in metrics:
@@ -245,19 +280,12 @@ def _notices(run: Run, n_warnings: int) -> list[str]:
 
 
 def table_rows(metrics: Mapping[str, Any]) -> list[list[str]]:
-    """The table of a report: a heading, then one row per coupling method."""
+    """The table of a report: a heading, then one row per coupling method, then one per baseline."""
     unit = "columns" if "columns" in metrics else "pairs"
-    heading = ["method", "accuracy", "log loss", "calibration error", unit]
-    return [
-        heading,
-        *(
-            [
-                method,
-                f"{row['accuracy']:.4f}",
-                f"{row['log_loss']:.4f}",
-                f"{row['expected_calibration_error']:.4f}",
-                str(metrics[unit]),
-            ]
-            for method, row in metrics.get("methods", {}).items()
-        ),
-    ]
+    rows = [[*_scored(method, row), str(metrics[unit])] for method, row in metrics.get("methods", {}).items()]
+    rows += [[*_scored(name, row), ""] for name, row in metrics.get("baselines", {}).items()]
+    return [["method", *_TABLE_SCORES.values(), unit], *rows]
+
+
+def _scored(name: str, row: Mapping[str, float]) -> list[str]:
+    return [name, *(f"{row[score]:.4f}" if score in row else "" for score in _TABLE_SCORES)]

@@ -14,11 +14,12 @@ from pairloom.pipeline.config.cluster_config import shown_setting
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.results import (
+    candidate_rows,
     chosen_calibration,
     chosen_candidate,
+    chosen_coupling,
     judged_calibrations,
     read_calibrations,
-    read_candidates,
     read_learning_record,
     read_mass_check,
 )
@@ -40,11 +41,11 @@ def model_section(run: Run) -> Section:
         "test": f"{shape.samples:,} samples" + ("" if shape.labelled else ", without labels"),
         "machines": f"{shape.n_edges * shape.machines_per_edge:,}, {shape.machines_per_edge} per "
         + ("pair" if shape.code is None else "column"),
-        "kernel": "linear" if run.settings.kernel is None else run.settings.kernel.name,
+        "kernel": run.kernel_choice.why or _kernel_name(run),
         "C": f"{C:.4g}",
         "whitening": str(chosen.whiten),
         "calibration": f"{chosen_calibration(run)}, coupled scale {scale:.3g}",
-        "coupling": shape.couplings[0]
+        "coupling": chosen_coupling(run)
         + (f", of the {run.shortlist} likeliest classes" if run.shortlist else ""),
         **_lists(run),
         **_learning(run),
@@ -79,18 +80,27 @@ def _learning(run: Run) -> dict[str, str]:
 
 def _candidates(run: Run) -> PageTable | None:
     """The candidates that were compared, if there was a choice."""
-    judged = read_candidates(run) if len(run.settings.candidates) > 1 else []
-    if not judged:
+    candidates = candidate_rows(run)
+    if not candidates:
         return None
-    chosen, normalisation = chosen_candidate(run), read_normalisation(run)
-    rows = []
-    for one in judged:
-        row = one.row(normalisation)
-        mark = "chosen" if one.candidate == chosen else ""
-        rows.append(
-            [f"{row['C']:.4g}", str(row["whiten"]), row["calibration"], f"{row['log_loss']:.4f}", mark]
-        )
+    (inner_C, whiten, _), standardised = chosen_candidate(run), run.shape.standardised
+    C, gamma = read_normalisation(run).outer_C(inner_C), None if run.kernel is None else run.kernel.gamma
+    chosen = (_kernel_name(run), gamma, standardised, C, whiten)
+    rows = [
+        [
+            row["kernel"] if row["gamma"] is None else f"{row['kernel']}, gamma {row['gamma']:.4g}",
+            "yes" if row["standardise"] else "no",
+            f"{row['C']:.4g}",
+            str(row["whiten"]),
+            row["calibration"],
+            f"{row['log_loss']:.4f}",
+            "chosen" if tuple(row[name] for name in _CHOSEN) == chosen else "",
+        ]
+        for row in candidates
+    ]
     columns = [
+        Column("kernel"),
+        Column("standardised"),
         Column("C", "number"),
         Column("whitening"),
         Column("calibration"),
@@ -100,18 +110,35 @@ def _candidates(run: Run) -> PageTable | None:
     return PageTable("candidates", "Candidates", columns, rows, sortable=True)
 
 
+_CHOSEN = ("kernel", "gamma", "standardise", "C", "whiten")
+
+
+def _kernel_name(run: Run) -> str:
+    return "linear" if run.kernel is None else run.kernel.name
+
+
 def _calibrations(run: Run) -> PageTable | None:
-    """The calibrations of the run's machines that were compared, if there was a choice."""
+    """The calibrations and couplings that were compared on the run's machines, if there was a choice."""
     judged = judged_calibrations(run)
     if not judged:
         return None
-    chosen = chosen_calibration(run)
+    chosen = (chosen_calibration(run), chosen_coupling(run))
     rows = [
-        [row["calibration"], f"{row['log_loss']:.4f}", "chosen" if row["calibration"] == chosen else ""]
+        [
+            row["calibration"],
+            row["coupling"],
+            f"{row['log_loss']:.4f}",
+            "chosen" if (row["calibration"], row["coupling"]) == chosen else "",
+        ]
         for row in judged
     ]
-    columns = [Column("calibration"), Column("held-out log loss", "number"), Column("")]
-    return PageTable("calibrations", "Calibrations", columns, rows, sortable=True)
+    columns = [
+        Column("calibration"),
+        Column("coupling"),
+        Column("held-out log loss", "number"),
+        Column(""),
+    ]
+    return PageTable("calibrations", "Calibrations and couplings", columns, rows, sortable=True)
 
 
 def configuration_section(run: Run) -> Section:

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from pairloom.pipeline.display.evaluation import Outcomes, count_confusions, outcomes
+from pairloom.pipeline.display.class_layout import FEW_CLASSES
+from pairloom.pipeline.display.evaluation import Confusions, Outcomes, outcomes
+from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.run.probability_store import read_lists
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
@@ -33,28 +36,23 @@ __all__ = [
 
 #: Probabilities that are read at once: 16 MiB of float32.
 NUMBERS_AT_ONCE = 2**22
-#: Errors whose probabilities are kept.
-MOST_ERRORS = 200
+#: Errors whose probabilities are kept, and likeliest classes of each.
+MOST_ERRORS, LISTED = 200, 20
 #: Bytes of the parameters of machines that are read at once.
 _BYTES_AT_ONCE = 2**24
 
 
 class ConfidentErrors(NamedTuple):
-    """The errors with the largest probabilities: their samples, descending, and all probabilities of these."""
+    """The errors with the largest probabilities: their samples, descending, and their likeliest classes."""
 
     samples: NDArray[np.int64]
-    p: NDArray[np.float32]
+    top: TopProbabilities
 
-    @property
-    def confidence(self) -> NDArray[np.float32]:
-        """Probability of the predicted class."""
-        return np.asarray(self.p.max(axis=1, initial=0.0))
-
-    def joined(self, samples: NDArray[np.int64], p: NDArray[np.float32]) -> ConfidentErrors:
+    def joined(self, samples: NDArray[np.int64], top: TopProbabilities) -> ConfidentErrors:
         """The most confident of these and others; of equally confident ones, the first."""
-        both = ConfidentErrors(np.concatenate([self.samples, samples]), np.concatenate([self.p, p]))
-        best = np.argsort(-both.confidence, kind="stable")[:MOST_ERRORS]
-        return ConfidentErrors(both.samples[best], both.p[best])
+        both = np.concatenate([self.samples, samples]), TopProbabilities.joined([self.top, top])
+        best = np.argsort(-both[1].p[:, 0], kind="stable")[:MOST_ERRORS]
+        return ConfidentErrors(both[0][best], both[1].of_samples(best))
 
 
 class JudgedSamples(NamedTuple):
@@ -64,17 +62,18 @@ class JudgedSamples(NamedTuple):
     ----------
     by_method : dict of Outcomes
         By coupling method, that of the model first.
-    confusion : (N, N) int64 array
-        Counts (true class, predicted class) by the coupling of the model.
-    likeness : (N, N) float64 array
-        Mean probability of class j on samples of class i, by the coupling of the model; zero without samples.
+    confusion : Confusions
+        By the coupling of the model.
+    likeness : (N, N) float64 array, or of many classes CSR
+        Mean probability of class j on samples of class i, by the coupling of the model; zero without samples. Of many
+        classes, of the likeliest ones of each sample.
     errors : ConfidentErrors
         By the coupling of the model.
     """
 
     by_method: dict[str, Outcomes]
-    confusion: NDArray[np.int64]
-    likeness: NDArray[np.float64]
+    confusion: Confusions
+    likeness: NDArray[np.float64] | csr_array
     errors: ConfidentErrors
 
     @property
@@ -89,34 +88,66 @@ def judge_samples(run: Run) -> JudgedSamples | None:
     if not (shape.labelled and shape.samples):
         return None
     labels = read_whole(open_group(run.directory, "features.zarr")["label"])
-    likeness, errors = np.zeros((N, N)), ConfidentErrors(np.empty(0, np.int64), np.empty((0, N), np.float32))
+    likeness: Any = csr_array((N, N)) if N > FEW_CLASSES else np.zeros((N, N))
+    none = TopProbabilities.of(np.empty((0, N), np.float32), min(shape.kept or LISTED, N))
+    errors = ConfidentErrors(np.empty(0, np.int64), none)
     by_method: dict[str, Outcomes] = {}
     for place, method in enumerate(shape.couplings):
         parts = []
-        for some, p in _probabilities(run, method):
-            part = outcomes(p, labels[some])
-            parts.append(part)
+        for some, predicted in _predicted(run, method, labels):
+            parts.append(predicted.outcomes)
             if place == 0:
-                likeness += _membership(labels[some], N) @ p
-                wrong = np.flatnonzero(~part.right)
-                errors = errors.joined(some.start + wrong, p[wrong])
+                likeness = likeness + _membership(labels[some], N) @ predicted.matrix(N)
+                wrong = np.flatnonzero(~predicted.outcomes.right)
+                errors = errors.joined(some.start + wrong, predicted.top.of_samples(wrong))
         by_method[method] = Outcomes.joined(parts)
-    likeness /= np.maximum(np.bincount(labels, minlength=N), 1)[:, None]
+    counts = np.maximum(np.bincount(labels, minlength=N), 1)[:, None]
+    likeness = likeness / counts if isinstance(likeness, np.ndarray) else likeness.multiply(1 / counts)
     of_model = by_method[shape.couplings[0]]
-    confusion = count_confusions(of_model.label, of_model.predicted, N)
+    confusion = Confusions.of(of_model.label, of_model.predicted, N)
     return JudgedSamples(by_method, confusion, likeness, errors)
 
 
-def _probabilities(run: Run, method: str) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    stored = open_group(run.directory, "probabilities.zarr")[method]
+class _Predicted(NamedTuple):
+    """Some samples as they were predicted; the probabilities of all classes (R, N) where these are few."""
+
+    outcomes: Outcomes
+    top: TopProbabilities
+    p: NDArray[np.float32] | None
+
+    def matrix(self, n_classes: int) -> Any:
+        """(R, N) probabilities, or of many classes CSR with those of the likeliest ones."""
+        return self.top.sparse(n_classes) if self.p is None else self.p
+
+
+def _predicted(run: Run, method: str, labels: NDArray[np.integer]) -> Iterator[tuple[slice, _Predicted]]:
+    """The stored probabilities of labelled samples, several slabs at once."""
     for some in _pieces_of_chunks(run):
-        yield some, read_whole(stored, some)
+        if run.shape.kept:
+            top, likelihood = read_lists(run, method, some)
+            assert likelihood is not None, "samples have labels"
+            yield some, _Predicted(_outcomes_of_lists(top, likelihood, labels[some]), top, None)
+        else:
+            p = read_whole(open_group(run.directory, "probabilities.zarr")[method], some)
+            top = TopProbabilities.of(p, min(LISTED, p.shape[1]))
+            yield some, _Predicted(outcomes(p, labels[some]), top, p if p.shape[1] <= FEW_CLASSES else None)
+
+
+def _outcomes_of_lists(
+    top: TopProbabilities, likelihood: NDArray[np.floating], labels: NDArray[np.integer]
+) -> Outcomes:
+    """The outcomes of samples whose likeliest classes are listed; a class that is not listed ranks after those."""
+    is_label = top.classes == labels[:, None]
+    rank = np.where(is_label.any(axis=1), is_label.argmax(axis=1), is_label.shape[1])
+    confidence = top.p[:, 0].astype(np.float64)
+    predicted = top.classes[:, 0].astype(np.int64)
+    return Outcomes(labels.astype(np.int64), predicted, confidence, likelihood.astype(np.float64), rank)
 
 
 def _pieces_of_chunks(run: Run) -> list[slice]:
     """Slices of the samples that are whole chunks, several at once: zarr then reads them side by side."""
     slab = run.shape.samples_per_slab
-    most = max(1, NUMBERS_AT_ONCE // (slab * len(run.shape.classes)))
+    most = max(1, NUMBERS_AT_ONCE // (slab * (run.shape.kept or len(run.shape.classes))))
     return pieces(run.shape.samples, most * slab)
 
 
@@ -157,12 +188,18 @@ class TrainedPairs:
         return self.n_classes * (self.n_classes - 1) // 2
 
     @cached_property
-    def numbers(self) -> NDArray[np.int32]:
-        """(N, N) the number of each pair among the edges, -1 where it is not trained."""
-        numbers = np.full((self.n_classes, self.n_classes), -1, np.int32)
-        i, j = self.edges.T
-        numbers[i, j] = numbers[j, i] = np.arange(len(self.edges))
-        return numbers
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The pairs as one number each, ascending, and their order."""
+        numbers = np.sort(self.edges, axis=1) @ np.array([self.n_classes, 1])
+        order = np.argsort(numbers)
+        return numbers[order], order
+
+    def number(self, i: int | NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The numbers of pairs of classes among the edges, -1 where a pair is not trained."""
+        pairs, order = self._sorted
+        asked = np.minimum(i, j) * self.n_classes + np.maximum(i, j)
+        place = np.searchsorted(pairs, asked).clip(max=len(pairs) - 1)
+        return np.where(pairs[place] == asked, order[place], -1)
 
 
 def read_trained_pairs(run: Run) -> TrainedPairs:

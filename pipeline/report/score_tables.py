@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from pairloom.pipeline.display.evaluation import Outcomes, scores_of, worst_pairs
+from pairloom.pipeline.display.evaluation import Confusions, Outcomes, Scores, scores_of
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
 
@@ -28,32 +28,48 @@ __all__ = [
 _MOST_CLASSES, _MOST_PAIRS, _MOST_PAIRS_IN_FILE = 2000, 500, 100_000
 
 
-def methods_section(by_method: Mapping[str, Outcomes]) -> Section:
-    """Accuracy, log loss and calibration error of each coupling with standard errors, the best in bold."""
+def methods_section(by_method: Mapping[str, Outcomes], baselines: Mapping[str, Outcomes]) -> Section:
+    """Scores of each coupling with standard errors, the best in bold, and those of the baselines below."""
     scores = [scores_of(outcomes) for outcomes in by_method.values()]
-    accuracies, *losses = zip(*scores, strict=True)
-    best, several = (max(accuracies), *map(min, losses)), len(scores) > 1
-    rows = []
-    for row, (method, outcomes) in enumerate(by_method.items()):
-        root = math.sqrt(len(outcomes.label))
-        errors = (float(outcomes.right.std()) / root, float(outcomes.losses.std()) / root, None)
-        cells = [
-            _score(score, error, several and score == of_best)
-            for score, error, of_best in zip(scores[row], errors, best, strict=True)
+    best, several = _best(scores), len(scores) > 1
+    rows: list[list[object]] = [
+        [
+            _bold(method) if several and row == 0 else method,
+            *_cells(scores[row], outcomes, best if several else None),
         ]
-        rows.append([_bold(method) if several and row == 0 else method, *cells])
+        for row, (method, outcomes) in enumerate(by_method.items())
+    ]
+    rows += [[name, *_cells(scores_of(found), found, None)] for name, found in baselines.items()]
     columns = [
         Column("coupling"),
         Column("accuracy", "number"),
         Column("log loss", "number", "mean of minus the logarithm of the probability of the true class"),
         Column("calibration error", "number", "expected calibration error, in 15 bins"),
+        Column("top 5", "number", "share of the samples whose class is among the five likeliest"),
+        Column("macro F1", "number", "mean over the classes of the F1 of each"),
     ]
     samples = len(next(iter(by_method.values())).label)
     table = PageTable("methods", "Coupling methods", columns, rows, sortable=several)
-    return Section("methods", "Coupling methods", {"samples": samples, "several": several, "table": table})
+    content = {"samples": samples, "several": several, "baselines": list(baselines), "table": table}
+    return Section("methods", "Coupling methods", content)
+
+
+def _best(scores: Sequence[Scores]) -> Scores:
+    """The best of each score: the largest, of losses and errors the least."""
+    columns = zip(*scores, strict=True)
+    return Scores(*(best(column) for best, column in zip((max, min, min, max, max), columns, strict=True)))
+
+
+def _cells(scores: Scores, outcomes: Outcomes, best: Scores | None) -> list[str]:
+    root = math.sqrt(len(outcomes.label))
+    errors = (float(outcomes.right.std()) / root, float(outcomes.losses.std()) / root, None, None, None)
+    bold = [best is not None and score == best[place] for place, score in enumerate(scores)]
+    return [_score(*cell) for cell in zip(scores, errors, bold, strict=True)]
 
 
 def _score(value: float, error: float | None, best: bool) -> str:
+    if math.isnan(value):
+        return "–"
     text = _bold(f"{value:.4f}") if best else f"{value:.4f}"
     return text if error is None else Markup("{} <small>±\u202f{:.4f}</small>").format(text, error)
 
@@ -92,11 +108,9 @@ def class_scores(
 ) -> list[ClassScores]:
     """The scores of every class, in the order of the classes."""
     confusion, N = judged.confusion, len(names)
-    samples, predicted, right = confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal()
+    samples, predicted, right = confusion.by_true, confusion.by_predicted, confusion.right
     losses = np.bincount(judged.model.label, judged.model.losses, N)
-    errors = confusion - np.diag(right)
-    worst = errors.argmax(axis=1)
-    most = errors[np.arange(N), worst]
+    worst, most = _most_frequent_errors(confusion)
     return [
         ClassScores(
             number=c,
@@ -113,6 +127,16 @@ def class_scores(
         )
         for c in range(N)
     ]
+
+
+def _most_frequent_errors(confusion: Confusions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(N,) the class that each class is most often taken for, and how often: zero if never."""
+    errors, N = confusion.errors, confusion.n_classes
+    order = np.lexsort([errors.predicted, -errors.samples, errors.true])
+    classes, first = np.unique(errors.true[order], return_index=True)
+    worst, most = np.zeros(N, np.int64), np.zeros(N, np.int64)
+    worst[classes], most[classes] = errors.predicted[order[first]], errors.samples[order[first]]
+    return worst, most
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -178,18 +202,13 @@ class ConfusedPair(NamedTuple):
 
 def confused_pairs(judged: JudgedSamples, pairs: TrainedPairs | None) -> list[ConfusedPair]:
     """All confused pairs, worst first."""
-    worst = worst_pairs(judged.confusion, _MOST_PAIRS_IN_FILE)
+    worst = judged.confusion.worst_pairs(_MOST_PAIRS_IN_FILE)
     i, j = np.array([(i, j) for i, j, _ in worst], np.int64).reshape(-1, 2).T
-    edges = np.full(len(i), -1) if pairs is None else pairs.numbers[i, j]
+    edges = np.full(len(i), -1) if pairs is None else pairs.number(i, j)
+    columns = (i, j, judged.confusion.at(i, j), judged.confusion.at(j, i), edges)
     return [
-        ConfusedPair(
-            a,
-            b,
-            int(judged.confusion[a, b]),
-            int(judged.confusion[b, a]),
-            None if pairs is None or edge < 0 else float(pairs.dprime[edge]),
-        )
-        for a, b, edge in zip(i.tolist(), j.tolist(), edges.tolist(), strict=True)
+        ConfusedPair(a, b, a_as_b, b_as_a, None if pairs is None or edge < 0 else float(pairs.dprime[edge]))
+        for a, b, a_as_b, b_as_a, edge in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 

@@ -6,7 +6,6 @@ import bisect
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from pairloom.pipeline.run.run_log import (
     read_forecast,
     worker_starts,
 )
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["RunTimes", "WorkSpan", "run_seconds", "run_times", "times_section"]
 
@@ -73,7 +73,7 @@ class RunTimes(NamedTuple):
     worker_starts: Sequence[tuple[float, float]] = ()
 
 
-def run_times(directory: Path, stages: Sequence[str], entries: Sequence[Entry]) -> RunTimes:
+def run_times(directory: Location, stages: Sequence[str], entries: Sequence[Entry]) -> RunTimes:
     """Times of stages and workers, by their entries in the ledger."""
     begun, starts = begin_times(directory), driver_starts(directory)
     spans = [

@@ -6,7 +6,6 @@ Every slab of samples is scored by all machines, so a worker reads them from the
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from pairloom.pipeline.run.feature_store import read_whitening
 from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_model, read_tiles
 from pairloom.pipeline.run.results import as_chosen, chosen_calibration, chosen_candidate, read_learned
 from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["collapsed_machines", "release_machines"]
 
 # The machines of one run. Threads share them: they are as large as all edges times all features, or with a kernel as
 # all support vectors and their coefficients.
-_kept: dict[tuple[Path, str, str, str, str], Predictor] = {}
+_kept: dict[tuple[Location, str, str, str, str], Predictor] = {}
 _lock = threading.Lock()
 
 
@@ -61,7 +61,9 @@ def _collapsed(run: Run) -> Predictor:
     place = np.argsort(shape.order)
     weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
     for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
-        weights[place[tile]], bias[place[tile]] = collapse(as_chosen(run, machines), shares, whitening)
+        logits = collapse(as_chosen(run, machines), shares, whitening)
+        assert isinstance(logits, AffineLogits), "runs have dense features"
+        weights[place[tile]], bias[place[tile]] = logits
     return Predictor(AffineLogits(weights, bias), coupler_of_run(run))
 
 

@@ -15,6 +15,7 @@ from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.slopes import PROFILE_SIZE
 from pairloom.pipeline.machines.whitening import scatter_parts
 from pairloom.pipeline.run.run_directory import rows_per_file
+from pairloom.pipeline.run.tiles import many_edges, stores_collapsed
 
 __all__ = ["PRODUCT", "READS_AT_ONCE", "SWEEPS", "RunSizes", "StageCost"]
 
@@ -95,6 +96,17 @@ class RunSizes(NamedTuple):
         """Bytes that are stored of the held-out samples."""
         kept = self.edges if self.listed == self.classes else self.listed**2 + self.classes
         return 4.0 * self.calibrations * self.draws * kept
+
+    @property
+    def passes(self) -> int:
+        """How often a slab of drawn samples passes over the machines: see `held_out_store.scores_in_two_passes`."""
+        return 2 if self.listed < self.classes and many_edges(self.edges) else 1
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the machines of each edge are stored as one map."""
+        listed = self.listed < self.classes and not self.tensor_stored and not self.learned
+        return listed and stores_collapsed(self.edges, self.features)
 
     @property
     def collapsing_work(self) -> float:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import zict
@@ -26,6 +25,7 @@ from pairloom.pipeline.machines.normalisation import Normalisation
 from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_whitened
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, rows_per_file
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "read_class_rows",
     "read_classes",
     "read_draws",
+    "read_ids",
     "read_moments",
     "read_normalisation",
     "read_raw_rows",
@@ -66,7 +67,9 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
     """Whitened training rows of some classes."""
 
     def read(c: int) -> tuple[NDArray[np.float32]]:
-        return (whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c],)
+        rows = whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c]
+        assert isinstance(rows, np.ndarray), "runs have dense features"
+        return (rows,)
 
     return {
         c: _remembered(("class", run.digest("whitening"), whiten, c), functools.partial(read, c))[0]
@@ -89,7 +92,7 @@ def read_class_rows(run: Run, classes: Iterable[int]) -> dict[int, NDArray[np.fl
 def read_class(run: Run, c: int) -> NDArray[np.floating]:
     """Normalised training rows of a class."""
     start = int(run.starts[c])
-    return read_normalisation(run)(read_stored_rows(run, start, start + run.shape.rows[c]))
+    return np.asarray(read_normalisation(run)(read_stored_rows(run, start, start + run.shape.rows[c])))
 
 
 def read_stored_rows(run: Run, start: int, stop: int) -> NDArray[np.floating]:
@@ -97,7 +100,7 @@ def read_stored_rows(run: Run, start: int, stop: int) -> NDArray[np.floating]:
     return read_whole(open_group(run.directory, "features.zarr")["train"], slice(start, stop))
 
 
-def read_raw_rows(directory: Path, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+def read_raw_rows(directory: Location, rows: NDArray[np.int64]) -> NDArray[np.floating]:
     """Training rows, as they came, by their places in the store.
 
     They are read file by file: zarr would hold all chunks of a selection at once.
@@ -124,7 +127,7 @@ def read_normalisation(run: Run) -> Normalisation:
     return run.settings.kind.normalisation(Normalisation(centre, run.exponent, *deviation))
 
 
-def read_moments(directory: Path, standardised: bool) -> tuple[NDArray[np.float64], ...]:
+def read_moments(directory: Location, standardised: bool) -> tuple[NDArray[np.float64], ...]:
     """The mean of the features and, where they are standardised, their standard deviation."""
     group, names = open_group(directory, "features.zarr"), ("centre", "deviation")
     return tuple(read_whole(group[name]) for name in names[: 1 + standardised])
@@ -140,7 +143,7 @@ def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
 
 
 def read_whitening_arrays(
-    directory: Path, shrinkages: Sequence[Shrinkage], whiten: Shrinkage
+    directory: Location, shrinkages: Sequence[Shrinkage], whiten: Shrinkage
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The mean and the factor, empty without whitening, of one of the stored whitenings."""
     group = open_group(directory, "features.zarr")
@@ -169,6 +172,15 @@ def read_draws(run: Run, whitened: bool) -> Draws:
     quotas = draws_by_class(run.rows, run.settings.calibration_samples, run.settings.folds, whitened)
     chosen = first_of_each_class(classes, quotas)
     return Draws(X[chosen], classes[chosen], folds[chosen], parts[chosen], chosen)
+
+
+def read_ids(directory: Location, of: Literal["row", "sample"], numbers: NDArray[np.integer]) -> NDArray[Any]:
+    """The ids of training rows, in the order of the store, or of test samples, by their numbers."""
+    stored = open_group(directory, "features.zarr")[of]
+    ids = np.asarray(stored.oindex[numbers] if len(numbers) else stored[:0])
+    if (ids == stored.fill_value).any() and ids.dtype.kind == "T":
+        raise ValueError(f"{stored.store_path}: chunks are missing.")
+    return ids
 
 
 def read_samples(run: Run, slab: slice) -> NDArray[np.floating]:

@@ -8,12 +8,12 @@ short: a run that is grown further later has the same bytes as one with the larg
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.results import read_wave
 from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["end_of_growth", "judged_waves", "regrown", "whole_waves", "with_next_wave"]
 
@@ -29,7 +29,7 @@ def judged_waves(run: Run) -> list[Wave]:
     return waves
 
 
-def _judgement(directory: Path, wave: int) -> tuple[str, Wave] | None:
+def _judgement(directory: Location, wave: int) -> tuple[str, Wave] | None:
     """The key and the result of a scored wave; None without a valid ledger entry."""
     ledger = Ledger(directory)
     entry = ledger.read("growth", wave)

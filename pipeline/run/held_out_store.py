@@ -7,21 +7,26 @@ from the edges themselves, the logits of the edges.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.held_out import (
+    ENOUGH,
     HeldOutSamples,
     out_of_fold_edge_logits,
     typical_sizes,
     unit_of,
 )
-from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, shortlists, top_classes
+from pairloom.pipeline.completion.shortlist_kernels import add_divergences
 from pairloom.pipeline.machines.kernel_machines import KernelModel
 from pairloom.pipeline.machines.linear_machines import LinearModel
 from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.machines.slopes import Slopes
 from pairloom.pipeline.machines.whitening import centred_at, is_whitened
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
@@ -29,9 +34,10 @@ from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_mode
 from pairloom.pipeline.run.results import chosen_candidate, class_weights_of, read_slopes
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
+from pairloom.pipeline.run.tiles import many_edges
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
-__all__ = ["read_held_out", "write_slab"]
+__all__ = ["read_held_out", "scores_in_two_passes", "write_slab"]
 
 
 class _Listed(NamedTuple):
@@ -43,19 +49,22 @@ class _Listed(NamedTuple):
 
 def write_slab(run: Run, draws: slice) -> list[str]:
     """Score a slab of drawn samples by all edges, and write what calibration and growth need of it."""
-    scored = _ScoredSlab(run, draws, run.shape.n_edges)
-    files = []
-    for number, calibration in enumerate(run.shape.calibrations):
-        files += _write_logits(run, draws, number, scored.by(calibration))
-    return files
-
-
-def _write_logits(run: Run, draws: slice, number: int, logits: NDArray[np.float32]) -> list[str]:
-    """Write a slab of drawn samples, given their logits by all edges with the calibration of this number."""
-    group = open_group(run.directory, "logits.zarr", write=True)
+    slab, pairs = _Slab(run, draws, run.shape.n_edges), run.shape.n_edges
     if not run.shape.listed:
-        return write_whole(group["held_out"], (number, 0, draws.start), logits[None])
-    lists, sizes = _listed(run, logits, run.shape.n_edges)
+        held_out = open_group(run.directory, "logits.zarr", write=True)["held_out"]
+        numbered = enumerate(_all_logits(slab, pairs).values())
+        written = (write_whole(held_out, (n, 0, draws.start), logits.T[None]) for n, logits in numbered)
+    else:
+        numbered_lists = enumerate(_listed(run, slab, pairs).values())
+        written = (_write_lists(run, draws, n, *listed) for n, listed in numbered_lists)
+    return [file for files in written for file in files]
+
+
+def _write_lists(
+    run: Run, draws: slice, number: int, lists: Shortlists, sizes: NDArray[np.float32]
+) -> list[str]:
+    """Write the shortlists of a slab of drawn samples with the calibration of this number."""
+    group = open_group(run.directory, "logits.zarr", write=True)
     return [
         *write_whole(group["listed"], (number, draws.start, 0), lists.classes[None].astype(np.int32)),
         *write_whole(group["blocks"], (number, 0, 0, draws.start), lists.tensor[None]),
@@ -106,7 +115,7 @@ def _read_listed(run: Run, pairs: int, number: int) -> _Listed:
         )
         return _Listed(Shortlists(classes.astype(np.int64), tensor, potentials), sizes)
     calibration = run.shape.calibrations[number]
-    slabs = [_listed(run, _ScoredSlab(run, draws, pairs).by(calibration), pairs) for draws in run.draw_slabs]
+    slabs = [_listed(run, _Slab(run, draws, pairs), pairs)[calibration] for draws in run.draw_slabs]
     lists = Shortlists(
         np.concatenate([slab.lists.classes for slab in slabs]),
         np.concatenate([slab.lists.tensor for slab in slabs], axis=2),
@@ -115,13 +124,84 @@ def _read_listed(run: Run, pairs: int, number: int) -> _Listed:
     return _Listed(lists, np.concatenate([slab.sizes for slab in slabs]))
 
 
-def _listed(run: Run, logits: NDArray[np.float32], pairs: int) -> _Listed:
-    """The shortlists of samples, given their logits by the first edges in the run's order."""
-    completion = coupler_of_run(run, pairs).completion
-    by_sample = np.ascontiguousarray(logits.T[:, _order(run, pairs)])
-    potentials = completion.ranking.of_samples(by_sample)
-    lists = shortlists(by_sample, potentials, completion, run.shape.listed)
-    return _Listed(lists, typical_sizes(by_sample.T))
+def scores_in_two_passes(run: Run) -> bool:
+    """Whether the logits of a slab by all edges would take too much memory, so that edges are applied twice.
+
+    The first pass ranks the classes. The second finds the logits of the pairs that the lists need.
+    """
+    return bool(run.shape.listed) and run.kernel is None and many_edges(run.most_pairs)
+
+
+def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, _Listed]:
+    """The shortlists of a slab by each calibration, by the first edges in the run's order."""
+    completion, k = coupler_of_run(run, pairs).completion, run.shape.listed
+    if scores_in_two_passes(run):
+        return _listed_in_two_passes(slab, completion, _order(run, pairs), k)
+    found = {}
+    for calibration, logits in _all_logits(slab, pairs).items():
+        by_sample = np.ascontiguousarray(logits[:, _order(run, pairs)])
+        potentials = completion.ranking.of_samples(by_sample)
+        lists = shortlists(by_sample, potentials, completion, k)
+        found[calibration] = _Listed(lists, typical_sizes(by_sample.T))
+    return found
+
+
+def _all_logits(slab: _Slab, pairs: int) -> dict[Calibration, NDArray[np.float32]]:
+    """(r, E) logits of a slab by all edges, by calibration."""
+    logits = {by: np.empty((slab.n_samples, pairs), np.float32) for by in slab.calibrations}
+    for tile, by_calibration in slab.tiles():
+        for by, of_tile in by_calibration.items():
+            logits[by][:, tile] = of_tile
+    return logits
+
+
+def _listed_in_two_passes(
+    slab: _Slab, completion: Completion, order: NDArray[np.intp], k: int
+) -> dict[Calibration, _Listed]:
+    """The shortlists of a slab, without the logits of all its edges at once. ``order`` sorts the edges."""
+    some = order[:: max(1, len(order) // ENOUGH)]
+    ranked = _ranked(slab, completion, np.argsort(order), some)
+    needed = {by: NeededEdges.of(top_classes(u, k), completion) for by, (u, _) in ranked.items()}
+    logits = _needed_logits(slab, needed, order)
+    return {
+        by: _Listed(needed[by].completed(logits[by], u, completion), sizes)
+        for by, (u, sizes) in ranked.items()
+    }
+
+
+def _ranked(
+    slab: _Slab, completion: Completion, place: NDArray[np.intp], some: NDArray[np.intp]
+) -> dict[Calibration, tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """The first pass: potentials (r, N) and the typical sizes (r,) of the logits of some edges, by calibration."""
+    sums = {by: np.zeros((slab.n_samples, completion.n_classes), np.float32) for by in slab.calibrations}
+    sampled = {by: np.empty((len(some), slab.n_samples), np.float32) for by in slab.calibrations}
+    for tile, by_calibration in slab.tiles():
+        edges = completion.edges[place[tile]]
+        own = np.flatnonzero((some >= tile.start) & (some < tile.stop))
+        for by, of_tile in by_calibration.items():
+            add_divergences(of_tile, edges, sums[by])
+            sampled[by][own] = of_tile[:, some[own] - tile.start].T
+    found = {}
+    for by in slab.calibrations:
+        potentials = np.ascontiguousarray(completion.ranking.solved(sums.pop(by).T).T)
+        found[by] = potentials, typical_sizes(sampled[by])
+    return found
+
+
+def _needed_logits(
+    slab: _Slab, needed: Mapping[Calibration, NeededEdges], order: NDArray[np.intp]
+) -> dict[Calibration, NDArray[np.float32]]:
+    """The second pass: the logits of the edges that the lists need, each for its sample, by calibration."""
+    logits = {by: np.empty(len(own.edges), np.float32) for by, own in needed.items()}
+    places = {by: order[own.edges] for by, own in needed.items()}
+    by_tile = {by: np.argsort(of_edges, kind="stable") for by, of_edges in places.items()}
+    samples = {by: own.samples for by, own in needed.items()}
+    for tile, by_calibration in slab.tiles():
+        for by, of_tile in by_calibration.items():
+            first, last = np.searchsorted(places[by], [tile.start, tile.stop], sorter=by_tile[by])
+            own = by_tile[by][first:last]
+            logits[by][own] = of_tile[samples[by][own], places[by][own] - tile.start]
+    return logits
 
 
 def _order(run: Run, pairs: int) -> NDArray[np.intp]:
@@ -129,8 +209,8 @@ def _order(run: Run, pairs: int) -> NDArray[np.intp]:
     return run.shape._replace(edges=run.shape.edges[:pairs]).order
 
 
-class _ScoredSlab:
-    """Out-of-fold logits of a slab of the drawn samples by the first edges of a run, tile by tile.
+class _Slab:
+    """A slab of the drawn samples, and their out-of-fold logits by the first edges of a run, tile by tile.
 
     All calibrations are made of two: Platt's, and distances. Machines are read once for both.
     """
@@ -141,28 +221,29 @@ class _ScoredSlab:
         self._X, self._folds, self._parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
         self._run, self._pairs = run, pairs
         self._scheme = run.settings.machines().scheme
-        views = dict.fromkeys("distance" if one == "slopes" else one for one in run.shape.calibrations)
-        self._logits: dict[Calibration, NDArray[np.float32]] = {
-            view: np.empty((len(self._folds), pairs), np.float32) for view in views
-        }
-        self._score()
+        self.calibrations: tuple[Calibration, ...] = run.shape.calibrations
 
-    def by(self, calibration: Calibration) -> NDArray[np.float32]:
-        """(E, r) logits with a calibration, in memory sample by sample."""
-        if calibration != "slopes":
-            return self._logits[calibration].T
+    @property
+    def n_samples(self) -> int:
+        """r, how many samples the slab has."""
+        return len(self._folds)
+
+    def tiles(self) -> Iterator[tuple[slice, dict[Calibration, NDArray[np.float32]]]]:
+        """Each tile of edges, and the logits (r, edges) of the slab by each calibration."""
+        slopes = None
+        if "slopes" in self.calibrations:
+            slopes = read_slopes(self._run.directory, np.arange(self._run.shape.n_edges)).slopes
+        for tile, model, rows in self._models():
+            yield tile, self._logits(tile, model, rows, slopes)
+
+    def _models(self) -> Iterator[tuple[slice, LinearModel | KernelModel, NDArray[np.floating]]]:
+        """The machines of each tile, and the samples as they take them."""
         run = self._run
-        slopes = read_slopes(run.directory, np.arange(run.shape.n_edges)).slopes.at(np.arange(self._pairs))
-        return slopes.of_parts(self._logits["distance"].T, self._parts)
-
-    def _score(self) -> None:
-        if self._run.settings.kernel is None:
-            self._score_linear()
-        else:
-            self._score_with_kernel()
-
-    def _score_linear(self) -> None:
-        run = self._run
+        if run.settings.kernel is not None:
+            # Such a run does not grow, so its tiles are whole.
+            for tile in pieces(self._pairs, run.shape.edges_per_tile):
+                yield tile, read_kernel_model(run, [tile]), self._X
+            return
         # Whitened here, once for all tiles.
         rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(self._X), np.float32)
         as_they_are = centred_at(np.zeros(rows.shape[1]))
@@ -170,15 +251,23 @@ class _ScoredSlab:
             # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round
             # the logits of these edges differently, and so change the score of a wave.
             filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)
-            self._score_tile(tile, LinearModel(machines.of_edges(filled), as_they_are), rows)
+            yield tile, LinearModel(machines.of_edges(filled), as_they_are), rows
 
-    def _score_with_kernel(self) -> None:
-        # Such a run does not grow, so its tiles are whole.
-        for tile in pieces(self._pairs, self._run.shape.edges_per_tile):
-            self._score_tile(tile, read_kernel_model(self._run, [tile]), self._X)
-
-    def _score_tile(self, tile: slice, model: LinearModel | KernelModel, rows: NDArray[np.floating]) -> None:
-        for view, logits in self._logits.items():
-            machines = model.by_distance() if self._run.settings.turns_into_distances(view) else model
+    def _logits(
+        self,
+        tile: slice,
+        model: LinearModel | KernelModel,
+        rows: NDArray[np.floating],
+        slopes: Slopes | None,
+    ) -> dict[Calibration, NDArray[np.float32]]:
+        """(r, edges) logits by the machines of a tile, by calibration."""
+        length, views = tile.stop - tile.start, dict[Calibration, NDArray[np.float32]]()
+        for view in dict.fromkeys("distance" if one == "slopes" else one for one in self.calibrations):
+            turned = self._run.settings.turns_into_distances(view)
+            machines = model.by_distance(self._scheme) if turned else model
             of_tile = out_of_fold_edge_logits(machines, self._scheme, rows, self._folds, self._parts)
-            logits[:, tile] = of_tile[: tile.stop - tile.start].T
+            views[view] = np.ascontiguousarray(of_tile[:length].T)
+        if slopes is not None:
+            own = slopes.at(np.arange(tile.start, tile.stop))
+            views["slopes"] = own.of_parts(views["distance"].T, self._parts).T
+        return {by: views[by] for by in self.calibrations}

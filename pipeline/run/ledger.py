@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from pairloom.pipeline.storage.digests import DamagedSeal, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["Entry", "Ledger"]
 
@@ -51,26 +51,33 @@ _DIGITS = 6
 class Ledger:
     """The entries of one run directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Location) -> None:
         self.folder = Folder(directory)
 
     def record(self, entry: Entry) -> None:
-        """Write an entry, replacing any earlier entry of the unit."""
-        self.folder.write(_path(entry.stage, entry.unit), sealed(asdict(entry), indent=1))
+        """Write an entry in place of any that has another key.
+
+        Of two workers that finish a unit at once the last one counts in a folder, the first one in an object store.
+        """
+
+        def is_final(data: bytes) -> bool:
+            found = _entry(data, entry.stage, entry.unit)
+            return found is not None and found.key == entry.key
+
+        self.folder.put_once(_path(entry.stage, entry.unit), sealed(asdict(entry), indent=1), is_final)
 
     def read(self, stage: str, unit: int) -> Entry | None:
         """The entry of a unit, or None if it is missing or damaged."""
         try:
-            entry = Entry(**unsealed(self.folder.read(_path(stage, unit))))
-        except (FileNotFoundError, DamagedSeal, TypeError):
+            return _entry(self.folder.read(_path(stage, unit)), stage, unit)
+        except FileNotFoundError:
             return None
-        moved = (entry.stage, entry.unit) != (stage, unit)
-        return None if moved else entry
 
     def claimed(self, stage: str, keys: Sequence[str]) -> Iterator[Entry]:
         """Entries of a stage with the right keys. Their files are not checked."""
-        for unit, key in enumerate(keys):
-            entry = self.read(stage, unit)
+        found = self.folder.read_each([_path(stage, unit) for unit in range(len(keys))])
+        for (unit, key), data in zip(enumerate(keys), found, strict=True):
+            entry = None if data is None else _entry(data, stage, unit)
             if entry is not None and entry.key == key:
                 yield entry
 
@@ -115,6 +122,16 @@ class Ledger:
         """Remove entries of units that a stage no longer has."""
         for entry in self.beyond(stage, units):
             self.forget(stage, entry.unit)
+
+
+def _entry(data: bytes, stage: str, unit: int) -> Entry | None:
+    """The entry of a unit in a file, or None if that is damaged, or the entry of another unit."""
+    try:
+        entry = Entry(**unsealed(data))
+    except (DamagedSeal, TypeError):
+        return None
+    moved = (entry.stage, entry.unit) != (stage, unit)
+    return None if moved else entry
 
 
 def _path(stage: str, unit: int) -> str:

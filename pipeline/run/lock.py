@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from pairloom.pipeline.run.process_identity import ProcessIdentity
 from pairloom.pipeline.storage.folder import Folder, Version
+from pairloom.pipeline.storage.location import Location, StoreUrl
+from pairloom.pipeline.storage.object_store import StoreError
 
 __all__ = [
     "CANCELLED",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 HEARTBEAT_SECONDS = 2.0
+# Requests to an object store cost money: there, heartbeats are so many times further apart.
+_STORE_FACTOR = 3
 # A driver whose process is not visible, as on another host, counts as dead after this long without a heartbeat.
 STALE_SECONDS = 60.0
 # So many heartbeats may be missed, by a driver that is watched, before its lock is taken.
@@ -55,6 +59,10 @@ REFUSED = "refused"
 CANCELLED = "The run was cancelled."
 
 
+# Tokens of the drivers of this process that hold a lock.
+_held: set[str | None] = set()
+
+
 class Locked(RuntimeError):
     """Another driver is working on the directory."""
 
@@ -64,7 +72,8 @@ class Driver:
     """The record of one driver.
 
     ``boot`` and ``process_start`` tell its process from others with the same pid. ``submission`` is the number of the
-    record of `pairloom submit` that sent it, if one did.
+    record of `pairloom submit` that sent it, if one did. ``token`` makes the record of a driver in an object store
+    unlike any other.
     """
 
     host: str
@@ -75,6 +84,7 @@ class Driver:
     outcome: str | None = None
     boot: str = ""
     submission: int | None = None
+    token: str | None = None
 
     @classmethod
     def here(cls) -> Driver:
@@ -115,7 +125,7 @@ class RunLock:
 
     def __init__(
         self,
-        directory: Path,
+        directory: Location,
         on_stop: Callable[[str], None] = lambda reason: None,
         *,
         submission: int | None = None,
@@ -133,8 +143,18 @@ class RunLock:
             if _surely_alive(previous, self._folder, newest):
                 raise Locked(_refusal(self._folder.root, previous))
             self.taken_over = previous
-        self.number, self._driver = newest + 1, replace(Driver.here(), submission=self._submission)
-        if not self._folder.create(_path(self.number), _encoded(self._driver)):
+        # Where the answer of a store is lost, its record tells whether this driver has written it, so it has a token.
+        token = secrets.token_hex(16) if isinstance(self._folder.root, StoreUrl) else None
+        self.number = newest + 1
+        self._driver = replace(Driver.here(), submission=self._submission, token=token)
+        _held.add(token)  # before the record is seen: another thread would take it for that of a dead driver
+        try:
+            created = self._folder.create(_path(self.number), _encoded(self._driver))
+        except StoreError:
+            _held.discard(token)
+            raise
+        if not created:
+            _held.discard(token)
             winner = _settled_record(self._folder, newest_number(self._folder))
             raise Locked(_refusal(self._folder.root, winner))
         self._beating = threading.Thread(target=self._beat, name="pairloom-heartbeat", daemon=True)
@@ -146,8 +166,11 @@ class RunLock:
     ) -> None:
         self._released.set()
         self._beating.join()
+        _held.discard(self._driver.token)
         ended = datetime.now(UTC).isoformat(timespec="seconds")
-        with contextlib.suppress(OSError):  # then the driver counts as dead, and another can take over
+        with contextlib.suppress(
+            OSError, StoreError
+        ):  # then the driver counts as dead, and another can take over
             record = replace(self._driver, ended=ended, outcome=self._outcome)
             self._folder.write(_path(self.number), _encoded(record))
 
@@ -157,26 +180,32 @@ class RunLock:
 
     def heed(self) -> bool:
         """Read whether this driver must stop, and return whether another one took over."""
-        taken_over = newest_number(self._folder) > self.number
+        names = self._folder.names("drivers", "")
+        taken_over = _newest(names, ".json") > self.number
         if taken_over:
             self._on_stop("Another driver took over this run directory.")
-        elif is_cancelled(self._folder.root, self._submission or self.number):
+        elif _newest(names, ".cancel") >= (self._submission or self.number):
             self._on_stop(CANCELLED)
         return taken_over
 
     def _beat(self) -> None:
         while True:
             # A full disk stops the run when it writes results, not here, and a disk that does not answer may do later.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, StoreError):
                 if self.heed():
                     return
                 # This also repairs a damaged record, before another driver can take over.
                 self._folder.write(_path(self.number), _encoded(self._driver))
-            if self._released.wait(HEARTBEAT_SECONDS):
+            if self._released.wait(_beat_seconds(self._folder)):
                 return
 
 
-def check_free(directory: Path) -> None:
+def _beat_seconds(folder: Folder) -> float:
+    """Seconds between two heartbeats."""
+    return HEARTBEAT_SECONDS * (_STORE_FACTOR if isinstance(folder.root, StoreUrl) else 1)
+
+
+def check_free(directory: Location) -> None:
     """Raise `Locked` if a driver is at work on a directory. Writes nothing; only `RunLock` keeps others away."""
     driver, alive = newest_driver(directory)
     if alive:
@@ -185,10 +214,16 @@ def check_free(directory: Path) -> None:
 
 def newest_number(folder: Folder) -> int:
     """Number of the newest record in a run directory, 0 if there is none."""
-    return max((int(name) for name in folder.names("drivers") if name.isdecimal()), default=0)
+    return _newest(folder.names("drivers", ""), ".json")
 
 
-def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
+def _newest(names: Iterable[str], suffix: str) -> int:
+    """The highest number that is the name of a file with this suffix, 0 if there is none."""
+    numbers = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def newest_driver(directory: Location) -> tuple[Driver | None, bool]:
     """The last driver of the directory, and whether it is alive."""
     folder = Folder(directory)
     newest = newest_number(folder)
@@ -196,20 +231,19 @@ def newest_driver(directory: Path) -> tuple[Driver | None, bool]:
     return driver, driver is not None and driver.ended is None and _alive(driver, folder, newest)
 
 
-def last_at_work(directory: Path) -> Driver | None:
+def last_at_work(directory: Location) -> Driver | None:
     """The last driver that was not refused: its outcome is the state that the run is in."""
     folder = Folder(directory)
     records = (_record(folder, number) for number in range(newest_number(folder), 0, -1))
     return next((driver for driver in records if driver is None or driver.outcome != REFUSED), None)
 
 
-def is_cancelled(directory: Path, number: int) -> bool:
+def is_cancelled(directory: Location, number: int) -> bool:
     """Whether a driver, or whatever a submission brings, is to stop; ``number`` is that of its record."""
-    wishes = Folder(directory).names("drivers", ".cancel")
-    return max((int(name) for name in wishes if name.isdecimal()), default=0) >= number
+    return _newest(Folder(directory).names("drivers", ""), ".cancel") >= number
 
 
-def request_cancel(directory: Path) -> Driver | None:
+def request_cancel(directory: Location) -> Driver | None:
     """Ask the running driver of a directory to stop, and those that its submission may still bring not to begin.
 
     Returns the record of the last driver, or None if none is at work and none will come.
@@ -242,7 +276,7 @@ def _settled_record(folder: Folder, number: int) -> Driver | None:
     """Read a record. If it is damaged, wait until a living driver has rewritten it."""
     driver = _record(folder, number)
     if driver is None and number:
-        time.sleep(1.5 * HEARTBEAT_SECONDS)
+        time.sleep(1.5 * _beat_seconds(folder))
         driver = _record(folder, number)
     return driver
 
@@ -261,6 +295,8 @@ def _record(folder: Folder, number: int) -> Driver | None:
 
 def _alive(driver: Driver, folder: Folder, number: int) -> bool:
     """Whether a driver lives, as far as can be told at once."""
+    if driver.token is not None and driver.process == ProcessIdentity.here() and driver.token not in _held:
+        return False  # its end could not be recorded, because the store was away
     alive = driver.process.is_alive()
     return abs(folder.age(_path(number))) < STALE_SECONDS if alive is None else alive
 
@@ -274,9 +310,9 @@ def _surely_alive(driver: Driver, folder: Folder, number: int) -> bool:
 
 def _beats(folder: Folder, number: int) -> bool:
     """Whether a driver writes its record again while it is watched."""
-    before, deadline = _last_beat(folder, number), time.monotonic() + _WATCHED_BEATS * HEARTBEAT_SECONDS
+    before, deadline = _last_beat(folder, number), time.monotonic() + _WATCHED_BEATS * _beat_seconds(folder)
     while time.monotonic() < deadline:
-        time.sleep(HEARTBEAT_SECONDS / 4)
+        time.sleep(_beat_seconds(folder) / 4)
         if _last_beat(folder, number) != before:
             return True
     return False
@@ -289,7 +325,7 @@ def _last_beat(folder: Folder, number: int) -> Version | None:
     return None
 
 
-def _refusal(directory: Path, driver: Driver | None) -> str:
+def _refusal(directory: Location, driver: Driver | None) -> str:
     return (
         f"{directory}: another driver is working on this run ({driver or 'it has just started'}). "
         f"Run `pairloom attach {directory}` to follow it."
@@ -306,4 +342,7 @@ def _cancel(number: int) -> str:
 
 
 def _encoded(driver: Driver) -> bytes:
-    return json.dumps(asdict(driver), indent=1).encode()
+    record = asdict(driver)
+    if driver.token is None:
+        del record["token"]
+    return json.dumps(record, indent=1).encode()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import read_class_rows
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, StoredGroup, open_group, write_whole
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
@@ -43,8 +43,9 @@ __all__ = [
 TILES_AT_ONCE = 4
 
 
-def write_machines(directory: Path, first: int, machines: Machines) -> list[str]:
+def write_machines(directory: Location, first: int, machines: Machines) -> list[str]:
     """Write the machines of a tile whose first edge has this number."""
+    assert isinstance(machines.coef, np.ndarray), "runs have dense features"
     group = open_group(directory, "machines.zarr", write=True)
     return [
         *write_whole(group["coef"], (first, 0, 0), machines.coef),
@@ -58,18 +59,18 @@ def _write_profiles(group: StoredGroup, first: int, profile: NDArray[np.float32]
     return write_whole(group["profile"], (first, 0, 0), profile) if profile.size else []
 
 
-def read_profiles(directory: Path, edges: slice = slice(None)) -> NDArray[np.float32]:
+def read_profiles(directory: Location, edges: slice = slice(None)) -> NDArray[np.float32]:
     """(E, PARTS, PROFILE_SIZE) the stored profiles of some edges."""
     return read_whole(open_group(directory, "machines.zarr")["profile"], edges)
 
 
-def read_machines(directory: Path, edges: slice = slice(None)) -> Machines:
+def read_machines(directory: Location, edges: slice = slice(None)) -> Machines:
     """The stored machines of some edges."""
     group = open_group(directory, "machines.zarr")
     return _unpacked(*(read_whole(group[name], edges) for name in ("coef", "parameters")))
 
 
-def read_tiles(directory: Path, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:
+def read_tiles(directory: Location, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:
     """The stored machines of the first edges, tile by tile. Several are read at once: zarr then reads side by side."""
     for several in pieces(n_edges, TILES_AT_ONCE * edges_per_tile):
         machines = read_machines(directory, several)
@@ -156,7 +157,7 @@ def _stored_kernel_machines(
 
 
 def read_kernel_machines(
-    directory: Path,
+    directory: Location,
     tiles: Sequence[slice],
     members_of: Callable[[slice], Sequence[NDArray[np.intp]]],
     sizes: NDArray[np.int64],

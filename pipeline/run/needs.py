@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from pairloom.graphs import decomposition_of
+from pairloom.pipeline.calibration.held_out_scores import n_columns
+from pairloom.pipeline.completion.laplacian import solver_bytes
 from pairloom.pipeline.config.cluster_config import PROCESS_BYTES
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KEPT_BYTES, gram_type
@@ -28,11 +30,13 @@ __all__ = [
     "file_count",
     "gram_bytes",
     "machine_read_bytes",
+    "most_needed",
     "numbers_per_machine",
     "probe_pairs",
     "support_bytes",
     "task_bytes",
     "tile_bytes",
+    "with_process",
     "worker_bytes",
 ]
 
@@ -47,7 +51,12 @@ def worker_bytes(run: Run) -> int:
 
     A tenth is added for what the allocator does not give back.
     """
-    return int(1.1 * (PROCESS_BYTES + CACHE_BYTES + max(task_bytes(run).values())))
+    return with_process(max(task_bytes(run).values()))
+
+
+def with_process(needed: int) -> int:
+    """Memory of a worker with a task that needs so much."""
+    return int(1.1 * (PROCESS_BYTES + CACHE_BYTES + needed))
 
 
 def task_bytes(run: Run) -> dict[str, int]:
@@ -113,11 +122,18 @@ def edge_machine_bytes(run: Run) -> int:
 
 
 def completion_bytes(run: Run) -> int:
-    """The edges and neighbours, and the matrix that ranks the classes, with a copy in the making; or a code."""
+    """The edges and neighbours, and what ranks the classes; where all pairs are coupled, matrices too. Or a code."""
     if run.shape.code is not None:
         return 64 * run.shape.code.size
     N, E = len(run.shape.classes), run.most_pairs
-    return N**2 * (1 + 3 * 8) + E * 16 * 8
+    all_pairs = 0 if run.shortlist else N**2 * (1 + 3 * 8)
+    return all_pairs + solver_bytes(N, E) + E * 16 * 8
+
+
+def most_needed(run: Run, listed: int) -> int:
+    """The edges that a list of so many classes needs, at most in the mean: among them and to their neighbours."""
+    degree = -(-2 * run.most_pairs // len(run.shape.classes))
+    return min(run.most_pairs, listed * degree + listed**2)
 
 
 def disk_bytes(run: Run) -> dict[str, int]:
@@ -127,11 +143,14 @@ def disk_bytes(run: Run) -> dict[str, int]:
     held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
     held_out *= len(shape.calibrations)
     tensor = R * N**2 if shape.tensor_stored else 0
+    extra = shape.learned + shape.collapsed
+    of_sample = 2 * shape.kept + 2 if shape.kept else N
     return {
         "features.zarr": _bytes_of_features(run),
-        "machines.zarr": E * (edge_machine_bytes(run) + shape.learned * FLOAT * (shape.features + 1)),
+        "machines.zarr": E * (edge_machine_bytes(run) + extra * FLOAT * (shape.features + 1)),
         "logits.zarr": FLOAT * (held_out + tensor),
-        "probabilities.zarr": FLOAT * R * N * len(shape.couplings),
+        "probabilities.zarr": len(shape.couplings) * (FLOAT * R * of_sample + 8 * S * n_columns(N))
+        + _bytes_of_ids(shape.sample_ids, R),
     }
 
 
@@ -142,7 +161,13 @@ def _bytes_of_features(run: Run) -> int:
     samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
     whitenings = FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
     statistics = 8 * D * (D * len(run.class_parts) + len(shape.classes)) if shape.whitenings else 0
-    return rows + 4 * sum(shape.rows) + samples + whitenings + statistics
+    ids = _bytes_of_ids(shape.row_ids, sum(shape.rows)) + _bytes_of_ids(shape.sample_ids, shape.samples)
+    return rows + 4 * sum(shape.rows) + samples + ids + whitenings + statistics
+
+
+def _bytes_of_ids(kind: str, count: int) -> int:
+    """Text is taken to be of sixty characters."""
+    return count * (64 if kind == "string" else 8)
 
 
 def file_count(run: Run) -> int:

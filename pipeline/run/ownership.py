@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,15 +13,17 @@ from pairloom.graphs.text import listed
 from pairloom.pipeline.config.config import Config, ConfigError
 from pairloom.pipeline.config.input_errors import input_errors
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
-from pairloom.pipeline.features.source_files import expand_data_folder, shown
+from pairloom.pipeline.features.source_files import IN_MEMORY, expand_data_folder, shown
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import group_members
-from pairloom.pipeline.storage.folder import is_litter
+from pairloom.pipeline.storage.folder import Folder, is_litter
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.places import LinkInside
 
 __all__ = ["NotARun", "check_directory", "check_links", "unfinished_files"]
 
 # A temporary file of `storage.atomic_file`, of zarr, or of the lock.
+_RECORD = re.compile(r"(drivers|ledger/[^/]+)/[0-9][^/]*\.json")
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
@@ -28,7 +31,7 @@ class NotARun(ValueError):
     """A directory that holds files which no run made."""
 
 
-def check_directory(directory: Path, config: Config) -> None:
+def check_directory(directory: Location, config: Config) -> None:
     """Raise unless a run may be made in a directory: it is absent, empty, or holds a run.
 
     Raises
@@ -38,26 +41,40 @@ def check_directory(directory: Path, config: Config) -> None:
     ConfigError
         If the data that the configuration reads lie in it: the run has files of its own there.
     """
-    if directory.exists() and not directory.is_dir():
-        raise NotARun(f"--directory must be a folder, got {directory}, which is a file.")
-    if files := [above for above in directory.parents if above.is_file()]:
-        raise NotARun(f"--directory must be a folder, got {directory}, where {files[0]} is a file.")
+    if isinstance(directory, Path):
+        _check_no_file(directory)
+    elif not directory.path:
+        raise NotARun(f"--directory must be a path in a bucket, got {directory}, which is a whole bucket.")
     for key, source in (("data.features", config.data.features), ("data.test", config.data.test)):
-        if source is None or source in EMBEDDED:
+        if source is None or source in EMBEDDED or source == IN_MEMORY:
             continue
         with input_errors():
             place = expand_data_folder(source)
-        if _lies_in(place, directory):
+        if isinstance(directory, Path) and _lies_in(place, directory):
             raise ConfigError(
                 f"{key} must not lie in the run directory {directory}, got {shown(source)}. Choose another --directory."
             )
-    if not directory.is_dir() or _holds_a_run(directory):
+    if (isinstance(directory, Path) and not directory.is_dir()) or _holds_a_run(Folder(directory)):
         return
-    if others := sorted(path.name for path in directory.iterdir() if not _is_harmless(path.name)):
+    if others := sorted(name for name in _names_in(directory) if not _is_harmless(name)):
         raise NotARun(
             f"--directory must be new, empty or a run directory, got {directory}, which holds {listed(others)}. "
             "Nothing was changed. Choose another --directory."
         )
+
+
+def _check_no_file(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise NotARun(f"--directory must be a folder, got {directory}, which is a file.")
+    if files := [above for above in directory.parents if above.is_file()]:
+        raise NotARun(f"--directory must be a folder, got {directory}, where {files[0]} is a file.")
+
+
+def _names_in(directory: Location) -> set[str]:
+    if isinstance(directory, Path):
+        return {path.name for path in directory.iterdir()}
+    folder = Folder(directory)
+    return {*folder.folders(), *folder.names("", "")}
 
 
 def _is_harmless(name: str) -> bool:
@@ -72,23 +89,23 @@ _FILES = ("run.json", "model.json", "log.txt", "forecast.json")
 def check_links(run: Run) -> None:
     """Raise `LinkInside` if a link lies where the run has a file or folder of its own. Nothing is written before.
 
-    A link anywhere else in the directory is not of the run, which never touches it.
+    A link anywhere else in the directory is not of the run, which never touches it. An object store has no links.
     """
-    for path in _own_paths(run):
+    for path in _own_paths(run, run.directory) if isinstance(run.directory, Path) else ():
         if path.is_symlink():
             raise LinkInside.at(path)
 
 
-def _own_paths(run: Run) -> Iterator[Path]:
+def _own_paths(run: Run, directory: Path) -> Iterator[Path]:
     """Every path of a run: its files, its folders and all in them; of a zarr group, its members and all in these."""
     groups = group_members(run.shape)
-    yield from (run.directory / name for name in _FILES)
+    yield from (directory / name for name in _FILES)
     for folder in sorted(_folders(run)):
-        yield run.directory / folder
+        yield directory / folder
         members = [f"{folder}/{name}" for name in sorted(groups[folder])] if folder in groups else [folder]
         for member in members:
-            yield run.directory / member
-            for place, folders, files in os.walk(run.directory / member):
+            yield directory / member
+            for place, folders, files in os.walk(directory / member):
                 yield from (Path(place, name) for name in (*folders, *files))
 
 
@@ -99,32 +116,40 @@ def _folders(run: Run) -> set[str]:
 def unfinished_files(run: Run) -> Iterator[str]:
     """Temporary files that killed processes of the run left behind, by their paths inside its directory.
 
-    Nothing but the folders of its stages, its ledger and its drivers is ever looked into, let alone removed.
+    Nothing but the folders of its stages, its ledger and its drivers is ever looked into, let alone removed. Objects of
+    a store are put as a whole; there only probes and tokens are temporary.
     """
-    folders = (run.directory / folder for folder in _folders(run))
+    directory = run.directory
+    if not isinstance(directory, Path):
+        folder = Folder(directory)
+        paths = [*folder.names("", ""), *(f"drivers/{name}" for name in folder.names("drivers", ""))]
+        yield from filter(_PARTIAL.search, paths)
+        return
+    folders = (directory / folder for folder in _folders(run))
     inside = (path for folder in folders if not folder.is_symlink() for path in folder.rglob("*.partial"))
-    for path in [*run.directory.glob("*.partial"), *inside]:
+    for path in [*directory.glob("*.partial"), *inside]:
         if _PARTIAL.search(path.name) and path.is_file() and not path.is_symlink():
-            yield path.relative_to(run.directory).as_posix()
+            yield path.relative_to(directory).as_posix()
 
 
 def _lies_in(path: Path, directory: Path) -> bool:
     return path.resolve().is_relative_to(directory.resolve())
 
 
-def _holds_a_run(directory: Path) -> bool:
+def _holds_a_run(folder: Folder) -> bool:
     """Whether a plan lies here, sound or damaged, or the record of a driver or of finished work."""
-    plan = directory / "run.json"
-    if plan.is_file() and b'"config_hash"' in plan.read_bytes():
-        return True
-    made = [*directory.glob("drivers/[0-9]*.json"), *directory.glob("ledger/*/[0-9]*.json")]
-    return any(_is_record(path) for path in made)
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+        if b'"config_hash"' in folder.read("run.json"):
+            return True
+    return any(_is_record(folder, path) for path in (*folder.below("drivers"), *folder.below("ledger")))
 
 
-def _is_record(path: Path) -> bool:
+def _is_record(folder: Folder, path: str) -> bool:
     """Whether a file is the record of a driver, or an entry of a ledger."""
+    if not _RECORD.fullmatch(path):
+        return False
     try:
-        found = set(json.loads(path.read_bytes()))
+        found = set(json.loads(folder.read(path)))
     except (OSError, ValueError, TypeError, RecursionError):
         return False
     return {"host", "pid", "since"} <= found or {"stage", "unit", "seal"} <= found

@@ -1,13 +1,14 @@
-"""Write predictions, labels and probabilities, to a .npz, .csv or .zarr file."""
+"""Write predictions, ids, labels, confidences and probabilities, to a .csv, .parquet, .npz or .zarr file."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import zarr
@@ -19,23 +20,95 @@ from pairloom.pipeline.run.run_directory import coordinate_labels
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, group_files, stamp
 
-__all__ = ["FORMATS", "check_target", "write_probabilities"]
+__all__ = ["FORMATS", "Predictions", "check_target", "print_predictions", "write_predictions"]
 
-FORMATS = (".npz", ".csv", ".zarr")
+FORMATS = (".csv", ".parquet", ".npz", ".zarr")
+
+_COLUMNS = ("id", "prediction", "confidence")
+#: What a .zarr folder of predictions holds, besides its metadata; some of it may be absent.
+_ARRAYS = {
+    "class",
+    "probabilities",
+    "prediction",
+    "confidence",
+    "sample",
+    "place",
+    "top",
+    "top_probabilities",
+}
 
 
-def check_target(path: Path, *, force: bool = False, samples: str = "") -> None:
-    """Raise unless probabilities may be written to a path: a known ending, and nothing there unless forced.
+class Predictions(NamedTuple):
+    """Predicted samples.
+
+    Attributes
+    ----------
+    ids : (n,) array
+        The names of the samples.
+    p : (n, N) float array
+        Their probabilities; NaN for samples that could not be predicted.
+    classes : (N,) array
+        Labels of the classes.
+    top : int
+        So many likeliest classes of each sample are written, in place of the probabilities of all; 0 for these.
+    answer : (n,) array, optional
+        The predicted labels, where they are not those of the likeliest classes: samples like no class have another.
+    """
+
+    ids: NDArray[Any]
+    p: NDArray[np.floating]
+    classes: NDArray[Any]
+    top: int = 0
+    answer: NDArray[Any] | None = None
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """(n,) which samples were predicted."""
+        return np.asarray(~np.isnan(self.p).any(axis=1))
+
+    @property
+    def confidence(self) -> NDArray[np.floating]:
+        """(n,) the probability of the predicted class."""
+        return np.asarray(self.p.max(axis=1))
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """(n, top) the likeliest classes, by their numbers; at least one."""
+        return np.argsort(-self.p, axis=1, kind="stable")[:, : max(1, self.top)]
+
+    def labels(self, order: NDArray[np.intp]) -> NDArray[Any]:
+        """The labels of classes by their numbers. If samples were not predicted, all are text, and theirs is empty."""
+        return self._or_empty(coordinate_labels(self.classes)[order])
+
+    @property
+    def prediction(self) -> NDArray[Any]:
+        """(n,) the predicted labels, in the type of the classes if all samples were predicted."""
+        likeliest = self.classes[self.order[:, 0]] if self.answer is None else self.answer
+        return np.asarray(likeliest) if self.known.all() else self._or_empty(coordinate_labels(likeliest))
+
+    def _or_empty(self, labels: NDArray[Any]) -> NDArray[Any]:
+        if self.known.all():
+            return np.asarray(labels)
+        return np.where(self.known.reshape(-1, *[1] * (labels.ndim - 1)), labels.astype(np.str_), "")
+
+
+def check_target(
+    path: Path, *, force: bool = False, samples: str = "", formats: tuple[str, ...] = FORMATS
+) -> None:
+    """Raise unless predictions may be written to a path: a known ending, and nothing there unless forced.
 
     Not even then if it has the samples that are predicted.
     """
-    if path.suffix not in FORMATS:
-        raise ValueError(f"--out must end in one of {', '.join(FORMATS)}, got {path}.")
+    if path.suffix not in formats:
+        endings = f"one of {', '.join(formats)}" if len(formats) > 1 else formats[0]
+        raise ValueError(f"--out must end in {endings}, or be - for CSV text, got {path}.")
+    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise ValueError(f"--out {path}: Parquet files need pyarrow. Install it, or write a .csv file.")
     if path.exists() and Path(samples).exists() and path.samefile(samples):
         raise FileExistsError(f"--out must not be --features, got {path} for both.")
     if path.exists() and not force:
         raise FileExistsError(f"--out must be new, got {path}, which exists. Pass --force to replace it.")
-    if path.is_symlink() or (path.is_dir() and not _holds_probabilities_only(path)):
+    if path.is_symlink() or (path.is_dir() and not _holds_predictions_only(path)):
         raise FileExistsError(
             f"--force replaces a file or a .zarr folder of probabilities and nothing else, got {path}."
         )
@@ -43,17 +116,15 @@ def check_target(path: Path, *, force: bool = False, samples: str = "") -> None:
         raise FileNotFoundError(f"--out must lie in a folder that exists, got {path}.")
 
 
-def write_probabilities(
-    path: Path, p: NDArray[np.floating], classes: NDArray[Any], *, force: bool = False
-) -> None:
-    """Write the likeliest class of each sample, probabilities and labels, in the format of the ending of ``path``.
+def write_predictions(path: Path, found: Predictions, *, force: bool = False) -> None:
+    """Write predictions in the format of the ending of ``path``.
 
     They are written beside their place and then renamed: a file of that name is always whole.
     """
     check_target(path, force=force)
     unfinished = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
     try:
-        _WRITERS[path.suffix](unfinished, p, classes)
+        _WRITERS[path.suffix](unfinished, found)
         if path.is_dir():
             shutil.rmtree(path)
         unfinished.replace(path)
@@ -63,41 +134,102 @@ def write_probabilities(
         raise
 
 
-def _holds_probabilities_only(folder: Path) -> bool:
-    """Whether a folder is a zarr group as `write_probabilities` makes one, or made one before it wrote labels."""
+def print_predictions(file: TextIO, found: Predictions) -> None:
+    """Write predictions as CSV text."""
+    csv.writer(file, lineterminator="\n").writerows(_csv_rows(found))
+
+
+def _holds_predictions_only(folder: Path) -> bool:
+    """Whether a folder is a zarr group as `write_predictions` makes one, or made one before it wrote ids."""
     names = {path.name for path in folder.iterdir()}
-    return names - {"prediction"} == {"class", "probabilities", "zarr.json"}
+    return "zarr.json" in names and names - {"zarr.json"} <= _ARRAYS
 
 
-def _write_npz(path: Path, p: NDArray[np.floating], classes: NDArray[Any]) -> None:
-    np.savez_compressed(path, prediction=_predicted(p, classes), probabilities=p, classes=classes)
+def _write_npz(path: Path, found: Predictions) -> None:
+    ids = found.ids.astype(np.str_) if found.ids.dtype.kind == "T" else found.ids
+    arrays = {
+        "id": ids,
+        "prediction": found.prediction,
+        "confidence": found.confidence,
+        "classes": found.classes,
+    }
+    if found.top:
+        likeliest = np.take_along_axis(found.p, found.order, axis=1)
+        arrays |= {"top": found.labels(found.order), "top_probabilities": likeliest}
+    else:
+        arrays["probabilities"] = found.p
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # numpy takes its keywords for allow_pickle
 
 
-def _write_csv(path: Path, p: NDArray[np.floating], classes: NDArray[Any]) -> None:
+def _write_csv(path: Path, found: Predictions) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(_csv_rows(p, classes))
+        print_predictions(file, found)
 
 
-def _write_zarr(path: Path, p: NDArray[np.floating], classes: NDArray[Any]) -> None:
-    array = ChunkedArray("probabilities", ("sample", "class"), p.shape, p.shape, p.dtype.name)
-    labels = coordinate_labels(classes)
+def _csv_rows(found: Predictions) -> Iterator[list[str]]:
+    names, order = [csv_cell(name) for name in names_of(found.classes)], found.order
+    yield [csv_cell(name) for name in _headings(found)]
+    ids, predicted = found.ids.tolist(), names_of(found.prediction)
+    for row, known in enumerate(found.known.tolist()):
+        name, p = csv_cell(str(ids[row])), found.p[row]
+        if not known:
+            yield [name, *[""] * (2 + (2 * found.top or len(p)))]
+            continue
+        likeliest = order[row].tolist()
+        head = [name, csv_cell(predicted[row]), f"{p[likeliest[0]]:.6g}"]
+        if found.top:
+            yield [*head, *(cell for c in likeliest for cell in (names[c], f"{p[c]:.6g}"))]
+        else:
+            yield [*head, *(f"{value:.6g}" for value in p)]
+
+
+def _headings(found: Predictions) -> list[str]:
+    """The names of the columns. A class with the name of another column has p( ) around it."""
+    if found.top:
+        places = range(1, found.order.shape[1] + 1)
+        return [*_COLUMNS, *(name for place in places for name in (f"class_{place}", f"p_{place}"))]
+    return [*_COLUMNS, *(f"p({name})" if name in _COLUMNS else name for name in names_of(found.classes))]
+
+
+def _write_parquet(path: Path, found: Predictions) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    unknown, order, labels = ~found.known, found.order, coordinate_labels(found.classes)
+
+    def column(values: NDArray[Any]) -> Any:
+        return pyarrow.array(values.tolist(), mask=unknown)
+
+    answer = labels[order[:, 0]] if found.answer is None else coordinate_labels(found.answer)
+    ids, predicted = pyarrow.array(found.ids.tolist()), column(answer)
+    columns = [ids, predicted, pyarrow.array(found.confidence, mask=unknown)]
+    if found.top:
+        for place in range(order.shape[1]):
+            p = np.take_along_axis(found.p, order[:, [place]], axis=1)[:, 0]
+            columns += [column(labels[order[:, place]]), pyarrow.array(p, mask=unknown)]
+    else:
+        columns += [pyarrow.array(np.ascontiguousarray(p), mask=unknown) for p in found.p.T]
+    pyarrow.parquet.write_table(pyarrow.table(columns, names=_headings(found)), path)
+
+
+def _write_zarr(path: Path, found: Predictions) -> None:
+    labels, n = coordinate_labels(found.classes), len(found.p)
     coordinates = [
         Coordinate("class", ("class",), labels),
-        Coordinate("prediction", ("sample",), _predicted(p, labels)),
+        Coordinate("sample", ("sample",), found.ids),
+        Coordinate("prediction", ("sample",), coordinate_labels(found.prediction)),
+        Coordinate("confidence", ("sample",), found.confidence),
     ]
+    name, dimensions, values = "probabilities", ("sample", "class"), found.p
+    if found.top:
+        places = np.arange(1, found.order.shape[1] + 1)
+        coordinates.append(Coordinate("place", ("place",), places))
+        coordinates.append(Coordinate("top", ("sample", "place"), found.labels(found.order)))
+        name, dimensions = "top_probabilities", ("sample", "place")
+        values = np.take_along_axis(found.p, found.order, axis=1)
+    array = ChunkedArray(name, dimensions, values.shape, (n, values.shape[1]), found.p.dtype.name)
     stamp(Folder(path), group_files([array], coordinates, {}))
-    zarr.open_array(path, path="probabilities", mode="r+")[:] = p
+    zarr.open_array(path, path=name, mode="r+")[:] = values
 
 
-def _predicted(p: NDArray[np.floating], classes: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(classes[p.argmax(axis=1)])
-
-
-_WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".zarr": _write_zarr}
-
-
-def _csv_rows(p: NDArray[np.floating], classes: NDArray[Any]) -> Iterator[list[str]]:
-    names = [csv_cell(name) for name in names_of(classes)]
-    yield ["prediction", *names]
-    for row in p:
-        yield [names[int(row.argmax())], *(f"{value:.6g}" for value in row)]
+_WRITERS = {".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet, ".zarr": _write_zarr}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -15,29 +14,36 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.calibration.list_mass import MassCheck
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.growth.waves import Wave
+from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.settings import Candidate
+from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = [
     "as_chosen",
+    "candidate_rows",
     "chosen_calibration",
     "chosen_candidate",
+    "chosen_coupling",
     "class_weights_of",
     "held_out_loss",
     "judged_calibrations",
+    "methods_of",
     "read_calibrations",
     "read_candidates",
     "read_edge_calibration",
@@ -46,6 +52,7 @@ __all__ = [
     "read_learning_record",
     "read_list_mass",
     "read_mass_check",
+    "read_scores",
     "read_slopes",
     "read_trials",
     "read_wave",
@@ -53,6 +60,7 @@ __all__ = [
     "remove_waves",
     "sample_weights",
     "write_result",
+    "write_scores",
     "write_slopes",
 ]
 
@@ -60,21 +68,21 @@ __all__ = [
 class _Distances(Protocol):
     """Machines that know their distances to samples."""
 
-    def by_distance(self) -> Self:
-        """The same machines with their distances for logits."""
+    def by_distance(self, scheme: FoldScheme) -> Self:
+        """The same machines with their distances for logits; the scheme is that of their folds."""
 
 
 Calibrated = TypeVar("Calibrated", bound=_Distances)
 
 
-def write_result(directory: Path, stage: str, unit: int | str, content: object) -> list[str]:
+def write_result(directory: Location, stage: str, unit: int | str, content: object) -> list[str]:
     """Write a JSON file of a stage: that of a unit, or one with a name."""
     path = _path(stage, unit)
     Folder(directory).write(path, (json.dumps(content) + "\n").encode())
     return [path]
 
 
-def _read_result(directory: Path, stage: str, unit: int | str) -> Any:
+def _read_result(directory: Location, stage: str, unit: int | str) -> Any:
     return json.loads(Folder(directory).read(_path(stage, unit)))
 
 
@@ -92,6 +100,13 @@ def chosen_candidate(run: Run) -> Candidate:
 def read_candidates(run: Run) -> list[JudgedCandidate]:
     """All scored candidates; an empty list if there was no choice."""
     return read_trials(run, n_trials(run.settings.candidates))
+
+
+def candidate_rows(run: Run) -> list[dict[str, Any]]:
+    """A row for each candidate that was compared: kernels, when the run was planned, then C and whitening."""
+    normalisation, standardise = read_normalisation(run), run.shape.standardised
+    judged = [one.row(normalisation, run.kernel, standardise) for one in read_candidates(run)]
+    return [*run.kernel_choice.candidates, *judged]
 
 
 def read_trials(run: Run, count: int) -> list[JudgedCandidate]:
@@ -115,9 +130,23 @@ def chosen_calibration(run: Run) -> Calibration:
     return chosen
 
 
+def chosen_coupling(run: Run) -> str:
+    """The coupling of the model."""
+    if len(run.settings.couplings) == 1:
+        return run.settings.coupling
+    chosen: str = _read_result(run.directory, "calibration", 0)["coupling"]
+    return chosen
+
+
+def methods_of(run: Run) -> dict[str, str]:
+    """The couplings of the run by their names in it: "auto" is the one that was chosen for the model."""
+    first, *others = run.shape.couplings
+    return {first: chosen_coupling(run), **{name: name for name in others}}
+
+
 def judged_calibrations(run: Run) -> list[dict[str, Any]]:
-    """The calibrations that were compared, with their held-out log losses; an empty list if there was no choice."""
-    if len(run.settings.calibrations) == 1:
+    """The calibrations and couplings that were compared, with their held-out log losses; empty without a choice."""
+    if len(run.settings.calibrations) == len(run.settings.couplings) == 1:
         return []
     judged: list[dict[str, Any]] = _read_result(run.directory, "calibration", 0)["calibrations"]
     return judged
@@ -125,8 +154,9 @@ def judged_calibrations(run: Run) -> list[dict[str, Any]]:
 
 def as_chosen(run: Run, machines: Calibrated) -> Calibrated:
     """Stored machines with the calibration that was chosen."""
-    into_distances = run.settings.turns_into_distances(chosen_calibration(run))
-    return machines.by_distance() if into_distances else machines
+    settings = run.settings
+    into_distances = settings.turns_into_distances(chosen_calibration(run))
+    return machines.by_distance(settings.machines().scheme) if into_distances else machines
 
 
 def write_slopes(run: Run, pairs: PairSlopes) -> list[str]:
@@ -140,7 +170,7 @@ def write_slopes(run: Run, pairs: PairSlopes) -> list[str]:
     ]
 
 
-def read_slopes(directory: Path, order: NDArray[np.intp]) -> PairSlopes:
+def read_slopes(directory: Location, order: NDArray[np.intp]) -> PairSlopes:
     """The slopes of pairs, in this order."""
     stored = read_whole(open_group(directory, "machines.zarr")["slopes"])[order]
     prior = _read_result(directory, "slopes", "prior")
@@ -163,14 +193,14 @@ def class_weights_of(run: Run, classes: NDArray[np.integer]) -> NDArray[np.float
     return None if run.class_weights is None else np.array(run.class_weights)[classes]
 
 
-def read_wave(directory: Path, wave: int) -> Wave:
+def read_wave(directory: Location, wave: int) -> Wave:
     """The score of the model after a wave, and the pairs that were proposed for the next one."""
     content = _read_result(directory, "growth", wave)
     typed = {"proposed": [(i, j) for i, j in content["proposed"]], "mass": ListMass(*content["mass"])}
     return Wave(**content | typed)
 
 
-def remove_waves(directory: Path, first: int) -> None:
+def remove_waves(directory: Location, first: int) -> None:
     """Remove the results of waves from number ``first`` on, which the run no longer has.
 
     The ledger says which they are: another file of such a name is not of the run, and stays.
@@ -183,8 +213,8 @@ def remove_waves(directory: Path, first: int) -> None:
 
 
 def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
-    """The calibration of the coupled model by coupling method, with sorted edges."""
-    return {method: _read_calibration(run, number) for number, method in enumerate(run.shape.couplings)}
+    """The calibration of the coupled model by the name of the coupling in the run, with sorted edges."""
+    return {name: _read_calibration(run, number) for number, name in enumerate(run.shape.couplings)}
 
 
 def _read_calibration(run: Run, number: int) -> CoupledCalibration:
@@ -200,20 +230,36 @@ def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     return CoupledCalibration(level, scale, slope, shift, pairs=pairs, mass=mass)
 
 
-def read_list_mass(directory: Path, number: int) -> ListMass:
+def read_list_mass(directory: Location, number: int) -> ListMass:
     """The mass of the lists for the coupling with this number."""
     return ListMass(*read_whole(open_group(directory, "probabilities.zarr")["list_mass"], number).tolist())
 
 
+def write_scores(run: Run, number: int, scores: HeldOutScores) -> list[str]:
+    """Write what the model says of its held-out samples, for the coupling with this number.
+
+    Fewer samples calibrate a whitened model than are drawn: the rows that are left have no class.
+    """
+    array = open_group(run.directory, "probabilities.zarr", write=True)["held_out_scores"]
+    table = np.full(array.shape[1:], -1.0)
+    table[: len(scores.classes)] = scores.table()
+    return write_whole(array, (number, 0, 0), table[None])
+
+
+def read_scores(directory: Location, number: int) -> NDArray[np.float64]:
+    """The table of the held-out samples' scores, for the coupling with this number."""
+    return read_whole(open_group(directory, "probabilities.zarr")["held_out_scores"], number)
+
+
 def read_edge_calibration(
-    directory: Path, number: int, order: NDArray[np.intp]
+    directory: Location, number: int, order: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Slope and shift of every edge for the coupling with this number, with edges in this order."""
     group = open_group(directory, "probabilities.zarr")
     return read_whole(group["slope"], number)[order], read_whole(group["shift"], number)[order]
 
 
-def held_out_loss(directory: Path, number: int) -> float | None:
+def held_out_loss(directory: Location, number: int) -> float | None:
     """The held-out log loss of the coupling with this number, once it is calibrated on held-out samples."""
     try:
         return float(_read_result(directory, "calibration", number)["log_loss"])
@@ -221,7 +267,7 @@ def held_out_loss(directory: Path, number: int) -> float | None:
         return None
 
 
-def read_mass_check(directory: Path, number: int) -> MassCheck | None:
+def read_mass_check(directory: Location, number: int) -> MassCheck | None:
     """Whether the mass of the lists is right on held-out samples, for the coupling with this number; None without."""
     try:
         lists = _read_result(directory, "calibration", number)["lists"]
@@ -248,14 +294,15 @@ def read_learning_record(run: Run) -> LearningRecord | None:
 
 def remaining_calibrations(run: Run) -> dict[str, CoupledCalibration]:
     """The calibrations of the logits that predict, by coupling method. Learned logits have their scale already."""
-    record, calibrations = read_learning_record(run), read_calibrations(run)
+    record, named, methods = read_learning_record(run), read_calibrations(run), methods_of(run)
+    calibrations = {methods[name]: calibration for name, calibration in named.items()}
     if record is None or not record.iterations:
         return calibrations
     none_left = CoupledCalibration.uniform(run.settings.coupled_calibration, 1.0, run.shape.n_edges)
     return {method: none_left._replace(mass=c.mass) for method, c in calibrations.items()}
 
 
-def read_learned_weights(directory: Path, order: NDArray[np.intp]) -> AffineLogits:
+def read_learned_weights(directory: Location, order: NDArray[np.intp]) -> AffineLogits:
     """Weights that were learned through the coupling, with edges in this order."""
     group = open_group(directory, "machines.zarr")
     weights, bias = (read_whole(group[name])[order] for name in ("learned_coef", "learned_intercept"))

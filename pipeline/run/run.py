@@ -10,29 +10,31 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.coupling.model_coupling import in_order
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.waves import usual_wave
 from pairloom.pipeline.machines.folds import folds_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.whitening import is_whitened, scatter_parts
+from pairloom.pipeline.model.machine_choice import NO_CHOICE, KernelChoice
 from pairloom.pipeline.model.settings import Candidate, ModelSettings
 from pairloom.pipeline.model.training_set import Probe
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.run_directory import RunShape, rows_per_file
 from pairloom.pipeline.storage.digests import digest_of
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["FORMAT", "Keys", "Run", "Stage"]
 
 #: The version of the run directory's format.
-FORMAT = 6
+FORMAT = 7
 
 #: Keys of the units of each stage, by its name.
 Keys = Mapping[str, tuple[str, ...]]
@@ -125,9 +127,11 @@ class Run:
         The kernel of the machines, gamma as a number; None if they are linear.
     warnings
         Given while the data were read and the run was planned, for its report.
+    kernel_choice
+        The kernels that were compared when the run was planned, and why the machines have theirs.
     """
 
-    directory: Path
+    directory: Location
     stages: tuple[Stage, ...]
     config: Config
     fingerprints: dict[str, str]
@@ -141,6 +145,7 @@ class Run:
     versions: dict[str, str]
     kernel: KernelFunction | None = None
     warnings: tuple[str, ...] = ()
+    kernel_choice: KernelChoice = NO_CHOICE
 
     @functools.cached_property
     def keys(self) -> dict[str, tuple[str, ...]]:
@@ -181,13 +186,13 @@ class Run:
     @property
     def priors(self) -> tuple[float, ...] | None:
         """Class priors at prediction."""
-        priors = self.config.model.priors
+        priors = in_order(self.config.model.priors, self.shape.classes, "model.priors")
         return None if priors is None else tuple(priors)
 
     @property
     def memory_limit(self) -> int:
-        """Maximum memory of a task, in bytes."""
-        return self.config.run.memory_bytes
+        """Memory by which tasks cut their work, in bytes."""
+        return self.config.memory_limit
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -251,7 +256,8 @@ class Run:
     @property
     def estimator_parameters(self) -> dict[str, Any]:
         """The parameters of the equivalent `PairwiseSVC`."""
-        return {"graph": self.config.graph.requested(), **self.config.model.model_dump(mode="json")}
+        model = {**self.config.model.model_dump(mode="json"), "priors": self.priors}
+        return {"graph": self.config.graph.requested(), **model}
 
     @property
     def most_pairs(self) -> int:
@@ -262,7 +268,7 @@ class Run:
     def judging_coupling(self) -> str:
         """The coupling that scores the waves of a growing run."""
         assert self.config.growth is not None
-        return self.config.growth.coupling or self.config.couplings[0]
+        return self.config.growth.coupling or self.settings.coupling
 
     def pairs_to_propose(self, wave: int) -> int:
         """Number of edges of the next wave, rounded up to whole tiles.

@@ -2,7 +2,8 @@
 
 ========================  ==================================================================================
 features.zarr             train (row, feature) and train_class (row), sorted by class, and checksum (class);
-                          test (sample, feature) and label (sample); drawn (draw, feature), drawn_class,
+                          test (sample, feature) and label (sample); row (row) and sample (sample), the ids of both;
+                          drawn (draw, feature), drawn_class,
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
                           model; centre (feature) and, where rows are standardised, deviation (feature);
                           mean (shrinkage, feature) and factor (whitening, feature, whitened), from kept_mean
@@ -12,14 +13,21 @@ machines.zarr             coef (edge, machine, feature), or with a kernel beta (
                           where pairs may have slopes of their own, profile (edge, part, point) and slopes (edge,
                           without_part), that by all samples first;
                           learned_coef (edge, feature) and learned_intercept (edge), if weights are learned through the
-                          coupling, with chunks if that has changed them
+                          coupling, with chunks if that has changed them; where they are many, weights (edge, feature)
+                          and bias (edge), the machines of an edge as one map of samples, and ranking_weights (ranking,
+                          class, feature) and ranking_bias (ranking, class), that of the classes
 logits.zarr               where it is stored, tensor (class, other, sample), which holds the logits of the edges too;
                           out-of-fold logits of the drawn samples by each calibration: held_out (calibration, edge,
                           draw), or where shortlists are coupled, listed (calibration, draw, place), blocks
                           (calibration, place, other_place, draw) and ranking (calibration, draw, class); size
                           (calibration, draw), the typical size of the logits
-probabilities.zarr        one array (sample, class) per coupling; scale (coupling) and list_mass (coupling, mass);
-                          where every edge is calibrated, slope and shift (coupling, edge)
+probabilities.zarr        one array (sample, class) per coupling, here called m; of many classes, m (sample, place) and
+                          m_class (sample, place), the likeliest classes of a sample, m_rest (sample), the probability
+                          of all others, and m_likelihood (sample), that of the true class, if there are labels;
+                          sample (sample), the ids of the samples;
+                          scale (coupling) and list_mass (coupling, mass); where every edge is calibrated, slope
+                          and shift (coupling, edge); held_out_scores (coupling, draw, score), what the model says
+                          of the drawn samples
 ========================  ==================================================================================
 
 The labels of the classes and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where
@@ -32,13 +40,13 @@ import functools
 import math
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.calibration.held_out_scores import n_columns
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
@@ -48,6 +56,7 @@ from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.slopes import PROFILE_SIZE
 from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened, scatter_parts
 from pairloom.pipeline.storage.folder import Folder, folder_of
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import (
     ChunkedArray,
     Coordinate,
@@ -59,6 +68,7 @@ from pairloom.pipeline.storage.zarr_layout import (
 
 __all__ = [
     "KERNEL_MACHINE_PARAMETERS",
+    "LIST_PARTS",
     "MACHINE_PARAMETERS",
     "RunShape",
     "StoredGroup",
@@ -78,6 +88,7 @@ GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilit
 # Training rows are contiguous, so that a large class causes no padding in others. A small class is in one chunk or
 # two, of 128 KiB of float32 each. A unit of work writes a file of 128 chunks.
 _NUMBERS_PER_CHUNK, _CHUNKS_PER_FILE = 2**15, 128
+_IDS_PER_FILE = 2**18
 
 #: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Those without a machine of their
 #: own, of the edge, are repeated for each of its machines.
@@ -90,6 +101,9 @@ MACHINE_PARAMETERS = (
 
 #: The same of machines with a kernel.
 KERNEL_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "norm")
+
+#: Endings of the arrays that have the lists of a coupling: probabilities, classes, the rest, and the true class.
+LIST_PARTS = ("", "_class", "_rest", "_likelihood")
 
 # Arrays that a run may have or not have, and lose when its configuration changes.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
@@ -104,9 +118,15 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_part",
         "deviation",
     ),
-    "machines.zarr": ("coef", "beta", "profile", "slopes", "learned_coef", "learned_intercept"),
+    "machines.zarr": (
+        *("coef", "beta", "profile", "slopes", "learned_coef", "learned_intercept"),
+        *("weights", "bias", "ranking_weights", "ranking_bias"),
+    ),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
-    "probabilities.zarr": (*METHODS, *CODE_METHODS, "slope", "shift"),
+    "probabilities.zarr": (
+        *(method + part for method in (*METHODS, *CODE_METHODS, "auto") for part in LIST_PARTS),
+        *("slope", "shift", "held_out_scores"),
+    ),
 }
 
 
@@ -134,6 +154,9 @@ class RunShape(NamedTuple):
     feature_names : names of the features, if they have any
     learned : whether weights are learned through the coupling
     calibrations : the calibrations to choose from, by the machines of the run
+    row_ids, sample_ids : types of the ids of training rows and test samples: "int64" or "string"
+    kept : how many of the likeliest classes of a test sample are stored, or 0 where the probabilities of all are
+    collapsed : whether the machines of each edge are stored as one affine map, for prediction
     """
 
     labels: NDArray[Any]
@@ -161,6 +184,10 @@ class RunShape(NamedTuple):
     feature_names: tuple[str, ...] = ()
     learned: bool = False
     calibrations: tuple[Calibration, ...] = ("platt",)
+    row_ids: str = "int64"
+    sample_ids: str = "int64"
+    kept: int = 0
+    collapsed: bool = False
 
     @property
     def sloped(self) -> bool:
@@ -245,7 +272,7 @@ def chunk_count(shape: RunShape) -> int:
     return sum(math.prod(array.grid) for arrays in _arrays(shape).values() for array in arrays)
 
 
-def stamp_groups(directory: Path, shape: RunShape, *, growing: bool = False) -> list[str]:
+def stamp_groups(directory: Location, shape: RunShape, *, growing: bool = False) -> list[str]:
     """Write the metadata and coordinates of every group that are missing or damaged; return their paths.
 
     Arrays that the run no longer has, such as those of a removed coupling, are deleted. Chunks beyond the end of an
@@ -272,7 +299,7 @@ class StoredGroup:
         return self.folder.array(f"{self.name}/{array}", write=self.write)
 
 
-def open_group(directory: Path, group: GroupName, *, write: bool = False) -> StoredGroup:
+def open_group(directory: Location, group: GroupName, *, write: bool = False) -> StoredGroup:
     """Open a group of a run directory."""
     return StoredGroup(Folder(directory), group, write)
 
@@ -362,6 +389,8 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         ChunkedArray("train_class", ("row",), (n,), (rows_per_file(D),), "int32"),
         ChunkedArray("checksum", ("class",), (N,), (classes,), "int64"),
         ChunkedArray("test", ("sample", "feature"), (R, D), (r, D), shape.sample_dtype),
+        ChunkedArray("row", ("row",), (n,), (_IDS_PER_FILE,), shape.row_ids),
+        ChunkedArray("sample", ("sample",), (R,), (_IDS_PER_FILE,), shape.sample_ids),
         ChunkedArray("centre", ("feature",), (D,), (D,), "float64"),
         ChunkedArray("mean", ("shrinkage", "feature"), (S, D), (1, D)),
     ]
@@ -402,7 +431,21 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     if shape.learned:
         arrays.append(_noise("learned_coef", ("edge", "feature"), (E, D), (E, D)))
         arrays.append(_noise("learned_intercept", ("edge",), (E,), (E,)))
+    if shape.collapsed:
+        arrays += _collapsed_arrays(shape)
     return arrays
+
+
+def _collapsed_arrays(shape: RunShape) -> list[ChunkedArray]:
+    """The affine maps of the edges, tile by tile, and the rankings that follow from them."""
+    E, D, T, N = shape.n_edges, shape.features, shape.edges_per_tile, len(shape.classes)
+    M = len(shape.couplings) if shape.edges_calibrated else 1
+    return [
+        _noise("weights", ("edge", "feature"), (E, D), (T, D)),
+        _noise("bias", ("edge",), (E,), (T,)),
+        _noise("ranking_weights", ("ranking", "class", "feature"), (M, N, D), (1, N, D)),
+        _noise("ranking_bias", ("ranking", "class"), (M, N), (1, N)),
+    ]
 
 
 def _logit_arrays(shape: RunShape) -> list[ChunkedArray]:
@@ -430,11 +473,32 @@ def _held_out_arrays(shape: RunShape) -> list[ChunkedArray]:
 def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
     N, R, r = len(shape.classes), shape.samples, shape.samples_per_slab
     E, M = shape.n_edges, len(shape.couplings)
-    arrays = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.couplings]
+    if shape.kept:
+        arrays = [array for method in shape.couplings for array in _list_arrays(shape, method)]
+    else:
+        arrays = [ChunkedArray(method, ("sample", "class"), (R, N), (r, N)) for method in shape.couplings]
+    arrays.append(ChunkedArray("sample", ("sample",), (R,), (_IDS_PER_FILE,), shape.sample_ids))
     arrays.append(ChunkedArray("scale", ("coupling",), (M,), (1,), "float64"))
     arrays.append(ChunkedArray("list_mass", ("coupling", "mass"), (M, 2), (1, 2), "float64"))
+    if shape.draws:
+        scores = (shape.draws, n_columns(N))
+        axes = ("coupling", "draw", "score")
+        arrays.append(ChunkedArray("held_out_scores", axes, (M, *scores), (1, *scores), "float64"))
     if shape.edges_calibrated:
         arrays += [
             ChunkedArray(name, ("coupling", "edge"), (M, E), (1, E), "float64") for name in ("slope", "shift")
         ]
     return arrays
+
+
+def _list_arrays(shape: RunShape, method: str) -> list[ChunkedArray]:
+    """The lists of the likeliest classes by a coupling method, in the order of `LIST_PARTS`."""
+    R, r, k = shape.samples, shape.samples_per_slab, shape.kept
+    of_list, of_sample = ("sample", "place"), ("sample",)
+    p, classes, rest, likelihood = (method + part for part in LIST_PARTS)
+    arrays = [
+        ChunkedArray(p, of_list, (R, k), (r, k)),
+        ChunkedArray(classes, of_list, (R, k), (r, k), "int32"),
+        ChunkedArray(rest, of_sample, (R,), (r,)),
+    ]
+    return [*arrays, ChunkedArray(likelihood, of_sample, (R,), (r,))] if shape.labelled else arrays

@@ -11,12 +11,13 @@ import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from pairloom.pipeline.run.ledger import Entry
 from pairloom.pipeline.run.lock import REFUSED, SUBMITTED
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
 __all__ = [
     "Ranges",
@@ -37,10 +38,11 @@ __all__ = [
 _LOG = "log.txt"
 
 
-def log_line(directory: Path, line: str) -> None:
-    """Add a line to the log of the run, with the time and the process."""
+def log_line(directory: Location, *lines: str) -> None:
+    """Add a line or several to the log of the run, with the time and the process."""
     stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
-    Folder(directory).append(_LOG, f"{stamp} {this_process()} {line}\n".encode())
+    text = "".join(f"{stamp} {this_process()} {line}\n" for line in lines)
+    Folder(directory).append(_LOG, text.encode())
 
 
 def this_process() -> str:
@@ -48,7 +50,7 @@ def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def begin_times(directory: Path) -> dict[tuple[str, int], float]:
+def begin_times(directory: Location) -> dict[tuple[str, int], float]:
     """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
     found = {}
     for words in (line.split() for line in _log_lines(directory)):
@@ -59,7 +61,7 @@ def begin_times(directory: Path) -> dict[tuple[str, int], float]:
     return found
 
 
-def elapsed_seconds(directory: Path, entries: Iterable[Entry]) -> dict[str, float]:
+def elapsed_seconds(directory: Location, entries: Iterable[Entry]) -> dict[str, float]:
     """Seconds from the first begin to the last end of each stage.
 
     A stage that several drivers worked on is left out: the time between them would count.
@@ -77,7 +79,7 @@ def elapsed_seconds(directory: Path, entries: Iterable[Entry]) -> dict[str, floa
     }
 
 
-def driver_starts(directory: Path) -> list[float]:
+def driver_starts(directory: Location) -> list[float]:
     """When each driver of a run began, ascending, in seconds since 1970."""
     starts = []
     for record in _driver_records(directory):
@@ -87,7 +89,7 @@ def driver_starts(directory: Path) -> list[float]:
     return sorted(starts)
 
 
-def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
+def driver_spans(directory: Location, end: float) -> list[tuple[float, float]]:
     """From when to when each driver was at work, ascending, up to the end of all work.
 
     Ends are recorded in whole seconds. A driver that was killed has none: the log has lines of it until then. Lines
@@ -105,7 +107,7 @@ def driver_spans(directory: Path, end: float) -> list[tuple[float, float]]:
     return [(since, until) for since, until in spans if until > since]
 
 
-def _times_of_drivers(directory: Path) -> Iterator[tuple[float, float | None]]:
+def _times_of_drivers(directory: Location) -> Iterator[tuple[float, float | None]]:
     """When each driver that worked began, and when it ended, if it says so."""
     for record in _driver_records(directory):
         # A record may be damaged; times can do without it.
@@ -115,7 +117,7 @@ def _times_of_drivers(directory: Path) -> Iterator[tuple[float, float | None]]:
                 yield _seconds(record["since"]), ended
 
 
-def _driver_records(directory: Path) -> Iterator[Any]:
+def _driver_records(directory: Location) -> Iterator[Any]:
     """The records of all drivers that can be read, in the order of their numbers."""
     folder = Folder(directory)
     for name in folder.names("drivers"):
@@ -123,7 +125,7 @@ def _driver_records(directory: Path) -> Iterator[Any]:
             yield json.loads(folder.read(f"drivers/{name}.json"))
 
 
-def worker_starts(directory: Path) -> list[tuple[float, float]]:
+def worker_starts(directory: Location) -> list[tuple[float, float]]:
     """From when to when drivers waited for workers: until one of these began its first unit."""
     waits, since = [], None
     for words in (line.split() for line in _log_lines(directory)):
@@ -137,7 +139,7 @@ def worker_starts(directory: Path) -> list[tuple[float, float]]:
     return waits
 
 
-def written_warnings(directory: Path) -> Counter[str]:
+def written_warnings(directory: Location) -> Counter[str]:
     """The warnings of tasks in the log of a run, and how often they were given.
 
     A message may have several lines; all but the first have no time in front.
@@ -155,7 +157,7 @@ def written_warnings(directory: Path) -> Counter[str]:
     return found
 
 
-def first_time(directory: Path) -> str:
+def first_time(directory: Location) -> str:
     """When the first line of the log of a run was written, ISO 8601; empty if it does not tell."""
     return next((line.split(" ")[0] for line in _log_lines(directory) if _is_time(line.split(" ")[0])), "")
 
@@ -164,7 +166,7 @@ def first_time(directory: Path) -> str:
 _END = "1970-01-01T00:00:00+00:00"
 
 
-def _line_times(directory: Path) -> Iterator[float]:
+def _line_times(directory: Location) -> Iterator[float]:
     words = (line.split(" ")[0] for line in _log_lines(directory))
     return (_seconds(word) for word in words if _is_time(word))
 
@@ -180,11 +182,19 @@ def _is_time(word: str) -> bool:
         return False
 
 
-def _log_lines(directory: Path) -> list[str]:
-    try:
-        return Folder(directory).read(_LOG).decode(errors="replace").splitlines()
-    except OSError:
-        return []
+def _log_lines(directory: Location) -> list[str]:
+    parts = [part.decode(errors="replace").splitlines() for part in Folder(directory).appended(_LOG)]
+    return parts[0] if len(parts) == 1 else _in_order(parts)
+
+
+def _in_order(parts: Iterable[list[str]]) -> list[str]:
+    """The lines of several processes by their times. Lines without one follow the line before them."""
+    timed, last = [], ""
+    for line in chain.from_iterable(parts):
+        time = line.split(" ")[0]
+        last = time if _is_time(time) else last
+        timed.append((last, line))
+    return [line for _, line in sorted(timed, key=lambda pair: pair[0])]
 
 
 #: Least and most seconds by stage.
@@ -193,12 +203,12 @@ Ranges = dict[str, tuple[float, float]]
 _FORECAST = "forecast.json"
 
 
-def write_forecast(directory: Path, ranges: Ranges) -> None:
+def write_forecast(directory: Location, ranges: Ranges) -> None:
     """Write the forecast of a run."""
     Folder(directory).write(_FORECAST, (json.dumps(ranges, indent=1) + "\n").encode())
 
 
-def read_forecast(directory: Path) -> Ranges | None:
+def read_forecast(directory: Location) -> Ranges | None:
     """The forecast of a run, or None if it has none, or none that can be read: a report can do without."""
     try:
         content = json.loads(Folder(directory).read(_FORECAST))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -13,46 +13,52 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.features.feature_set import names_of
+from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.whitening import is_whitened
-from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, SavedModel
+from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, FittedModel, SavedModel
 from pairloom.pipeline.model.saved_model import (
     assembled,
     labels_as_json,
+    place_of,
     plain,
     slope_arrays,
     whole_model,
 )
 from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import (
+    read_ids,
     read_moments,
-    read_normalisation,
     read_raw_rows,
     read_whitening_arrays,
 )
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.machine_store import read_kernel_machines, read_machines
 from pairloom.pipeline.run.results import (
+    candidate_rows,
     chosen_calibration,
     chosen_candidate,
     judged_calibrations,
-    read_candidates,
+    methods_of,
     read_edge_calibration,
     read_learned_weights,
     read_learning_record,
     read_list_mass,
+    read_scores,
     read_slopes,
 )
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.digests import DamagedSeal, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
-from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
+from pairloom.pipeline.storage.zarr_metadata import RefusedArray
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 4
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 7
 _JSON = "model.json"
 
 
@@ -88,11 +94,13 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
             "learned": None if learning is None else learning._asdict(),
         },
         "parameters": plain(run.estimator_parameters),
-        "candidates": [judged.row(read_normalisation(run)) for judged in read_candidates(run)],
+        "candidates": candidate_rows(run),
+        "kernel_choice": run.kernel_choice.why,
         "calibrations": judged_calibrations(run),
         "edges_calibrated": shape.edges_calibrated,
-        "couplings": list(shape.couplings),
+        "couplings": [list(named) for named in methods_of(run).items()],
         "shrinkages": list(shape.shrinkages),
+        "held_out": shape.draws > 0,
         "totals": run.totals.tolist(),
         "rows": list(shape.rows),
         "standardised": shape.standardised,
@@ -107,43 +115,60 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
 
 def _read_again(run: Run, files: Mapping[str, str]) -> dict[str, str]:
     """The files that `read_run_model` reads. Training rows are among them only as support vectors."""
-    rows = ("train",) if run.kernel is None else ()
-    unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "kept_mean", "scatter")]
-    unread += ["calibration/", "learning/", "machines.zarr/profile/"]
+    rows = ("train", "row") if run.kernel is None else ()
+    unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "sample", "kept_mean", "scatter")]
+    unread += ["calibration/", "learning/", "machines.zarr/profile/", "probabilities.zarr/sample/"]
     return {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
 
 
-def read_run_model(directory: str | Path, coupling: str | None = None) -> SavedModel:
+def read_run_model(directory: str | Location, coupling: str | None = None) -> SavedModel:
     """The fitted model of a run, calibrated for one of its couplings; by default for `model.coupling`.
 
     Every file is compared with its recorded digest.
     """
-    directory = Path(directory)
+    directory = place_of(directory, "PairwiseSVC.from_run: directory")
     content = _read_description(directory)
     with whole_model(f"PairwiseSVC.from_run: {directory / _JSON}"):
-        couplings, files = [str(name) for name in content["couplings"]], dict(content["files"])
-        first = couplings[0]
+        couplings = [(str(name), str(method)) for name, method in content["couplings"]]
+        files = dict(content["files"])
         arrays_read = _arrays_of_model(**_kinds_of(content))
     _check_files(directory, files)
     _check_arrays(directory, arrays_read, files)
-    coupling = first if coupling is None else coupling
-    if coupling not in couplings:
-        raise UnknownCoupling(
-            f"PairwiseSVC.from_run: coupling must be one of {', '.join(couplings)}, the run's, got {coupling!r}."
-        )
+    number = _number_of(coupling, couplings)
+    name, method = couplings[number]
     with whole_model(f"PairwiseSVC.from_run: {directory}"):
-        description, arrays = content["model"], _arrays(directory, content, couplings.index(coupling))
-        mass = read_list_mass(directory, couplings.index(coupling))
+        description = content["model"] | {"coupling": method}
+        arrays, mass = _arrays(directory, content, number), read_list_mass(directory, number)
         description |= {
-            "coupling": coupling,
             "scale": float(arrays.pop("scale")),
             "list_mass": mass._asdict(),
         }
         model = assembled(description, arrays)
         weights = _weights_by_label(content["parameters"]["class_weight"], model.classes.labels)
-        parameters = {**content["parameters"], "coupling": coupling, "class_weight": weights}
-        compared = (content["candidates"], content["calibrations"])
-        return SavedModel(model, parameters, *compared, content.get("feature_names", []))
+        parameters = {**content["parameters"], "coupling": name, "class_weight": weights}
+        compared = (content["candidates"], content["calibrations"], content["kernel_choice"])
+        columns = content.get("feature_names", [])
+        return SavedModel(model, parameters, *compared, columns, _support_ids(directory, model))
+
+
+def _number_of(coupling: str | None, couplings: Sequence[tuple[str, str]]) -> int:
+    """The number of a coupling of a run, asked for by its name in the run or by its method; by default the first."""
+    if coupling is None:
+        return 0
+    for number, named in enumerate(couplings):
+        if coupling in named:
+            return number
+    names = ", ".join(name for name, _ in couplings)
+    raise UnknownCoupling(
+        f"PairwiseSVC.from_run: coupling must be one of {names}, the run's, got {coupling!r}."
+    )
+
+
+def _support_ids(directory: Location, model: FittedModel) -> list[Any]:
+    """The ids of the training rows that are support vectors; none if machines are linear."""
+    if model.trained.kernel is None:
+        return []
+    return list(read_ids(directory, "row", np.unique(model.trained.machines.row)).tolist())
 
 
 def _weights_by_label(class_weight: Any, labels: NDArray[Any]) -> Any:
@@ -154,14 +179,14 @@ def _weights_by_label(class_weight: Any, labels: NDArray[Any]) -> Any:
     return {label: class_weight[name] for name, label in known if name in class_weight}
 
 
-def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
+def _arrays(directory: Location, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
     """The arrays of the model, with machines in the order of the sorted edges, or of the code."""
     sides, order, model = *_sides(content), content["model"]
     scale = read_whole(open_group(directory, "probabilities.zarr")["scale"], number)
     slope, shift = np.full(len(order), scale), np.zeros(len(order))
     if "code" in sides:
         shift = neutral_shift(
-            sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number]
+            sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number][1]
         )
     if content["edges_calibrated"]:
         slope, shift = read_edge_calibration(directory, number, order)
@@ -177,7 +202,14 @@ def _arrays(directory: Path, content: Mapping[str, Any], number: int) -> dict[st
         "totals": np.array(content["totals"]),
         "keys": np.arange(len(content["totals"])),
         "checksums": read_whole(open_group(directory, "features.zarr")["checksum"]),
+        **({"held_out": read_scores(directory, number)} if _has_scores(content) else {}),
     }
+
+
+def _has_scores(content: Mapping[str, Any]) -> bool:
+    """Whether held-out samples were scored by the model as it is: not by weights that were learned from them."""
+    learned = content["model"].get("learned")
+    return bool(content["held_out"]) and not (learned and learned["iterations"])
 
 
 def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray[np.intp]]:
@@ -191,11 +223,11 @@ def _sides(content: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], NDArray
 
 
 def _linear_arrays(
-    directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
+    directory: Location, content: Mapping[str, Any], order: NDArray[np.intp]
 ) -> dict[str, NDArray[Any]]:
     """Linear machines, the whitening they were trained under, the moments, and weights that were learned."""
     machines, record = read_machines(directory).of_edges(order), content["model"].get("learned")
-    machines = machines.by_distance() if content["model"]["settings"]["turned"] else machines
+    machines = machines.by_distance(_scheme(content)) if content["model"]["settings"]["turned"] else machines
     moments = read_moments(directory, bool(content.get("standardised")))
     mean, factor = read_whitening_arrays(directory, content["shrinkages"], content["model"]["whiten"])
     learned = read_learned_weights(directory, order) if record and record["iterations"] else None
@@ -208,6 +240,11 @@ def _linear_arrays(
     }
 
 
+def _scheme(content: Mapping[str, Any]) -> FoldScheme:
+    """How the machines of a described model use their folds."""
+    return MachineSettings(**content["model"]["settings"]).scheme
+
+
 def _decomposition(content: Mapping[str, Any]) -> graphs.Decomposition:
     """What the machines of a run were trained on, in the order of its tiles."""
     if content.get("code") is not None:
@@ -216,7 +253,7 @@ def _decomposition(content: Mapping[str, Any]) -> graphs.Decomposition:
 
 
 def _kernel_arrays(
-    directory: Path, content: Mapping[str, Any], order: NDArray[np.intp]
+    directory: Location, content: Mapping[str, Any], order: NDArray[np.intp]
 ) -> dict[str, NDArray[Any]]:
     """Machines with a kernel, their support vectors, and the moments by which samples are normalised."""
     members = _decomposition(content).members()
@@ -224,7 +261,7 @@ def _kernel_arrays(
     machines = read_kernel_machines(
         directory, pieces(len(members), edges_per_tile), lambda tile: members[tile], np.array(content["rows"])
     )
-    machines = machines.by_distance() if content["model"]["settings"]["turned"] else machines
+    machines = machines.by_distance(_scheme(content)) if content["model"]["settings"]["turned"] else machines
     kernel = KernelFunction(**content["model"]["kernel"])
     normalisation = kernel.normalisation(*read_moments(directory, bool(content.get("standardised"))))
     scaled = {} if normalisation.deviation is None else {"deviation": normalisation.deviation}
@@ -250,6 +287,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         learned=shape.learned,
         edges_calibrated=shape.edges_calibrated,
         sloped=chosen_calibration(run) == "slopes",
+        held_out=shape.draws > 0,
     )
     return Ledger(run.directory).seal_files(f"{name}/zarr.json" for name in names)
 
@@ -262,11 +300,12 @@ def _arrays_of_model(
     learned: bool,
     edges_calibrated: bool,
     sloped: bool,
+    held_out: bool,
 ) -> list[str]:
     """The arrays that `read_run_model` opens."""
     names = ["machines.zarr/parameters", "features.zarr/checksum", "features.zarr/centre"]
     names += (
-        ["machines.zarr/beta", "features.zarr/train"]
+        ["machines.zarr/beta", "features.zarr/train", "features.zarr/row"]
         if kernel
         else ["machines.zarr/coef", "features.zarr/mean"]
     )
@@ -275,6 +314,7 @@ def _arrays_of_model(
     names += ["machines.zarr/slopes"] if sloped else []
     names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"] if learned else []
     calibrations = ["scale", "list_mass", *(["slope", "shift"] if edges_calibrated else [])]
+    calibrations += ["held_out_scores"] if held_out else []
     return names + [f"probabilities.zarr/{name}" for name in calibrations]
 
 
@@ -289,10 +329,11 @@ def _kinds_of(content: Mapping[str, Any]) -> dict[str, bool]:
         "learned": learned is not None and bool(learned["iterations"]),
         "edges_calibrated": bool(content["edges_calibrated"]),
         "sloped": model["settings"]["calibration"] == "slopes",
+        "held_out": bool(content["held_out"]),
     }
 
 
-def _read_description(directory: Path) -> dict[str, Any]:
+def _read_description(directory: Location) -> dict[str, Any]:
     path = directory / _JSON
     if not Folder(directory).exists("run.json"):
         raise FileNotFoundError(
@@ -317,7 +358,7 @@ def _read_description(directory: Path) -> dict[str, Any]:
     return content
 
 
-def _check_files(directory: Path, files: Mapping[str, Any]) -> None:
+def _check_files(directory: Location, files: Mapping[str, Any]) -> None:
     folder = Folder(directory)
     for path, recorded in files.items():
         if not _is_inside(path) or not folder.exists(path) or folder.digest(path) != recorded:
@@ -333,19 +374,17 @@ def _is_inside(path: str) -> bool:
     return not place.is_absolute() and ".." not in place.parts and "\0" not in path
 
 
-def _check_arrays(directory: Path, names: list[str], files: Mapping[str, Any]) -> None:
+def _check_arrays(directory: Location, names: list[str], files: Mapping[str, Any]) -> None:
     """Raise unless the metadata and all chunks of these arrays are among the recorded files."""
     for name in names:
         try:
-            stored = stored_array(directory / name, OURS)
-            stored.check_files()
+            chunks = Folder(directory).chunks(name)
         except RefusedArray as error:
             raise ValueError(
                 f"PairwiseSVC.from_run: {directory / name} cannot be read: {error}. "
                 f"Run `pairloom resume {directory}` to repair it."
             ) from error
-        recorded = (file.relative_to(directory).as_posix() in files for file in stored.files())
-        if f"{name}/zarr.json" not in files or not all(recorded):
+        if not files.keys() >= {f"{name}/zarr.json", *chunks}:
             raise ValueError(
                 f"PairwiseSVC.from_run: {directory / _JSON} must have the digests of all files of {name}."
             )

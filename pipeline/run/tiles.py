@@ -18,10 +18,13 @@ __all__ = [
     "crude_training_seconds",
     "default_draws_per_slab",
     "default_edges_per_tile",
+    "default_samples_per_listed_slab",
     "default_samples_per_prediction",
     "default_samples_per_slab",
+    "many_edges",
     "numbers_per_row",
     "order_by_blocks",
+    "stores_collapsed",
 ]
 
 # A pair with 400 rows, 384 features and 4 folds took 2.6 ms on one core. A tile is up to a second of work by this
@@ -35,6 +38,7 @@ _SLAB_BYTES = 16 * 2**20
 _SMALLEST_SLAB, _LARGEST_SLAB = 16, 512
 _LARGEST_PREDICTED_SLAB = 4 * PREDICTION_BATCH
 _DRAWS_BYTES = 512 * 2**20
+_KEPT_BYTES, _RANKED_BYTES = 256 * 2**20, 128 * 2**20
 
 
 def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np.int64]:
@@ -97,9 +101,36 @@ def default_samples_per_prediction(classes: int, features: int) -> int:
     return min(_LARGEST_PREDICTED_SLAB, max(PREDICTION_BATCH, samples))
 
 
-def default_draws_per_slab(edges: int) -> int:
-    """The number of drawn samples whose logits by all edges take half a gigabyte with a copy: from 16 to 512."""
-    return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, _power_of_two(_DRAWS_BYTES / (8 * edges))))
+def default_draws_per_slab(edges: int, ranked: int = 0, calibrations: int = 1) -> int:
+    """The number of drawn samples whose logits by all edges take half a gigabyte with a copy: from 16 to 512.
+
+    Where so many classes are ranked, and edges are many, these are applied in two passes, and samples are those whose
+    rankings take half a gigabyte: from 16 to 1024. Every slab reads all machines, so they should be few.
+    """
+    if ranked and many_edges(edges):
+        samples, most = _power_of_two(_DRAWS_BYTES / (8 * ranked * calibrations)), 2 * _LARGEST_SLAB
+    else:
+        samples, most = _power_of_two(_DRAWS_BYTES / (8 * edges)), _LARGEST_SLAB
+    return min(most, max(_SMALLEST_SLAB, samples))
+
+
+def many_edges(edges: int) -> bool:
+    """Whether the logits of a slab of drawn samples by all edges would take more than half a gigabyte."""
+    return 8 * edges * _LARGEST_SLAB > _DRAWS_BYTES
+
+
+def stores_collapsed(edges: int, features: int) -> bool:
+    """Whether the affine maps of so many edges are too large to be kept by every worker."""
+    return 4 * edges * features > _KEPT_BYTES
+
+
+def default_samples_per_listed_slab(classes: int) -> int:
+    """The number of samples whose classes are ranked in 128 MiB: a whole number of batches, one to sixteen.
+
+    Every slab reads the maps of all edges, so they should be few.
+    """
+    samples = _power_of_two(_RANKED_BYTES / (4 * classes))
+    return min(16 * PREDICTION_BATCH, max(PREDICTION_BATCH, samples))
 
 
 def _power_of_two(number: float) -> int:

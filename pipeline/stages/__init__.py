@@ -6,15 +6,18 @@ In the order in which a driver does them. Whoever adds a stage writes its file a
 from pairloom.pipeline.run.run import Stage
 from pairloom.pipeline.stages.calibration import Calibration
 from pairloom.pipeline.stages.candidates import Candidates
+from pairloom.pipeline.stages.collapsed import Collapsed
 from pairloom.pipeline.stages.draws import Draws
 from pairloom.pipeline.stages.features import Features
 from pairloom.pipeline.stages.growth import Growth
 from pairloom.pipeline.stages.held_out import HeldOut
+from pairloom.pipeline.stages.ids import Ids
 from pairloom.pipeline.stages.learning import Learning
 from pairloom.pipeline.stages.logits import Logits
 from pairloom.pipeline.stages.machines import Machines
 from pairloom.pipeline.stages.model import Model
 from pairloom.pipeline.stages.probabilities import Probabilities
+from pairloom.pipeline.stages.ranking import Ranking
 from pairloom.pipeline.stages.report import Report
 from pairloom.pipeline.stages.samples import Samples
 from pairloom.pipeline.stages.slopes import Slopes
@@ -26,6 +29,7 @@ __all__ = ["STAGES", "STAGE_NAMES"]
 STAGES: tuple[Stage, ...] = (
     Features(),
     Samples(),
+    Ids(),
     Draws(),
     Statistics(),
     Whitening(),
@@ -37,6 +41,8 @@ STAGES: tuple[Stage, ...] = (
     Calibration(),
     Learning(),
     Model(),
+    Collapsed(),
+    Ranking(),
     Logits(),
     Probabilities(),
     Report(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,9 @@ from pairloom.pipeline.calibration.coupled_calibration import (
     best_calibration,
     calibrate_coupled,
     calibrate_scale,
+    judge_couplings,
 )
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, score_held_out
 from pairloom.pipeline.calibration.list_mass import MassCheck, check_mass
 from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -21,7 +24,7 @@ from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
 from pairloom.pipeline.run.held_out_store import read_held_out
 from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.needs import FLOAT, completion_bytes
-from pairloom.pipeline.run.results import chosen_calibration, read_slopes, write_result
+from pairloom.pipeline.run.results import chosen_calibration, read_slopes, write_result, write_scores
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.digests import digest_of
@@ -32,8 +35,8 @@ __all__ = ["Calibration", "held_out_task_bytes"]
 class Calibration(Stage):
     """Choose the calibration of the machines; find the scale of the model and the mass of its lists, for a coupling.
 
-    Every edge's slope and shift too, if these are learned. The calibration is chosen for the first coupling, and the
-    others have the same.
+    Every edge's slope and shift too, if these are learned. The first unit, that of the model, also chooses the
+    calibration, which the other couplings share, and the coupling where that is "auto".
     """
 
     name = "calibration"
@@ -62,20 +65,22 @@ class Calibration(Stage):
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Calibrate the model for a coupling."""
         shape = run.shape
-        calibration, judged, lists = _calibrated(run, unit)
+        calibration, best, judged, lists, scores = _calibrated(run, unit)
         group = open_group(run.directory, "probabilities.zarr", write=True)
         files = write_whole(group["scale"], (unit,), np.array([calibration.scale]))
         files += write_whole(group["list_mass"], (unit, 0), np.array([calibration.mass]))
+        if scores is not None:
+            files += write_scores(run, unit, scores)
         if shape.edges_calibrated:
             as_stored = np.argsort(shape.order)
             files += write_whole(group["slope"], (unit, 0), calibration.slope[as_stored][None])
             files += write_whole(group["shift"], (unit, 0), calibration.shift[as_stored][None])
-        if calibration.log_loss is not None:
+        if best is not None:
             content = {
-                "coupling": shape.couplings[unit],
+                "coupling": best.coupling,
                 "scale": calibration.scale,
                 "log_loss": calibration.log_loss,
-                "calibration": best_calibration(judged).calibration,
+                "calibration": best.calibration,
                 "calibrations": [one.row() for one in judged] if len(judged) > 1 else [],
                 "lists": None if lists is None else lists._asdict(),
             }
@@ -88,32 +93,35 @@ class Calibration(Stage):
 
 
 class _Calibrated(NamedTuple):
-    """The calibration of the model for a coupling, and the calibrations of its machines that were compared for it.
+    """The calibration of the model for a coupling, the best of all that were compared for it, and these.
 
-    Where shortlists are coupled, also whether their mass is right on the held-out samples.
+    Where shortlists are coupled, also whether their mass is right on the held-out samples. And what the calibrated
+    model says of these.
     """
 
     coupled: CoupledCalibration
+    best: JudgedCalibration | None
     judged: list[JudgedCalibration]
     lists: MassCheck | None
+    scores: HeldOutScores | None
 
 
 def _calibrated(run: Run, unit: int) -> _Calibrated:
-    level, coupling, coupler = (
-        run.settings.coupled_calibration,
-        run.shape.couplings[unit],
-        coupler_of_run(run),
-    )
+    settings, coupler = run.settings, coupler_of_run(run)
+    level, couplings = settings.coupled_calibration, _couplings(run, unit)
     if level == "none":
-        how = run.settings.calibrations[0]
-        return _Calibrated(CoupledCalibration.scaled(level, 1.0, coupler, how, coupling), [], None)
-    judged = [_judged(run, calibration, coupling) for calibration in _compared(run, unit)]
+        how = settings.calibrations[0]
+        scaled = CoupledCalibration.scaled(level, 1.0, coupler, how, couplings[0])
+        return _Calibrated(scaled, None, [], None, None)
+    judged = [_judged(run, calibration, couplings[0]) for calibration in _compared(run, unit)]
+    held_out_by = functools.partial(read_held_out, run, run.shape.n_edges)
+    judged = judge_couplings(judged, held_out_by, coupler, couplings)
     best = best_calibration(judged)
-    held_out = read_held_out(run, run.shape.n_edges, best.calibration)
+    held_out = held_out_by(best.calibration)
     coupled = calibrate_coupled(
         held_out,
         coupler,
-        coupling,
+        best.coupling,
         level,
         calibration=best.calibration,
         pairs=best.pairs,
@@ -121,7 +129,14 @@ def _calibrated(run: Run, unit: int) -> _Calibrated:
     )
     samples = with_mass(held_out.samples, coupled.mass)
     lists = check_mass(samples, held_out.classes, coupled.scale, held_out.weight, held_out.totals)
-    return _Calibrated(coupled, judged, lists)
+    listed = settings.shortlist_of(coupler.n_classes)
+    scores = score_held_out(held_out, coupler, best.coupling, coupled, listed)
+    return _Calibrated(coupled, best, judged, lists, scores)
+
+
+def _couplings(run: Run, unit: int) -> tuple[str, ...]:
+    """The couplings to choose from for the model; of another unit its coupling."""
+    return run.settings.couplings if unit == 0 else (run.shape.couplings[unit],)
 
 
 def _compared(run: Run, unit: int) -> tuple[MachineCalibration, ...]:
@@ -132,7 +147,7 @@ def _compared(run: Run, unit: int) -> tuple[MachineCalibration, ...]:
 def _judged(run: Run, calibration: MachineCalibration, coupling: str) -> JudgedCalibration:
     choice = calibrate_scale(read_held_out(run, run.shape.n_edges, calibration), coupling)
     pairs = read_slopes(run.directory, run.shape.order) if calibration == "slopes" else None
-    return JudgedCalibration(calibration, choice, pairs)
+    return JudgedCalibration(calibration, coupling, choice, pairs)
 
 
 def held_out_task_bytes(run: Run) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,7 +43,7 @@ class Features(Stage):
         """Store a block of rows and their classes; with the first block, the mean and the standard deviation."""
         assert data is not None
         block, group = run.row_blocks[unit], open_group(run.directory, "features.zarr", write=True)
-        files = write_whole(group["train"], (block.start, 0), data.by_class(run.directory).read(block))
+        files = write_whole(group["train"], (block.start, 0), data.by_class(_scratch(run)).read(block))
         files += write_whole(group["train_class"], (block.start,), _classes_of(run, block))
         if block.start == 0:
             files += _store_moments(run, data)
@@ -77,10 +80,23 @@ def block_bytes(shape: RunShape) -> int:
 def driver_bytes(shape: RunShape) -> int:
     """Memory of the driver while it stores rows or samples, beside the interpreter and its libraries.
 
-    A block as read, converted and compressed; labels and their order; the sums of the classes. A chunk of a zarr source
-    that is larger than `row_sources.PIECE_BYTES` comes on top.
+    A block as read, converted and compressed; labels, ids and their order; the sums of the classes. A chunk of a zarr
+    source that is larger than `row_sources.PIECE_BYTES` comes on top.
     """
     D = shape.features
     piece = PIECE_BYTES + int(np.dtype(shape.sample_dtype).itemsize) * D
     class_sums = 8 * D * len(shape.classes)
-    return 4 * max(block_bytes(shape), piece) + 32 * sum(shape.rows) + 16 * shape.samples + 2 * class_sums
+    ids = _bytes_of_id(shape.row_ids) * sum(shape.rows) + _bytes_of_id(shape.sample_ids) * shape.samples
+    return (
+        4 * max(block_bytes(shape), piece) + 32 * sum(shape.rows) + 16 * shape.samples + ids + 2 * class_sums
+    )
+
+
+def _bytes_of_id(kind: str) -> int:
+    """An id, and its copy in the order of the classes; those of text are taken to be short."""
+    return 2 * (64 if kind == "string" else 8)
+
+
+def _scratch(run: Run) -> Path:
+    """A folder for a copy of the rows in another order: the run directory, or that for temporary files of this host."""
+    return run.directory if isinstance(run.directory, Path) else Path(tempfile.gettempdir())

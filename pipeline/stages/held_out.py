@@ -5,14 +5,29 @@ A wave of growth has them scored again: applying machines costs little beside tr
 
 from __future__ import annotations
 
+from pairloom.pipeline.completion.laplacian import solver_bytes
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.run.costs import StageCost
-from pairloom.pipeline.run.held_out_store import write_slab
-from pairloom.pipeline.run.needs import FLOAT, completion_bytes, machine_read_bytes, support_bytes
+from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.run.costs import RunSizes, StageCost
+from pairloom.pipeline.run.held_out_store import scores_in_two_passes, write_slab
+from pairloom.pipeline.run.needs import (
+    FLOAT,
+    completion_bytes,
+    machine_read_bytes,
+    most_needed,
+    support_bytes,
+)
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.storage.digests import digest_of
 
 __all__ = ["HeldOut"]
+
+
+def _memory(s: RunSizes) -> float:
+    """Roughly: the logits of a slab by all edges or, in two passes, the ranking of its classes."""
+    slab = min(s.draws_per_slab, s.draws)
+    by_sample = 4.0 * (1 + s.calibrations) * s.classes if s.passes == 2 else 12.0 * s.edges
+    return slab * by_sample + 470.0 * s.edges + solver_bytes(s.classes, s.edges)
 
 
 class HeldOut(Stage):
@@ -25,12 +40,14 @@ class HeldOut(Stage):
     cost = StageCost(
         "draw slab",
         seconds=(0.01, 2.5e-3),
-        work=lambda s: s.draw_slabs * s.collapsing_work + 8.6e-6 * s.calibrations * s.draws * s.edges,
-        reads=lambda s: s.draw_slabs * s.edges * s.machine_bytes,
+        work=lambda s: (
+            s.passes * (s.draw_slabs * s.collapsing_work + 8.6e-6 * s.calibrations * s.draws * s.edges)
+        ),
+        reads=lambda s: s.passes * s.draw_slabs * s.edges * s.machine_bytes,
         writes=lambda s: s.held_out_bytes,
         shared=lambda s: 4.0 * s.draws * s.features,
-        operations=lambda s: 20.0 + 2 * s.tiles,
-        memory=lambda s: s.edges * (12.0 * min(s.draws_per_slab, s.draws) + 128) + 25.0 * s.classes**2,
+        operations=lambda s: 20.0 + 2 * s.passes * s.tiles,
+        memory=_memory,
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
@@ -45,11 +62,14 @@ class HeldOut(Stage):
 
     def task_bytes(self, run: Run) -> int:
         """The logits of a slab of drawn samples by all edges and calibrations, with a copy, and their shortlists."""
-        shape = run.shape
+        shape, V = run.shape, len(run.shape.calibrations)
         slab = min(shape.draws_per_slab, shape.draws)
-        logits = slab * (
-            (2 + len(shape.calibrations)) * run.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2
+        by_edges = (2 + V) * run.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2
+        by_class = V * (
+            2 * len(shape.classes) + 2 * shape.edges_per_tile + 8 * most_needed(run, shape.listed)
         )
+        logits = slab * (by_class if scores_in_two_passes(run) else by_edges)
+        slopes = 2 * 2 * (1 + PARTS) * run.most_pairs if shape.sloped else 0
         draws = 3 * shape.draws * shape.features
-        needed = FLOAT * (logits + draws) + machine_read_bytes(run) + completion_bytes(run)
+        needed = FLOAT * (logits + slopes + draws) + machine_read_bytes(run) + completion_bytes(run)
         return needed + support_bytes(run, shape.edges_per_tile)

@@ -22,15 +22,28 @@ class Model(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """It depends on the machines, what was learned, the calibration, and the description itself."""
+        """It depends on the machines, what was learned, the calibration, and the description itself.
+
+        Support vectors have the ids of their rows.
+        """
         facts = [run.estimator_parameters, run.model_label, *run.shape.feature_names]
+        facts += earlier["ids"] if run.kernel is not None else ()
         return (digest_of([earlier["machines"], earlier["calibration"], facts, *earlier["learning"]]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Write model.json."""
         ledger, files = Ledger(run.directory), dict[str, str]()
-        stages = ("features", "statistics", "whitening", "machines", "slopes", "calibration", "learning")
-        for stage in stages:
+        made_by = (
+            "features",
+            "ids",
+            "statistics",
+            "whitening",
+            "machines",
+            "slopes",
+            "calibration",
+            "learning",
+        )
+        for stage in made_by:
             for entry in ledger.claimed(stage, run.keys[stage]):
                 files |= entry.files
         return write_run_model(run, files)

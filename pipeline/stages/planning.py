@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,19 +17,22 @@ from pairloom.graphs.text import format_bytes
 from pairloom.pipeline import stages
 from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.drawn_samples import draws_by_class
-from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.completion.shortlist import USUAL_SIZE, shortlist_size
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
+from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.features.class_distances import distances_between, distances_from
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.folds import fold_scheme, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gram_rows
 from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
-from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
+from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.machines.whitening import Shrinkage, check_covariance, is_whitened
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.learning import check_weights
+from pairloom.pipeline.model.machine_choice import ChosenMachines, MachineQuestion, ProbeRows, choose_machines
+from pairloom.pipeline.model.memory import available_bytes
 from pairloom.pipeline.model.saved_model import plain
 from pairloom.pipeline.model.settings import (
     Candidate,
@@ -39,30 +41,33 @@ from pairloom.pipeline.model.settings import (
     class_weights,
 )
 from pairloom.pipeline.model.training_set import Probe, TrainingSet, plan_probe, probe_rows
-from pairloom.pipeline.run.needs import task_bytes
+from pairloom.pipeline.run.needs import task_bytes, with_process
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import RunShape
 from pairloom.pipeline.run.tiles import (
     default_draws_per_slab,
     default_edges_per_tile,
+    default_samples_per_listed_slab,
     default_samples_per_prediction,
     default_samples_per_slab,
     numbers_per_row,
     order_by_blocks,
+    stores_collapsed,
 )
 from pairloom.pipeline.stages.run_file import installed_versions
+from pairloom.pipeline.storage.location import Location
 
 __all__ = ["check_size", "plan_run"]
 
-#: Classes of a graph that is built from all their distances: matrices of half a gigabyte, a few seconds.
-MOST_COMPARED_CLASSES = 8192
-#: Pairs of a plan: networkx takes about a gigabyte for so many.
-MOST_PLANNED_PAIRS = 2_000_000
+#: Families that are built from a matrix of the distances between all classes, of which there are a few copies.
+_COMPARING_ALL = ("spanning_tree", "star_of_least_distance", "grown")
+#: Bytes of a pair while it is planned: in its order and in a few copies of it.
+_PLANNED_PAIR_BYTES = 160
 # By default, a larger tensor is not stored: nobody expects it to fill the disk.
 _STORED_TENSOR_LIMIT = 2 * 2**30
 
 
-def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Run:
+def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -> Run:
     """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
     folds = usable_folds(model.folds, rows, "model")
@@ -74,8 +79,12 @@ def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Ru
             ).tolist()
         )
     if model.priors is not None:
-        check_priors(model.priors, len(rows), "model.priors")
-    kernel = svm_kind_of(model, data.moments, "model.gamma").kernel
+        check_priors(model.priors, data.classes, "model.priors")
+    chosen = _choose_machines(config, data, folds, weights)
+    resolved = model.model_copy(
+        update={name: getattr(chosen, name) for name in ("kernel", "gamma", "standardise")}
+    )
+    kernel = svm_kind_of(resolved, data.moments, "model.gamma").kernel
     found = plan_model(
         data,
         config.graph.requested(),
@@ -85,9 +94,10 @@ def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Ru
         functools.partial(config.settings_of_model, folds, kernel),
         weights,
         kernel,
-        standardise=model.standardise,
+        standardise=chosen.standardise,
+        settled=chosen.settled,
     )
-    shape = _shape(config, data, rows, folds, found, config.calibrations(kernel))
+    shape = _shape(config, data, rows, folds, found, kernel, standardised=chosen.standardise)
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
     if shape.learned:
         check_weights(shape.n_edges, shape.features, 'model.learn = "coupled"')
@@ -98,17 +108,56 @@ def plan_run(config: Config, data: OpenFeatures, directory: Path = Path()) -> Ru
         fingerprints=data.fingerprints,
         shape=shape,
         candidates=found.candidates,
-        graph=plain(dict(graphs.decomposition_of(found.graph).label)),
+        graph=plain(dict(found.graph.label)),
         probe=found.probe,
         exponent=found.exponent,
         class_weights=weights,
         waves=(shape.n_edges,),
         versions=installed_versions(),
         kernel=kernel,
+        kernel_choice=chosen.choice,
     )
     _check_budget(run)
     _check_memory(run)
     return run
+
+
+def _choose_machines(
+    config: Config, data: OpenFeatures, folds: int, weights: Sequence[float] | None
+) -> ChosenMachines:
+    """The kernel, and whether to standardise, as `PairwiseSVC.fit` chooses them."""
+    model, seed = config.model, config.model.random_state
+
+    def rows_of(classes: NDArray[np.int64], most: int) -> ProbeRows:
+        rows, of_class = probe_rows(classes, data.of_class, seed, most)
+        weight = None if weights is None else np.array(weights)[classes[of_class]]
+        return ProbeRows(_scattered_rows(data, rows), of_class, weight)
+
+    def graph_of(means: NDArray[np.float64]) -> graphs.Decomposition:
+        asked = config.graph.requested()
+        check_size(asked, len(data.classes))
+        distances = functools.partial(distances_between, means)
+        return graphs.requested_decomposition(asked, data.classes, distances, "graph.family")
+
+    def settings_of(kernel: KernelFunction | None, moments: NormalisedMoments) -> ModelSettings:
+        calibrations = config.calibrations(kernel)
+        candidates = candidates_of(
+            svm_kind(kernel, model.fit_on), model.C, model.whiten, calibrations, moments
+        )
+        return config.settings_of_model(folds, kernel, candidates)
+
+    question = MachineQuestion(
+        model,
+        data.moments,
+        bool(data.feature_names),
+        config.growth is not None,
+        graph_of,
+        rows_of,
+        settings_of,
+        "data.features: X_train",
+    )
+    with one_blas_thread():
+        return choose_machines(question, memory_limit=config.memory_limit)
 
 
 def _shape(
@@ -117,15 +166,18 @@ def _shape(
     rows: NDArray[np.int64],
     folds: int,
     found: ModelPlan,
-    calibrations: tuple[Calibration, ...],
+    kernel: KernelFunction | None,
+    *,
+    standardised: bool,
 ) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
+    calibrations = config.calibrations(kernel)
     code = found.graph.matrix if isinstance(found.graph, graphs.ModelCode) else None
-    edges = np.empty((0, 2), np.int64) if code is not None else graphs.edge_array(found.graph)
-    machines = graphs.decomposition_of(found.graph)
+    machines = found.graph
+    edges = machines.edges if isinstance(machines, graphs.Pairs) else np.empty((0, 2), np.int64)
     E, per_edge = machines.n_machines, machines.rows_per_machine(rows)
     growing = config.growth is not None
-    curved = model.kernel != "linear"
+    curved = kernel is not None
     tile = config.run.edges_per_tile or default_edges_per_tile(
         E, per_edge, numbers_per_row(D, per_edge, curved), folds, growing
     )
@@ -133,7 +185,11 @@ def _shape(
     tile = min(tile, E)
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
     stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
+    ranked = 0 if curved or not _listed(config, N) else N
+    kept, collapsed = _kept(config, N), not stored and not curved and _collapses(config, E, N, D)
     slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
+    if kept and collapsed:
+        slab = default_samples_per_listed_slab(N)
     return RunShape(
         labels=data.labels,
         rows=tuple(rows.tolist()),
@@ -149,7 +205,7 @@ def _shape(
         listed=_listed(config, N),
         edges_per_tile=tile,
         samples_per_slab=config.run.samples_per_slab or slab,
-        draws_per_slab=default_draws_per_slab(config.most_pairs(E, N)),
+        draws_per_slab=default_draws_per_slab(config.most_pairs(E, N), ranked, len(calibrations)),
         couplings=config.couplings,
         edges_calibrated=model.coupled_calibration == "edges" or "slopes" in calibrations,
         calibrations=calibrations,
@@ -157,10 +213,19 @@ def _shape(
         synthetic=data.synthetic,
         code=code,
         kernel_rows=max(int(rows[own].sum()) for own in machines.members()) if curved else 0,
-        standardised=model.standardise,
+        standardised=standardised,
         feature_names=data.feature_names,
         learned=model.learn == "coupled",
+        row_ids=_type_of(data.ids_train),
+        sample_ids=_type_of(data.ids_test),
+        kept=kept,
+        collapsed=collapsed,
     )
+
+
+def _type_of(ids: NDArray[Any]) -> str:
+    """The type of ids in a zarr array."""
+    return "string" if ids.dtype.kind == "T" else "int64"
 
 
 def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) -> int:
@@ -187,6 +252,24 @@ def _listed(config: Config, n_classes: int) -> int:
     )
 
 
+def _kept(config: Config, n_classes: int) -> int:
+    """How many of the likeliest classes of a test sample are stored; 0 where the probabilities of all are.
+
+    As many as are coupled, but no fewer than the report looks at.
+    """
+    asked = config.run.probabilities
+    if asked == "dense" or (asked == "auto" and n_classes <= FEW_CLASSES):
+        return 0
+    return min(n_classes, max(USUAL_SIZE, shortlist_size(config.model.shortlist, n_classes) or 0))
+
+
+def _collapses(config: Config, n_edges: int, n_classes: int, n_features: int) -> bool:
+    """Whether prediction reads the maps of pairs that shortlists need from a store, not those of all pairs."""
+    listed = not config.has_code and shortlist_size(config.model.shortlist, n_classes) is not None
+    most = config.most_pairs(n_edges, n_classes)
+    return listed and config.model.learn != "coupled" and stores_collapsed(most, n_features)
+
+
 def _check_budget(run: Run) -> None:
     """Raise if the initial graph is already larger than the budget."""
     if run.config.growth is None:
@@ -204,14 +287,21 @@ def _check_budget(run: Run) -> None:
 
 
 def _check_memory(run: Run) -> None:
-    """Raise if a task needs more memory than a worker has."""
-    by_stage, limit = task_bytes(run), run.memory_limit
+    """Raise if a task needs more memory than it may take, or than a worker has."""
+    by_stage, given = task_bytes(run), run.config.run.memory_bytes
     stage, needed = max(by_stage.items(), key=lambda item: item[1])
-    if needed > limit:
+    advice = run.stage(stage).advice
+    if given is not None and needed > given:
         raise ValueError(
             f"run.memory_limit must be at least {format_bytes(needed)}, the memory of one task of {stage}, "
-            f"got {run.config.run.memory_limit}. Raise it"
-            f"{run.stage(stage).advice}."
+            f"got {run.config.run.memory_limit}. Raise it{advice}."
+        )
+    cluster = run.config.cluster
+    if given is None and with_process(needed) > cluster.worker_bytes:
+        raise ValueError(
+            f"cluster: a worker must have at least {format_bytes(with_process(needed))} of memory, for a task of"
+            f" {stage} that takes {format_bytes(needed)}; each of {cluster.expected_workers} has"
+            f" {format_bytes(cluster.worker_bytes)}. Start fewer workers, or give them more memory{advice}."
         )
 
 
@@ -221,7 +311,7 @@ class ModelPlan(NamedTuple):
     If there are several candidates, also the part on which they are compared.
     """
 
-    graph: nx.Graph | graphs.ModelCode
+    graph: graphs.Decomposition
     candidates: tuple[Candidate, ...]
     probe: Probe | None
     exponent: int
@@ -238,17 +328,19 @@ def plan_model(
     kernel: KernelFunction | None = None,
     *,
     standardise: bool = False,
+    settled: Candidate | None = None,
 ) -> ModelPlan:
     """Build the graph and list the candidates, as `PairwiseSVC.fit` does.
 
     ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class,
-    ``kernel`` that of its machines, unless they are linear; ``standardise`` says whether columns are standardised.
+    ``kernel`` that of its machines, unless they are linear; ``standardise`` says whether columns are standardised;
+    ``settled`` is the only candidate, if there is no choice any more.
     """
     check_size(graph, len(data.classes))
     moments = normalised_moments(data.moments, "data.features: X_train", standardise=standardise)
     distances = functools.cache(lambda: distances_between(moments.class_means))
-    kind = svm_kind(kernel)
-    candidates = candidates_of(kind, C, whiten, calibrations, moments)
+    kind = settings_of(()).kind
+    candidates = (settled,) if settled else candidates_of(kind, C, whiten, calibrations, moments)
     exponent = kind.normalisation(moments.normalisation).exponent
     settings = settings_of(candidates)
     if settings.may_whiten:
@@ -257,7 +349,7 @@ def plan_model(
         part_of = functools.partial(_part_of, data, moments.normalisation, class_weights, settings.seed)
         with one_blas_thread():
             graph = with_chosen_neighbours(graph, part_of, distances, settings)
-    asked = graphs.requested_graph(graph, data.classes, distances, "graph.family")
+    asked = graphs.requested_decomposition(graph, data.classes, distances, "graph.family")
     if isinstance(asked, graphs.ModelCode):
         check_code_suits(settings.coupling, asked, "model.coupling")
     probe = None
@@ -289,22 +381,20 @@ def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> NDArray[np.f
 
 
 def check_size(graph: Mapping[str, Any], n: int) -> None:
-    """Raise if the graph that was asked for cannot be built in seconds and in bounded memory, before it is tried."""
+    """Raise if building the graph that was asked for takes more memory than this machine has, before it is tried."""
     family = graph["family"]
     if family in graphs.CODE_FAMILIES:
         check_code_size(family, n, "graph.family =")
         return
-    if (graphs.needs_distances(family) or family == "grown") and n > MOST_COMPARED_CLASSES:
-        raise ValueError(
-            f"graph.family = {family!r} compares every class with every other: {n:,} classes would take"
-            f" {8 * n**2 / 2**30:,.0f} GiB per matrix; it can have at most {MOST_COMPARED_CLASSES:,} classes."
-            " Choose star, path, tree or bipartite."
-        )
     hubs = graph.get("hubs", 1)
     d = hubs if isinstance(hubs, int) else len(hubs)
     pairs = {"complete": n * (n - 1) // 2, "bipartite": d * (n - d)}.get(family, n)
-    if pairs > MOST_PLANNED_PAIRS:
+    needed = _PLANNED_PAIR_BYTES * pairs
+    if family in _COMPARING_ALL:
+        needed += 4 * 8 * n**2
+    if needed > (available := available_bytes()):
         raise ValueError(
-            f"graph.family = {family!r} has {pairs:,} pairs for {n:,} classes; a run can have at most"
-            f" {MOST_PLANNED_PAIRS:,}. Choose a sparser graph, such as bipartite with fewer hubs."
+            f"graph.family = {family!r} takes about {format_bytes(needed)} to plan for {n:,} classes, and this machine"
+            f" has {format_bytes(available)} to spare. Choose a sparser graph, such as hub_neighbours, or plan the run"
+            " on a machine with more memory."
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.report.critical_machine import EXPLAINING_BYTES
 from pairloom.pipeline.report.errors import explaining_work
 from pairloom.pipeline.report.report import write_report
-from pairloom.pipeline.report.run_results import NUMBERS_AT_ONCE
+from pairloom.pipeline.report.run_results import LISTED, NUMBERS_AT_ONCE
 from pairloom.pipeline.report.stage_times import run_times
 from pairloom.pipeline.run.costs import RunSizes, StageCost
 from pairloom.pipeline.run.growing_run import judged_waves
@@ -37,13 +38,13 @@ class Report(Stage):
         work=lambda s: _page_work(s) + 1.2e-10 * s.explained * explaining_work(s.edges, s.features, s.listed),
         reads=lambda s: 4.0 * s.samples * s.classes * s.couplings,
         operations=lambda s: float(s.tiles + s.slabs + s.draw_slabs),
-        memory=lambda s: 8.0 * s.samples * (4 * s.couplings + 6) + 80.0 * s.classes**2,
+        memory=lambda s: 8.0 * s.samples * (5 * s.couplings + 14) + 80.0 * min(s.classes, FEW_CLASSES) ** 2,
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """It depends on the probabilities, the calibration, and the waves of growth."""
+        """It depends on the probabilities, the calibration, the ids, and the waves of growth."""
         waves = run.waves if run.config.growth else None
-        return (digest_of([earlier["probabilities"], earlier["calibration"], waves]),)
+        return (digest_of([earlier["probabilities"], earlier["calibration"], earlier["ids"], waves]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Write the files of the report."""
@@ -55,8 +56,9 @@ class Report(Stage):
     def task_bytes(self, run: Run) -> int:
         """A part of the probabilities, the outcomes of all samples, matrices of the classes, edges, and the page."""
         shape, N, R = run.shape, len(run.shape.classes), run.shape.samples
-        probabilities = 3 * FLOAT * max(NUMBERS_AT_ONCE, shape.samples_per_slab * N)
-        outcomes = 8 * R * (4 * len(shape.couplings) + 6)
+        probabilities = 3 * FLOAT * max(NUMBERS_AT_ONCE, shape.samples_per_slab * (shape.kept or N))
+        outcomes = 8 * R * (5 * len(shape.couplings) + 14)
         machines = 2 * run.most_pairs * edge_machine_bytes(run) + support_bytes(run, run.most_pairs)
         explained = 2 * min(EXPLAINING_BYTES, machines) + machine_read_bytes(run)
-        return probabilities + outcomes + explained + 8 * 10 * N**2 + 8 * 16 * run.most_pairs + _PAGE_BYTES
+        classes = 8 * 10 * N**2 if N <= FEW_CLASSES else 64 * N + 6 * 16 * R * (shape.kept or LISTED)
+        return probabilities + outcomes + explained + classes + 8 * 16 * run.most_pairs + _PAGE_BYTES

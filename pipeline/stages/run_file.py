@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from pairloom import graphs
 from pairloom.pipeline import stages
 from pairloom.pipeline.config.config import Config, differing_keys
 from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.model.machine_choice import KernelChoice
 from pairloom.pipeline.model.saved_model import labels_as_json, labels_from_json
 from pairloom.pipeline.model.settings import Candidate
 from pairloom.pipeline.model.training_set import MOST_PROBE_ROWS, Probe
@@ -24,6 +24,7 @@ from pairloom.pipeline.run.run import FORMAT, Run
 from pairloom.pipeline.run.run_directory import RunShape
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
 __all__ = [
     "DamagedPlan",
@@ -45,12 +46,12 @@ class Mismatch(ValueError):
     """A run directory with another configuration, other data or another version."""
 
 
-def write_run(run: Run) -> None:
-    """Write ``run.json``."""
-    Folder(run.directory).write("run.json", sealed(_content(run)))
+def write_run(run: Run, check: Callable[[], object] = lambda: None) -> None:
+    """Write ``run.json``. ``check`` raises if another driver has taken over: see `Folder.replace`."""
+    Folder(run.directory).replace("run.json", sealed(_content(run)), check)
 
 
-def read_run(directory: Path) -> Run:
+def read_run(directory: Location) -> Run:
     """Read ``run.json``. Raise `DamagedPlan`, or `Mismatch` if it has another format."""
     path = directory / "run.json"
     try:
@@ -85,6 +86,7 @@ def _content(run: Run) -> dict[str, Any]:
         "versions": run.versions,
         "kernel": None if run.kernel is None else asdict(run.kernel),
         "warnings": run.warnings,
+        "kernel_choice": run.kernel_choice._asdict(),
     }
 
 
@@ -111,6 +113,9 @@ def _fields(content: dict[str, Any]) -> dict[str, Any]:
         "versions": content["versions"],
         "kernel": None if kernel is None else KernelFunction(**kernel),
         "warnings": tuple(content.get("warnings", ())),
+        "kernel_choice": KernelChoice(
+            tuple(content["kernel_choice"]["candidates"]), content["kernel_choice"]["why"]
+        ),
     }
 
 
@@ -160,5 +165,6 @@ def differing_settings(run: Run, config: Config, fingerprints: Mapping[str, str]
 def _identity(config: Config, fingerprints: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, Any]:
     """Everything that decides the result of a run, as a nested dictionary."""
     settings = config.result_settings()
-    settings["data"] |= {f"fingerprint of {part} samples": value for part, value in fingerprints.items()}
+    parts = {"train": "train samples", "test": "test samples", "ids": "ids"}
+    settings["data"] |= {f"fingerprint of {parts[part]}": value for part, value in fingerprints.items()}
     return settings | {"pairloom version": versions["pairloom"]}

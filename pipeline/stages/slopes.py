@@ -31,7 +31,7 @@ class Slopes(Stage):
         absent=lambda s: not s.sloped,
         reads=lambda s: 4.0 * s.edges * PARTS * PROFILE_SIZE,
         operations=lambda s: 10.0 + s.tiles / READS_AT_ONCE,
-        memory=lambda s: 12.0 * s.edges * PARTS * PROFILE_SIZE,
+        memory=lambda s: 4.0 * s.edges * (PARTS * PROFILE_SIZE + 6 * (1 + PARTS)) + 2**27,
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
@@ -40,11 +40,10 @@ class Slopes(Stage):
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Estimate the distribution of the slopes, and write the slope of every pair."""
-        order = run.shape.order
-        profile = read_profiles(run.directory)[order]
-        prior = slope_prior(profile[order < run.waves[0]])
-        return write_slopes(run, PairSlopes(slopes_of(profile, prior), prior))
+        order, profile = run.shape.order, read_profiles(run.directory)
+        prior = slope_prior(profile, order[order < run.waves[0]])
+        return write_slopes(run, PairSlopes(slopes_of(profile, prior, order), prior))
 
     def task_bytes(self, run: Run) -> int:
-        """The profiles, as read and in order, those of some pairs refined, and the slopes."""
-        return 3 * FLOAT * run.most_pairs * PARTS * PROFILE_SIZE + 2**27
+        """The profiles, those of some pairs refined, and the slopes with copies in another order."""
+        return run.most_pairs * (FLOAT * PARTS * PROFILE_SIZE + 3 * 8 * (1 + PARTS)) + 2**27

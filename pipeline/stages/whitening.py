@@ -28,8 +28,8 @@ class Whitening(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """They depend on the statistics and the shrinkages; rows are normalised as the kernel needs them."""
-        normalised = [] if run.kernel is None else [run.kernel.name]
+        """They depend on the statistics and the shrinkages; rows are normalised as the machines need them."""
+        normalised = [run.exponent, *([] if run.kernel is None else [run.kernel.name])]
         return (digest_of([earlier["statistics"][0], list(run.shape.shrinkages), *normalised]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:

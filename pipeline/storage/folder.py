@@ -1,5 +1,7 @@
 """A folder of files that are whole or absent: the one interface to the files of a run directory.
 
+It has two homes: a folder of the file system (`LocalFolder`), and a prefix of an object store (`object_folder`).
+
 Everything that a run reads or writes passes through it, by paths inside the folder: JSON files, the ledger, records of
 drivers, the log, and the chunks and metadata of zarr arrays. Only `run.ownership`, which tells a run from other folders
 and finds leftovers of killed processes, looks at the folder itself.
@@ -15,9 +17,10 @@ import functools
 import os
 import re
 import stat
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import zarr
 from zarr.core.buffer import Buffer
@@ -25,14 +28,15 @@ from zarr.storage import LocalStore
 
 from pairloom.pipeline.storage.atomic_file import partial_beside, put, put_exclusively
 from pairloom.pipeline.storage.digests import file_digest
+from pairloom.pipeline.storage.location import Location, StoreUrl
 from pairloom.pipeline.storage.places import link_on_the_way, place_inside
 from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
-__all__ = ["Folder", "Version", "folder_of", "is_litter"]
+__all__ = ["Folder", "LocalFolder", "Version", "folder_of", "is_litter"]
 
 _LITTER = re.compile(r"\.DS_Store|Thumbs\.db|desktop\.ini|\.nfs.*|\.directory")
 
-Version = tuple[int, int, int]
+Version = tuple[int | str | float | None, ...]
 
 
 def is_litter(name: str) -> bool:
@@ -46,11 +50,145 @@ def is_litter(name: str) -> bool:
     return _LITTER.fullmatch(name) is not None
 
 
-@dataclass(frozen=True)
+_HERE = Path()
+
+
 class Folder:
-    """The files below a root, by their paths inside it, with "/" between the parts."""
+    """The files below a root, by their paths inside it, with "/" between the parts.
+
+    ``Folder(root)`` is that of the file system for a path, and that of an object store for a URL, as `pathlib.Path` is
+    the path of the system at hand.
+
+    Attributes
+    ----------
+    root : Path or StoreUrl
+    """
+
+    root: Location
+
+    def __new__(cls, root: Location = _HERE) -> Self:
+        if cls is not Folder:
+            return super().__new__(cls)
+        if isinstance(root, StoreUrl):
+            from pairloom.pipeline.storage.object_folder import ObjectFolder  # needs the extra `cloud`
+
+            return object.__new__(ObjectFolder)  # type: ignore[return-value]
+        return object.__new__(LocalFolder)  # type: ignore[return-value]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, root: Location) -> None: ...
+
+    def make(self) -> None:
+        """Make the folder, or make sure that a store will do. Called once, before the first file is written."""
+        raise NotImplementedError
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a file. Raise `FileNotFoundError` if there is none."""
+        raise NotImplementedError
+
+    def read_each(self, paths: Sequence[str]) -> Iterator[bytes | None]:
+        """The bytes of several files of one folder in their order, None for those that are missing."""
+        for path in paths:
+            try:
+                yield self.read(path)
+            except FileNotFoundError:
+                yield None
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file as a whole: readers find the old one or the new one, even after a crash."""
+        raise NotImplementedError
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a file unless it exists, and tell whether it was written. Only one of several callers succeeds."""
+        raise NotImplementedError
+
+    def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
+        """Write a file, unless what is there is final. Where files are renamed into place, the last one counts."""
+        self.write(path, data)
+
+    def replace(self, path: str, data: bytes, check: Callable[[], object]) -> None:
+        """Write a file that has one owner. ``check`` raises if that is no longer the caller.
+
+        A store puts it on the condition that it is still what it was before the check. So nothing that another owner
+        has written meanwhile is replaced, however long the caller is held up between the check and its write.
+        """
+        check()
+        self.write(path, data)
+
+    def append(self, path: str, data: bytes) -> None:
+        """Append to a file in a single operation, so that lines of several processes do not mix."""
+        raise NotImplementedError
+
+    def appended(self, path: str) -> list[bytes]:
+        """What was appended to a file: all of it, or one part for each process. Empty if there is nothing."""
+        raise NotImplementedError
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
+        raise NotImplementedError
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file."""
+        raise NotImplementedError
+
+    def names(self, folder: str, suffix: str = ".json") -> list[str]:
+        """The names of the files directly in a folder, without their suffix, sorted."""
+        raise NotImplementedError
+
+    def below(self, folder: str) -> list[str]:
+        """The paths of all regular files below a folder. Links are not followed: what they name is not ours."""
+        raise NotImplementedError
+
+    def folders(self) -> list[str]:
+        """The names of the folders directly inside, sorted."""
+        raise NotImplementedError
+
+    def prune(self, folder: str) -> None:
+        """Remove the empty folders at and below a folder. Those that hold anything stay."""
+        raise NotImplementedError
+
+    def digest(self, path: str) -> str | None:
+        """The SHA-256 of a file, or None if it cannot be read."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Bytes of all files."""
+        raise NotImplementedError
+
+    def version(self, path: str) -> Version:
+        """A value that changes whenever a file is written again. Raise `FileNotFoundError` if there is none."""
+        raise NotImplementedError
+
+    def written_at(self, path: str) -> float:
+        """When a file was written, in seconds since 1970. Raise `FileNotFoundError` if there is none."""
+        raise NotImplementedError
+
+    def age(self, path: str) -> float:
+        """Seconds since a file was written, by the clock of the store: that of this host may differ."""
+        raise NotImplementedError
+
+    def chunks(self, path: str) -> list[str]:
+        """The files of all chunks of a zarr array that Pairloom wrote.
+
+        Raise `RefusedArray` if its metadata is not of that kind, or a chunk is missing or cannot hold what it should.
+        """
+        raise NotImplementedError
+
+    def array(self, path: str, *, write: bool = False) -> Any:
+        """A zarr array. (The type is Any because zarr's knows no data type.)"""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LocalFolder(Folder):
+    """A folder of the file system."""
 
     root: Path
+
+    def make(self) -> None:
+        """Make the folder and those above it."""
+        self.root.mkdir(parents=True, exist_ok=True)
 
     def read(self, path: str) -> bytes:
         """The bytes of a file. Raise `FileNotFoundError` if there is none."""
@@ -76,6 +214,13 @@ class Folder:
                 raise OSError(f"{place.path} must be a file, got a pipe or a device.")
             file.write(data)
 
+    def appended(self, path: str) -> list[bytes]:
+        """All that was appended to a file."""
+        try:
+            return [self.read(path)]
+        except OSError:
+            return []
+
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
         with contextlib.suppress(FileNotFoundError), place_inside(self.root, path) as place:
@@ -87,7 +232,7 @@ class Folder:
 
     def names(self, folder: str, suffix: str = ".json") -> list[str]:
         """The names of the files directly in a folder, without their suffix, sorted."""
-        return sorted(path.stem for path in (self.root / folder).glob(f"*{suffix}"))
+        return sorted(path.name.removesuffix(suffix) for path in (self.root / folder).glob(f"*{suffix}"))
 
     def below(self, folder: str) -> list[str]:
         """The paths of all regular files below a folder. Links are not followed: what they name is not ours."""
@@ -96,6 +241,10 @@ class Folder:
             return []
         files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
         return sorted(path.relative_to(self.root).as_posix() for path in files)
+
+    def folders(self) -> list[str]:
+        """The names of the folders directly inside, sorted."""
+        return sorted(path.name for path in self.root.iterdir() if path.is_dir())
 
     def prune(self, folder: str) -> None:
         """Remove the empty folders at and below a folder. Those that hold anything stay."""
@@ -116,6 +265,19 @@ class Folder:
             return file_digest(self.root / path)
         return None
 
+    def size(self) -> int:
+        """Bytes of all files."""
+        total = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                with contextlib.suppress(OSError):  # removed since by its driver
+                    total += os.lstat(os.path.join(folder, name)).st_size
+        return total
+
+    def written_at(self, path: str) -> float:
+        """When a file was written, in seconds since 1970. Raise `FileNotFoundError` if there is none."""
+        return (self.root / path).stat().st_mtime
+
     def version(self, path: str) -> Version:
         """A value that changes whenever a file is written again. Raise `FileNotFoundError` if there is none."""
         status = (self.root / path).stat()
@@ -130,6 +292,12 @@ class Folder:
                 file.write(b"now")
                 now = os.fstat(file.fileno()).st_mtime
         return now - (self.root / path).stat().st_mtime
+
+    def chunks(self, path: str) -> list[str]:
+        """The files of all chunks of a zarr array, which are checked."""
+        stored = stored_array(self.root / path, OURS)
+        stored.check_files()
+        return [file.relative_to(self.root).as_posix() for file in stored.files()]
 
     def array(self, path: str, *, write: bool = False) -> Any:
         """A zarr array. (The type is Any because zarr's knows no data type.)"""
@@ -154,7 +322,7 @@ class _FolderStore(LocalStore):
 
     def delete_sync(self, key: str) -> None:
         """Remove a chunk."""
-        Folder(self.root).delete(key)
+        LocalFolder(self.root).delete(key)
 
 
 @functools.lru_cache(maxsize=64)
@@ -173,5 +341,4 @@ def _opened_array(root: Path, path: str, mode: Literal["r", "r+"], version: Vers
 def folder_of(array: zarr.Array[Any]) -> Folder:
     """The folder that an array was opened in."""
     store = array.store
-    assert isinstance(store, LocalStore)
-    return Folder(store.root)
+    return Folder(store.root) if isinstance(store, LocalStore) else store.folder  # type: ignore[attr-defined]

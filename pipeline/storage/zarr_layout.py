@@ -35,7 +35,7 @@ __all__ = [
 
 
 class ChunkedArray(NamedTuple):
-    """An array that tasks write file by file. Missing chunks read as NaN (-1 for integers).
+    """An array that tasks write file by file. Missing chunks read as NaN (-1 for integers, empty for text).
 
     A file holds a chunk or, with ``chunks_per_file``, so many of them along each axis (a shard): few files, of which a
     reader decompresses only the chunks that it needs. Weights and logits are noise in all but their first digits: Zstd
@@ -83,7 +83,9 @@ _CHECKSUM = (Crc32cCodec(),)
 _COMPRESSORS = (ZstdCodec(level=1), *_CHECKSUM)
 
 
-def _fill_value(dtype: str) -> float | int:
+def _fill_value(dtype: str) -> float | int | str:
+    if dtype == "string":
+        return ""
     return np.nan if np.dtype(dtype).kind == "f" else -1
 
 
@@ -205,7 +207,7 @@ def read_whole(array: zarr.Array[Any], selection: Any = Ellipsis) -> NDArray[Any
     A missing chunk reads as the fill value, which no finished array contains.
     """
     values = np.asarray(array[selection])
-    missing = np.isnan(values).any() if values.dtype.kind == "f" else (values == -1).any()
-    if missing:
+    missing = np.isnan(values) if values.dtype.kind == "f" else values == array.fill_value
+    if missing.any():
         raise ValueError(f"{array.store_path}: chunks are missing in {selection}.")
     return values

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ __all__ = [
     "RefusedArray",
     "Rules",
     "StoredArray",
+    "array_of_metadata",
     "is_array",
     "is_group",
     "open_checked",
@@ -128,11 +129,16 @@ class StoredArray(NamedTuple):
         places = [self.prefix, *map(str, index)] if self.prefix else list(map(str, index))
         return self.separator.join(places) or "0"
 
-    def check_files(self, *, may_be_absent: bool = False) -> None:
+    def check_files(
+        self,
+        *,
+        may_be_absent: bool = False,
+        size_of: Callable[[Path], int] = lambda file: file.stat().st_size,
+    ) -> None:
         """Raise `RefusedArray` if the file of a chunk is missing, or cannot hold what it should."""
         for file in self.files() if not may_be_absent else self._present():
             try:
-                self._check_size(file)
+                self._check_size(file, size_of(file))
             except FileNotFoundError:
                 raise MissingChunk(f"chunk {file.relative_to(self.folder).as_posix()} is missing") from None
 
@@ -142,8 +148,8 @@ class StoredArray(NamedTuple):
             if _CHUNK.fullmatch(path.relative_to(self.folder).as_posix()) and path.is_file():
                 yield path
 
-    def _check_size(self, file: Path) -> None:
-        unpacked, size = math.prod(self.file_shape) * self.item_bytes, file.stat().st_size
+    def _check_size(self, file: Path, size: int) -> None:
+        unpacked = math.prod(self.file_shape) * self.item_bytes
         if unpacked > size * (_MOST_EXPANSION if self.compressed else 1):
             raise RefusedArray(
                 f"chunk {file.relative_to(self.folder).as_posix()} has {size} bytes, which cannot hold {unpacked}"
@@ -182,15 +188,28 @@ def stored_array(folder: Path, rules: Rules) -> StoredArray:
     return _of_format_2(folder, _read_json(folder / ".zarray"), rules)
 
 
+def array_of_metadata(path: str, data: bytes, rules: Rules) -> StoredArray:
+    """The array of format 3 with this zarr.json, or raise `RefusedArray` if that breaks the rules."""
+    return _of_format_3(Path(path), _parsed("zarr.json", data), rules)
+
+
 def _read_json(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         raise RefusedArray(f"it has no {path.name}")
     try:
-        content = json.loads(path.read_bytes()) if path.stat().st_size <= _MOST_METADATA_BYTES else None
-    except (OSError, ValueError, RecursionError) as error:
+        data = path.read_bytes() if path.stat().st_size <= _MOST_METADATA_BYTES else b"null"
+    except OSError as error:
         raise RefusedArray(f"{path.name} cannot be read: {error}") from error
+    return _parsed(path.name, data)
+
+
+def _parsed(name: str, data: bytes) -> Mapping[str, Any]:
+    try:
+        content = json.loads(data) if len(data) <= _MOST_METADATA_BYTES else None
+    except (ValueError, RecursionError) as error:
+        raise RefusedArray(f"{name} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise RefusedArray(f"{path.name} must be a JSON object of at most {_MOST_METADATA_BYTES} bytes")
+        raise RefusedArray(f"{name} must be a JSON object of at most {_MOST_METADATA_BYTES} bytes")
     return content
 
 

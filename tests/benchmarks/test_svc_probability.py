@@ -20,3 +20,11 @@ def test_all_are_given_the_same_machines_and_the_picture_shows_their_log_losses(
     diagram, bars = svc_probability.reliability_figure(found, few.y_new, "digits").axes
     assert [bar.get_width() for bar in bars.patches] == [row.log_loss for row, _ in found.values()]
     assert len(diagram.lines) == len(found) + 1, "and the diagonal"
+
+
+def test_the_table_has_a_row_for_every_C_and_its_ratios():
+    rows = svc_probability.compare_draws(
+        Record("svc", "command", {}, echo=lambda line: None), ["digits10"], 1
+    )
+    assert [row.C for row in rows] == list(svc_probability.TABLE_CS)
+    assert all(row.ratio == row.worst == row.ours / row.svc < 1 for row in rows)

@@ -15,6 +15,8 @@ from pairloom.cluster.drive.schedule import Stop
 from pairloom.cluster.watch.progress import Quiet
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.stages import STAGE_NAMES
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location
 
 GROUPS = ("features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr")
 
@@ -69,9 +71,11 @@ def write_config(path: Path, features: Path, **run: int) -> Path:
         [graph]
         family = "complete"
         [model]
+        kernel = "linear"
         C = "scale"
         whiten = 0.8
         calibration = "platt"
+        coupling = "stratified"
         [run]
         also_couple = ["normal", "wlw2", "bradley_terry", "vote"]
         """
@@ -81,17 +85,13 @@ def write_config(path: Path, features: Path, **run: int) -> Path:
     return path
 
 
-def bytes_of(directory: Path, groups: tuple[str, ...] = GROUPS) -> dict[str, bytes]:
-    """Every file of the zarr groups, by path."""
-    return {
-        path.relative_to(directory).as_posix(): path.read_bytes()
-        for group in groups
-        for path in sorted((directory / group).rglob("*"))
-        if path.is_file()
-    }
+def bytes_of(directory: Location, groups: tuple[str, ...] = GROUPS) -> dict[str, bytes]:
+    """Every file of the zarr groups, by path, in either home of a run."""
+    folder = Folder(directory)
+    return {path: folder.read(path) for group in groups for path in folder.below(group)}
 
 
-def assert_same_bytes(directory: Path, reference: dict[str, bytes]) -> None:
+def assert_same_bytes(directory: Location, reference: dict[str, bytes]) -> None:
     found = bytes_of(directory)
     assert sorted(found) == sorted(reference)
     assert [path for path in found if found[path] != reference[path]] == []
@@ -124,7 +124,7 @@ def run_here(
     """Begin or resume a run on a client that is there; by default without its report."""
     settings = load_config(config, overrides)
     fresh, data = prepare_run(settings, directory)
-    directory.mkdir(exist_ok=True)
+    Folder(directory).make()
     plan = adopt_run(directory, settings, fresh, update=update)
     drive(
         plan,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,7 +31,7 @@ from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.config.config import ConfigError
 from pairloom.pipeline.run.lock import Locked
 from pairloom.pipeline.stages.run_file import Mismatch
-from pairloom.pipeline.storage.local_path import NotLocal
+from pairloom.pipeline.storage.location import BadUrl
 
 LONG = 120.0
 
@@ -71,9 +72,21 @@ def test_it_has_the_bytes_of_the_command_and_its_result_is_the_estimator(client,
     assert_same_bytes(tmp_path / "here", bytes_of(tmp_path / "there"))
     assert handle.status().state == "finished"
     assert "finished" in repr(handle)
+    shown = re.sub(r"<[^>]*>", " ", handle._repr_html_())
+    assert "here: finished" in shown
+    assert re.search(r"machines +4 of 4 ", shown)
     X = np.load(small_config.with_suffix(".npz"))["X_test"]
     expected = PairwiseSVC.from_run(tmp_path / "there").predict_proba(X)
     np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_its_progress_is_printed_if_asked_for(client, small_config, tmp_path, capfd):
+    pairloom.run(small_config, directory=tmp_path / "quiet", client=client).wait(LONG)
+    assert capfd.readouterr().err == ""
+    pairloom.run(small_config, directory=tmp_path / "run", client=client, verbose=True).wait(LONG)
+    assert "machines: 4 of 4 in " in capfd.readouterr().err
+    pairloom.run(small_config, directory=tmp_path / "run", client=client, verbose=True).wait(LONG)
+    assert "Nothing was left to do: the run is finished." in capfd.readouterr().err
 
 
 def test_two_runs_one_after_the_other_leave_the_client_open(own_client, small_config, small_run, tmp_path):
@@ -238,8 +251,8 @@ def test_a_client_of_nothing_is_refused(small_config, tmp_path):
         pairloom.run(small_config, directory=tmp_path / "run", client="tcp://127.0.0.1:9")
     with pytest.raises(ConfigError, match="needs a running cluster"):
         pairloom.submit(small_config, directory=tmp_path / "run")
-    with pytest.raises(NotLocal, match="directory must be a path, not a URL"):
-        pairloom.run(small_config, directory="s3://bucket/run")
+    with pytest.raises(BadUrl, match="directory must be a path or a URL that begins with s3://"):
+        pairloom.run(small_config, directory="http://bucket/run")
     assert not (tmp_path / "run").exists()
 
 

@@ -48,6 +48,8 @@ def test_run_and_resume(small_config, small_run, tmp_path):
     again = pairloom("resume", directory, "--json")
     assert again.exit_code == 0
     assert json.loads(again.stdout)["methods"].keys() >= {"stratified", "vote"}
+    assert "Nothing was left to do: the run is finished." in again.stderr
+    assert "Nothing was left" not in done.stderr
     assert set(times_begun(directory, "machines").values()) == {1}
 
 
@@ -141,14 +143,10 @@ URLS = ["s3://bucket/run", "gs://bucket/run", "http://host/run", "file:///run", 
 @pytest.mark.parametrize(
     "command",
     [
-        "run digits --directory {}",
-        "submit digits --scheduler tcp://127.0.0.1:9 --directory {}",
         "run {}",
         "plan {}",
         "run digits --set data.features={}",
         "run digits --set data.test={}",
-        "resume {}",
-        "status {}",
         "predict . --features {} --out p.csv",
         "predict . --features x.npz --out {}",
     ],
@@ -159,6 +157,36 @@ def test_a_url_is_refused_where_a_path_is_needed(command, url, tmp_path, monkeyp
     assert done.exit_code == 2, done.output
     assert "must be a path, not a URL" in done.stderr
     assert url in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("http://host/run", "must be a path or a URL that begins with s3://"),
+        ("s3://", "must be s3://BUCKET/PATH"),
+        ("s3://bucket/../run", "must be s3://BUCKET/PATH"),
+        ("file://host/run", "must be file:///PATH"),
+        ("s3://user:hunter2@bucket/run", "must be a URL without user, password, query or fragment"),
+        ("abfs+x://hunter2@b/run", "must be a URL without user, password, query or fragment"),
+        ("az://container/run?sig=hunter2", "must be a URL without user, password, query or fragment"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run digits --directory {}",
+        "submit digits --scheduler tcp://127.0.0.1:9 --directory {}",
+        "resume {}",
+        "ls {}",
+    ],
+)
+def test_a_url_that_is_no_place_of_a_run_is_refused(command, url, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = pairloom(*command.format(url).split())
+    assert done.exit_code == 2, done.output
+    assert complaint in done.stderr
+    assert "hunter2" not in done.output
     assert list(tmp_path.iterdir()) == []
 
 
@@ -212,8 +240,8 @@ def test_predict_gives_the_probabilities_of_the_run(suffix, small_run, tmp_path)
     else:
         with out.open() as file:
             header, *rows = csv.reader(file)
-        assert header[:2] == ["prediction", "class 0"]
-        found = np.array([row[1:] for row in rows], dtype=float)
+        assert header[:4] == ["id", "prediction", "confidence", "class 0"]
+        found = np.array([row[3:] for row in rows], dtype=float)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
 
 

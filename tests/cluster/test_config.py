@@ -32,7 +32,8 @@ def test_every_named_configuration_is_sound():
 def test_the_papers_settings_are_the_papers(name):
     config = load_config(name)
     model = config.model
-    assert (model.fit_on, model.folds, model.calibration, model.whiten) == ("fold", 4, "platt", "none")
+    assert (model.kernel, model.C, model.fit_on, model.folds) == ("linear", 1.0, "fold_alone", 4)
+    assert (model.calibration, model.standardise, model.whiten) == ("platt", False, "none")
     assert (model.coupled_calibration, model.shortlist, config.graph.family) == ("none", "none", "complete")
     assert set(config.couplings) == set(PAPER_COUPLINGS)
 
@@ -44,7 +45,7 @@ def test_the_choices_are_those_that_there_are():
 
 
 def test_the_couplings_are_the_models_own_and_others_that_were_asked_for():
-    assert load_config("digits").couplings == ("stratified",)
+    assert load_config("digits").couplings == ("auto",)
     asked = load_config("digits", ["model.coupling=normal", "run.also_couple=['vote', 'normal']"])
     assert asked.couplings == ("normal", "vote")
 
@@ -90,7 +91,7 @@ def test_everything_wrong_is_said_at_once(tmp_path):
         ("model.C=[]", "at least one value"),
         ("model.C=inf", "model.C must be a finite number, 'auto' or 'scale' or a list, got inf."),
         ("model.C=[1.0, -2.0]", "model.C.1 must be greater than 0 or 'auto' or 'scale', got -2.0."),
-        ("model.kernel=rbg", "model.kernel must be 'linear', 'rbf', 'poly' or 'sigmoid', got 'rbg'"),
+        ("model.kernel=rbg", "model.kernel must be 'auto', 'linear', 'rbf', 'poly' or 'sigmoid', got 'rbg'"),
         ("graph.family=grown", "graph.edges must be set: the family 'grown' needs it."),
         ("model.whiten=2.0", "model.whiten must be between 0 and 1, 'auto' or 'none', got 2.0."),
         ("run.name='a/b'", "run.name must be a name of letters, digits"),
@@ -113,7 +114,9 @@ def test_distances_are_for_kernels_that_are_inner_products(kernel):
 
 
 def test_machines_with_a_kernel_do_not_grow():
-    with pytest.raises(ConfigError, match=r'model\.kernel must be "linear" with \[growth\], got \'rbf\''):
+    with pytest.raises(
+        ConfigError, match=r'model\.kernel must be "linear" or "auto" with \[growth\], got \'rbf\''
+    ):
         load_config("digits", ["model.kernel=rbf", "growth.pairs=40"])
 
 

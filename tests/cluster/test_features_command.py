@@ -53,7 +53,7 @@ def test_features_are_extracted_and_a_run_takes_them(pictures, network, tmp_path
         "--json",
     )
     assert run.exit_code == 0, run.output
-    assert json.loads(run.stdout)["methods"]["stratified"]["accuracy"] == 1.0
+    assert json.loads(run.stdout)["methods"]["auto"]["accuracy"] == 1.0
 
 
 def test_json_says_the_same(pictures, network, tmp_path):

@@ -20,7 +20,7 @@ from pairloom.pipeline.stages import STAGE_NAMES
 # Lines of the progress: see cluster.watch.progress.
 OWN = re.compile(
     rf"({'|'.join(STAGE_NAMES)}): \d+ of \d+|(\S+: )?(reading the data|planning|starting the workers)|"
-    r"Starting pairloom|No Dask dashboard|Dask dashboard|Some workers do not answer"
+    r"Starting pairloom|Dask dashboard|Some workers do not answer"
 )
 
 

@@ -88,7 +88,7 @@ def config_of(source, folder):
     path = folder / "run.toml"
     path.write_text(
         f'[data]\nfeatures = "{source.path}"\n{table}\n[graph]\nfamily = "hub_neighbours"\nneighbours = 3\n'
-        '[model]\nC = "scale"\nwhiten = "none"\ncalibration = "platt"\n'
+        '[model]\nkernel = "linear"\nC = "scale"\nwhiten = "none"\ncalibration = "platt"\n'
     )
     return path
 
@@ -132,7 +132,7 @@ def test_scorers_of_scikit_learn_score_both_doors_alike(made):
     # The two have their scales from sums of other shapes. A wrong order of the columns would double the log loss.
     assert scores == pytest.approx(own, rel=1e-3)
     # The report of the run, which knows classes by their numbers alone, says the same.
-    metrics = json.loads((directory / "report" / "metrics.json").read_text())["methods"]["stratified"]
+    metrics = json.loads((directory / "report" / "metrics.json").read_text())["methods"]["auto"]
     assert -scores["neg_log_loss"] == pytest.approx(metrics["log_loss"], rel=1e-4)
     assert scores["accuracy"] == pytest.approx(metrics["accuracy"])
 
@@ -148,7 +148,7 @@ def test_columns_follow_the_sorted_classes(made):
     coordinate = zarr.open_group(directory / "probabilities.zarr", mode="r")["class"][:].tolist()
     assert coordinate == coordinates(source.expected)
     model = PairwiseSVC.from_run(directory)
-    np.testing.assert_allclose(stored["stratified"][:], model.predict_proba(source.X_test), atol=1e-6)
+    np.testing.assert_allclose(stored["auto"][:], model.predict_proba(source.X_test), atol=1e-6)
 
 
 def test_the_report_names_classes_by_their_labels(made):
@@ -173,8 +173,8 @@ def test_predictions_are_written_in_the_type_of_the_labels(ending, made, tmp_pat
     if ending == ".csv":
         with out.open() as file:
             heading, *rows = csv.reader(file)
-        assert heading == ["prediction", *source.expected.astype(str)]
-        assert [row[0] for row in rows] == predicted.astype(str).tolist()
+        assert heading == ["id", "prediction", "confidence", *source.expected.astype(str)]
+        assert [row[1] for row in rows] == predicted.astype(str).tolist()
         return
     if ending == ".npz":
         with np.load(out) as archive:

@@ -1,8 +1,11 @@
 """Runs listed and compared, in every state that a run can be in."""
 
+import contextlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -153,3 +156,32 @@ def test_the_limit_that_ended_growth_is_named(small_config, runs):
         assert f"Growth stopped: {reason}." in (runs / name / "report" / "index.html").read_text()
         told = json.loads(pairloom("resume", runs / name, "--json").stdout) if name != "seconds" else None
         assert told is None or told["growth_ended"] == reason
+
+
+def in_a_terminal(columns, *command_lines):
+    """What commands print on a terminal of so many columns, one after the other in one process."""
+    pty = pytest.importorskip("pty")
+    leader, follower = pty.openpty()
+    code = "import sys; from pairloom.cluster.commands.cli import main\n" + "".join(
+        f"main({line.split()!r}, standalone_mode=False)\n" for line in command_lines
+    )
+    environment = os.environ | {"COLUMNS": str(columns)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=follower, env=environment) as child:
+        os.close(follower)
+        printed = b""
+        with contextlib.suppress(OSError):  # a terminal that nobody writes to any more
+            while part := os.read(leader, 4096):
+                printed += part
+    os.close(leader)
+    assert child.returncode == 0
+    return printed.decode().splitlines()
+
+
+def test_on_a_terminal_lines_are_no_wider_than_it_and_paths_stay_whole(runs, monkeypatch):
+    monkeypatch.chdir(runs.parent)
+    long = "runs/a-run-with-a-name-of-more-than-forty-characters"
+    shutil.copytree(runs / "small", long)
+    lines = in_a_terminal(80, "ls", f"compare runs/small {long}")
+    assert max(map(len, lines)) <= 80
+    assert sum(long in line for line in lines) == 2, "each command names it once"
+    assert sum(line.lstrip().startswith("state") for line in lines) == 2

@@ -114,7 +114,9 @@ GRAPHS = {
 @pytest.mark.parametrize("family", [*FAMILIES, *sorted(set(CODE_FAMILIES) - {"code"})])
 def test_every_family_can_be_forecast(family, small_config):
     parameters = GRAPHS.get(family, [])
-    config = load_config(small_config, [f"graph.family={family}", *parameters, "run.also_couple=[]"])
+    config = load_config(
+        small_config, [f"graph.family={family}", *parameters, "run.also_couple=[]", "model.coupling=auto"]
+    )
     data = load_data(config)
     plan = plan_run(config, data)
     ranges = forecast_seconds(plan, data)

@@ -27,8 +27,12 @@ def digits():
 TRAINED = {"machines", "slopes", "held_out", "calibration", "model", "logits", "probabilities", "report"}
 
 
+#: Without a choice that is made when the run is planned.
+LINEAR = ("model.kernel=linear", "model.standardise=false")
+
+
 def planned(digits, *overrides):
-    return plan_run(load_config("digits", overrides), digits)
+    return plan_run(load_config("digits", (*LINEAR, *overrides)), digits)
 
 
 def test_a_plan_survives_its_file(digits, tmp_path):
@@ -44,7 +48,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     write_run(replace(planned(digits), directory=tmp_path))
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 6
+    assert content["format"] == 7
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -70,7 +74,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 6, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 7, got 2: the run was made by another version"):
         read_run(tmp_path)
 
 
@@ -120,7 +124,7 @@ def test_more_weights_than_can_be_learned_are_refused_in_the_plan(digits, monkey
 
 def test_other_test_samples_keep_the_machines(digits):
     other = replace(digits, fingerprints=digits.fingerprints | {"test": "other"})
-    old, new = planned(digits), plan_run(load_config("digits"), other)
+    old, new = planned(digits), plan_run(load_config("digits", LINEAR), other)
     changed = {stage for stage in STAGE_NAMES if old.keys[stage] != new.keys[stage]}
     assert changed == {"samples", "logits", "probabilities", "report"}
 

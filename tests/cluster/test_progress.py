@@ -271,7 +271,9 @@ def test_the_best_log_loss_is_that_of_held_out_samples(small_run):
 def test_the_compilation_of_kernels_is_shown_while_it_lasts():
     stream = io.StringIO()
     with Lines(stream, half_done()) as lines:
-        for state in ("waiting", "compiling", "compiling", "compiled"):
-            lines.compiling(Compilation(state, "solve", 1.0, cached=True))
-        assert not lines.run.compiling.total
-    assert stream.getvalue() == "imagenet50-synthetic: compiling kernels, once per machine\n"
+        for kernel in ("solve", "calibrate"):  # one after the other, said once
+            for state in ("waiting", "compiling", "compiling", "compiled"):
+                lines.compiling(Compilation(state, kernel, 1.0, cached=True))
+            assert not lines.run.compiling.total
+    said = "compiling kernels for this machine, once, about 15 s"
+    assert stream.getvalue() == f"imagenet50-synthetic: {said}\n"

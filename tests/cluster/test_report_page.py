@@ -102,7 +102,9 @@ def test_the_page_has_all_parts_of_a_run(small_page):
     assert small_page.headings == [
         "Coupling methods",
         "Reliability",
+        "Errors against coverage",
         "Most confident errors",
+        "Labels that look wrong",
         "Confusion and separation",
         "Confused pairs",
         "Classes",
@@ -141,13 +143,24 @@ def test_ids_are_unique_and_every_link_has_a_target(small_page):
 
 
 def test_the_table_of_methods_is_that_of_the_metrics(small_run, small_page):
-    methods = json.loads((small_run / "report" / "metrics.json").read_text())["methods"]
+    metrics = json.loads((small_run / "report" / "metrics.json").read_text())
     found = {row[0]: row[1:] for row in small_page.tables["table-methods"][1:]}
-    assert found.keys() == methods.keys()
-    for method, (accuracy, log_loss, calibration_error) in found.items():
-        assert accuracy.startswith(f"{methods[method]['accuracy']:.4f}")
-        assert log_loss.startswith(f"{methods[method]['log_loss']:.4f}")
-        assert calibration_error == f"{methods[method]['expected_calibration_error']:.4f}"
+    assert list(found) == [*metrics["methods"], *metrics["baselines"]]
+    scores = ("accuracy", "log_loss", "expected_calibration_error", "top_5_accuracy", "macro_f1")
+    for method, cells in found.items():
+        values = (metrics["methods"] | metrics["baselines"])[method]
+        for score, cell in zip(scores, cells, strict=True):
+            assert cell.startswith(f"{values[score]:.4f}" if score in values else "–")
+
+
+def test_errors_against_coverage_are_those_of_the_probabilities(small_run, small_page):
+    _, p, y = predictions(small_run)
+    order = np.argsort(-p.max(axis=1), kind="stable")
+    for coverage, samples, errors, confidence in small_page.tables["table-coverage"][1:]:
+        some = order[: int(samples)]
+        assert coverage == f"{len(some) / len(y):.0%}"
+        assert errors == f"{(p.argmax(axis=1) != y)[some].mean():.4f}"
+        assert confidence == f"{p.max(axis=1)[some].min():.4f}"
 
 
 def predictions(directory: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -227,7 +240,13 @@ def test_the_critical_machine_on_sets_of_classes_separates_the_two(tmp_path, cli
     features = write_features(tmp_path / "data.npz", classes=6, rows=20, features=5, samples=120)
     config = write_config(tmp_path / "run.toml", features)
     plan = run_here(
-        config, tmp_path / "run", client, "graph.family=dense", "run.also_couple=[]", until="report"
+        config,
+        tmp_path / "run",
+        client,
+        "graph.family=dense",
+        "model.coupling=auto",
+        "run.also_couple=[]",
+        until="report",
     )
     page = Page(tmp_path / "run" / "report" / "index.html")
     assert "Code" in page.headings
@@ -251,7 +270,7 @@ KERNEL = ("model.kernel=rbf", "model.whiten=none")
         ("graph.family=star", "graph.centre=3"),
         ("graph.family=path",),
         KERNEL,
-        ("graph.family=dense", *KERNEL),
+        ("graph.family=dense", "model.coupling=auto", *KERNEL),
     ],
     ids=["linear", "star", "path", "kernel", "kernel on sets"],
 )
@@ -348,14 +367,14 @@ def test_warnings_in_the_log_are_in_the_page(copied_run, small_config, client):
 def test_warnings_of_planning_are_in_the_page_of_every_run_also_after_a_resume(tmp_path, client):
     features = write_features(tmp_path / "data.npz", classes=4, rows=20, features=5, samples=40)
     with np.load(features) as archive:
-        rare = np.flatnonzero(archive["y_train"] == 3)[2:]
+        rare = np.flatnonzero(archive["y_train"] == 3)[1:]
         fewer = {name: np.delete(archive[name], rare, axis=0) for name in ("X_train", "y_train")}
         np.savez(features, **{**archive, **fewer})
     config = write_config(tmp_path / "run.toml", features)
-    warned = "<li>UserWarning: model: 1 of 4 classes have fewer than 4 samples"
+    warned = "<li>UserWarning: model: 1 of 4 classes have a single sample"
     for name in ("first", "second"):
         for stage in ("probabilities", "report"):
-            with pytest.warns(UserWarning, match="fewer than 4 samples"):
+            with pytest.warns(UserWarning, match="have a single sample"):
                 run_here(config, tmp_path / name, client, "run.also_couple=[]", until=stage)
         page = (tmp_path / name / "report" / "index.html").read_text()
         assert page.count(warned) == 1

@@ -7,6 +7,7 @@ import contextlib
 import shutil
 import tempfile
 import time
+import uuid
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from small_runs import assert_same_bytes, bytes_of, run_here, write_config, writ
 from pairloom.cluster.watch.progress import Quiet
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.stages.run_file import DamagedPlan, read_run
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location, StoreUrl
 
 # What a person may change between two drivers: coupling methods, test samples, whether it learns or grows, and how far.
 GROWING = ("graph.family=star", "growth.wave=1", "growth.plateau=never")
@@ -74,7 +77,7 @@ class World:
         self._config, self._other, self._client, self._folder = config, other, client, folder
         self.undisturbed = cache(self._undisturbed)
 
-    def run(self, variant: str, directory: Path, progress: Quiet | None = None) -> None:
+    def run(self, variant: str, directory: Location, progress: Quiet | None = None) -> None:
         overrides = [override.format(other=self._other) for override in VARIANTS[variant]]
         try:
             run_here(
@@ -93,12 +96,15 @@ class World:
 
 
 @pytest.mark.long
-def test_every_way_through_a_run_ends_in_the_same_bytes(world):
+@pytest.mark.parametrize("home", ["folder", "object store"])
+def test_every_way_through_a_run_ends_in_the_same_bytes(world, home):
     class Run(RuleBasedStateMachine):
         @initialize()
         def begin(self) -> None:
             self.folder = Path(tempfile.mkdtemp())
             self.directory = self.folder / "run"
+            if home == "object store":
+                self.directory = StoreUrl("memory", uuid.uuid4().hex, "run")
             self.variant = "as it was"
             self.crash(units=1)
 
@@ -109,16 +115,18 @@ def test_every_way_through_a_run_ends_in_the_same_bytes(world):
 
         @rule(which=st.integers(0, 10**6), kind=st.sampled_from(["truncate", "flip", "delete"]))
         def damage(self, which: int, kind: str) -> None:
-            files = sorted(p for p in self.directory.rglob("*") if p.is_file() and p.name != "log.txt")
+            folder = Folder(self.directory)
+            files = [path for path in folder.below("") if not path.startswith("log.txt")]
             path = files[which % len(files)]
-            content = bytearray(path.read_bytes())
+            content = bytearray(folder.read(path))
             if kind == "delete" or not content:
-                path.unlink()
+                folder.delete(path)
                 return
             if kind == "flip":
                 content[which % len(content)] ^= 1 << which % 8
-            path.write_bytes(bytes(content[: -1 if kind == "truncate" else None]))
+            folder.write(path, bytes(content[: -1 if kind == "truncate" else None]))
 
+        @precondition(lambda self: home == "folder")
         @rule(stage=st.sampled_from(["machines.zarr/coef/c/0/0", "logits.zarr/tensor/c/0/0"]))
         def leave_half_written(self, stage: str) -> None:
             folder = self.directory / stage
@@ -135,7 +143,7 @@ def test_every_way_through_a_run_ends_in_the_same_bytes(world):
             further = self.variant == "grows" and len(read_run(self.directory).shape.edges) > 4
             assert_same_bytes(self.directory, world.undisturbed("grows further" if further else self.variant))
 
-        @precondition(lambda self: self.directory.exists())
+        @precondition(lambda self: Folder(self.directory).below(""))
         @invariant()
         def nothing_unsound_is_called_finished(self) -> None:
             try:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray
 from distributed import Client, LocalCluster
+from sklearn.neighbors import NearestCentroid
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -24,10 +25,9 @@ from pairloom.pipeline.run.run import Stage
 from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
 
-# A run that grows has a file of tests to itself, and so has the choice among candidates.
-STAGES_HERE = tuple(
-    stage for stage in STAGE_NAMES if stage not in ("growth", "candidates", "slopes", "learning")
-)
+# A run that grows has a file of tests to itself, and so have the choice among candidates and runs of many classes.
+NOT_HERE = ("growth", "candidates", "slopes", "learning", "collapsed", "ranking")
+STAGES_HERE = tuple(stage for stage in STAGE_NAMES if stage not in NOT_HERE)
 REPORT = ["classes.csv", "errors.csv", "index.html", "methods.csv", "metrics.json", "pairs.csv"]
 
 
@@ -82,13 +82,27 @@ def test_chunks_are_tiles_and_slabs(small_run):
 def test_the_report_is_complete(small_run):
     folder = small_run / "report"
     metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["methods"]["stratified"].keys() == {"accuracy", "log_loss", "expected_calibration_error"}
+    scores = {"accuracy", "log_loss", "expected_calibration_error", "top_5_accuracy", "macro_f1"}
+    assert metrics["methods"]["stratified"].keys() == scores
     assert metrics["pairs"] == 10
     assert metrics["methods"]["stratified"]["accuracy"] > 0.4
     assert (
-        (folder / "methods.csv").read_text().startswith("method,accuracy,log loss,calibration error,pairs\n")
+        (folder / "methods.csv")
+        .read_text()
+        .startswith("method,accuracy,log loss,calibration error,top 5,macro F1,pairs\n")
     )
     assert sorted(path.name for path in folder.iterdir()) == REPORT
+
+
+def test_the_baselines_of_the_report_are_those_of_scikit_learn(small_run):
+    baselines = json.loads((small_run / "report" / "metrics.json").read_text())["baselines"]
+    features = opened(small_run, "features.zarr")
+    X, y, X_new, y_new = (features[name].values for name in ("train", "train_class", "test", "label"))
+    nearest = NearestCentroid().fit(X, y)
+    assert baselines["nearest centroid"]["accuracy"] == nearest.score(X_new, y_new)
+    assert "log_loss" not in baselines["nearest centroid"], "distances are no probabilities"
+    shares = np.bincount(y) / len(y)
+    assert baselines["class frequencies"]["log_loss"] == pytest.approx(-np.log(shares[y_new]).mean())
 
 
 def test_every_unit_is_begun_once(small_run):
@@ -125,7 +139,7 @@ def test_a_change_is_refused_with_its_keys_and_what_an_update_would_do(copied_ru
         )
     assert "model.coupling: was 'stratified', is 'normal'" in str(caught.value)
     assert "model.random_state: was 0, is 5" in str(caught.value)
-    assert "--update to keep features, samples and recompute draws, statistics, whitening" in str(
+    assert "--update to keep features, samples, ids and recompute draws, statistics, whitening" in str(
         caught.value
     )
 
@@ -139,7 +153,7 @@ def test_other_methods_are_coupled_without_training(copied_run, small_config, cl
     assert set(times_begun(copied_run, "machines").values()) == {1}
     assert set(times_begun(copied_run, "probabilities").values()) == {2}
     found = opened(copied_run, "probabilities.zarr")
-    assert set(found.data_vars) == {"normal", "vote", "scale", "list_mass"}
+    assert set(found.data_vars) == {"normal", "vote", "scale", "list_mass", "held_out_scores"}
     assert not (copied_run / "probabilities.zarr" / "wlw2").exists()
 
 

@@ -38,6 +38,15 @@ GRAPHS = {
     "grown": ("graph.edges=9", "graph.seed=3"),
 }
 COUPLINGS = tuple(METHODS)
+#: Machines that standardise and calibrate themselves do not let others do it.
+OF_SCHEME = {
+    "fold_alone": (
+        "model.kernel=linear",
+        "model.calibration=platt",
+        "model.standardise=false",
+        "model.whiten=none",
+    )
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +78,26 @@ def test_every_family_is_tried():
     assert set(GRAPHS) == set(FAMILIES)
 
 
-@pytest.mark.quick(*(f"{family}-rest" for family in GRAPHS), "hub_neighbours-fold", "tree-all")
+@pytest.mark.quick(
+    *(f"{family}-rest" for family in GRAPHS), "hub_neighbours-fold", "tree-all", "complete-fold_alone"
+)
 @pytest.mark.parametrize(
     ("family", "fit_on"),
     [
         *((family, fit_on) for family in GRAPHS for fit_on in ("rest", "fold")),
         ("hub_neighbours", "all"),
         ("tree", "all"),
+        ("complete", "fold_alone"),
+        ("hub_neighbours", "fold_alone"),
     ],
 )
 def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_file, client, tmp_path):
-    overrides = (f"graph.family={family}", *GRAPHS[family], f"model.fit_on={fit_on}")
+    overrides = (
+        f"graph.family={family}",
+        *GRAPHS[family],
+        f"model.fit_on={fit_on}",
+        *OF_SCHEME.get(fit_on, ()),
+    )
     plan = run_here(config_file, tmp_path / "run", client, *overrides)
     data = load_data(plan.config).load()
     assert plan.shape.couplings == COUPLINGS or set(plan.shape.couplings) == set(COUPLINGS)
@@ -105,6 +123,7 @@ def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_f
         ("calibration", '"distance"'),
         ("calibration", '"slopes"'),
         ("calibration", '"auto"'),
+        ("coupling", '"auto"'),
         ("shortlist", "3"),
         ("folds", '"auto"'),
         ("thresholds", "true"),
@@ -114,10 +133,13 @@ def test_the_run_has_the_probabilities_of_the_estimator(family, fit_on, config_f
         ("coupled_calibration", '"none"'),
         ("coupled_calibration", '"edges"'),
         ("priors", "[6, 5, 4, 3, 2, 1]"),
+        ("priors", str({f"class {c}": 6 - c for c in range(6)}).replace(":", " =")),
         ("class_weight", '"balanced"'),
         ("class_weight", '{ "class 1" = 5.0 }'),
         ("random_state", "7"),
         ("kernel", '"rbf"'),
+        ("kernel", '"auto"'),
+        ("standardise", '"auto"'),
         ("standardise", "true"),
     ],
 )
@@ -129,7 +151,7 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
     model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
     for ours, theirs in zip(model.machines_, read.machines_, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    for name in ("C_", "whiten_", "calibration_"):
+    for name in ("C_", "whiten_", "calibration_", "coupling_"):
         assert getattr(model, name) == getattr(read, name)
     assert read.list_mass_ == pytest.approx(model.list_mass_, rel=1e-3)
     assert (read.list_mass_ != (1, 0)) == (section == "shortlist")
@@ -137,8 +159,9 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
         [row["log_loss"] for row in model.candidates_], rel=1e-5
     )
     np.testing.assert_allclose(
-        probabilities_of(directory, "stratified"), model.predict_proba(data.X_test), atol=1e-6
+        probabilities_of(directory, plan.shape.couplings[0]), model.predict_proba(data.X_test), atol=1e-6
     )
+    assert plan.shape.couplings[0] == ("auto" if section == "coupling" else "stratified")
     np.testing.assert_allclose(read.class_shares_, model.class_shares_)
 
 
@@ -215,7 +238,13 @@ def test_machines_on_sets_of_classes_are_those_of_the_estimator(
     family, settings, config_file, client, tmp_path
 ):
     directory = tmp_path / "run"
-    overrides = (f"graph.family={family}", "run.also_couple=[]", "run.edges_per_tile=2", *settings)
+    overrides = (
+        f"graph.family={family}",
+        "run.also_couple=[]",
+        "run.edges_per_tile=2",
+        "model.coupling=auto",
+        *settings,
+    )
     plan = run_here(config_file, directory, client, *overrides, until="report")
     data = load_data(plan.config).load()
     for coupling in plan.shape.couplings:
@@ -238,6 +267,7 @@ def test_machines_on_sets_of_classes_are_those_of_the_estimator(
 
 DENSE = (
     "graph.family=dense",
+    "model.coupling=auto",
     "run.also_couple=['linear']",
     "run.edges_per_tile=2",
     "model.C=auto",
@@ -287,7 +317,7 @@ def test_from_run_on_sets_of_classes_predicts_what_pairloom_predict_does(
     coupling, config_file, client, tmp_path
 ):
     directory = tmp_path / "run"
-    settings = ("graph.family=one_vs_rest", "run.also_couple=['linear']")
+    settings = ("graph.family=one_vs_rest", "model.coupling=auto", "run.also_couple=['linear']")
     run_here(config_file, directory, client, *settings, until="model")
     data = load_data(load_config(config_file)).load()
     np.savez(tmp_path / "new.npz", X=data.X_test)
@@ -303,7 +333,7 @@ def test_from_run_on_sets_of_classes_predicts_what_pairloom_predict_does(
 
 
 def test_the_plan_of_a_code_says_columns(config_file):
-    settings = ["--set", "graph.family=dense", "--set", "run.also_couple=[]"]
+    settings = ["--set", "graph.family=dense", "--set", "model.coupling=auto", "--set", "run.also_couple=[]"]
     done = CliRunner().invoke(main, ["plan", str(config_file), *settings])
     assert done.exit_code == 0, done.output
     assert "10 columns of a code: machines on sets of classes" in done.output
@@ -352,7 +382,7 @@ def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, nea
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("family", ["dense", "sparse", "one_vs_rest"])
 def test_so_are_machines_with_a_kernel_on_sets_of_classes(family, kernel, level, near_file, client, tmp_path):
-    overrides = [f"graph.family={family}", f"model.coupled_calibration={level}"]
+    overrides = [f"graph.family={family}", "model.coupling=auto", f"model.coupled_calibration={level}"]
     assert_same_kernel_model(kernel, overrides, "bradley_terry", near_file, client, tmp_path)
 
 
@@ -400,7 +430,7 @@ STANDARDISED = ("graph.family=hub_neighbours", "run.also_couple=[]", "model.stan
         ("model.whiten=auto", "model.C=auto", "model.calibration=auto", "run.tensor=virtual"),
         ("model.kernel=rbf",),
         ("model.kernel=poly", "model.coef0=1.0", "model.degree=2"),
-        ("graph.family=one_vs_rest",),
+        ("graph.family=one_vs_rest", "model.coupling=auto"),
     ],
 )
 def test_columns_are_standardised_alike_in_both(settings, table_file, client, tmp_path):

@@ -7,16 +7,21 @@ import shutil
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write_config, write_features
 
 from pairloom import PairwiseSVC
 from pairloom.cluster.drive.driver import load_data
 from pairloom.pipeline.coupling.pairs.couple import METHODS
+from pairloom.pipeline.run import held_out_store, tiles
 from pairloom.pipeline.run.growing_run import judged_waves
+from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.needs import file_count
+from pairloom.pipeline.run.probability_store import read_lists
 from pairloom.pipeline.run.results import read_mass_check
 from pairloom.pipeline.run.run_directory import open_group
+from pairloom.pipeline.stages import planning
 from pairloom.pipeline.stages.run_file import read_run
 
 CLASSES = 9
@@ -136,3 +141,91 @@ def test_each_stage_of_a_virtual_run_is_resumed_by_itself(stage, grown_run, conf
     run_here(config_file, directory, client, VIRTUAL, "model.shortlist=4", *GROWING, until="report")
     assert_same_bytes(directory, bytes_of(grown_run))
     assert {times - before[unit] for unit, times in times_begun(directory, stage).items()} == {1}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["all edges", "the first edges"])
+def test_held_out_samples_scored_in_two_passes_are_those_scored_in_one(whole, grown_run, monkeypatch):
+    run = read_run(grown_run)
+    pairs = run.shape.n_edges if whole else run.waves[0]
+    slab = held_out_store._Slab(run, run.draw_slabs[0], pairs)
+    in_one = held_out_store._listed(run, slab, pairs)
+    monkeypatch.setattr(held_out_store, "scores_in_two_passes", lambda run: True)
+    in_two = held_out_store._listed(run, slab, pairs)
+    assert list(in_one) == list(in_two) == list(run.shape.calibrations)
+    for calibration, (lists, sizes) in in_one.items():
+        found = in_two[calibration]
+        np.testing.assert_array_equal(found.lists.classes, lists.classes)
+        np.testing.assert_allclose(found.lists.tensor, lists.tensor, atol=1e-5)
+        np.testing.assert_allclose(found.lists.potentials, lists.potentials, atol=1e-5)
+        np.testing.assert_allclose(found.sizes, sizes, rtol=1e-6)
+
+
+@pytest.mark.parametrize("tensor", ["stored", "virtual"])
+def test_lists_have_the_likeliest_classes_of_the_dense_probabilities(
+    tensor, config_file, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(planning, "USUAL_SIZE", 5)
+    settings = ("model.shortlist=4", "run.also_couple=['normal']", f"run.tensor={tensor}")
+    for kind in ("dense", "lists"):
+        run_here(config_file, tmp_path / kind, client, *settings, f"run.probabilities={kind}", until="report")
+    run = read_run(tmp_path / "lists")
+    labels = open_group(tmp_path / "lists", "features.zarr")["label"][:]
+    for coupling in run.shape.couplings:
+        p = probabilities_of(tmp_path / "dense", coupling)
+        top, likelihood = read_lists(run, coupling, slice(None))
+        order = np.argsort(-p, axis=1, kind="stable")[:, :5]
+        np.testing.assert_array_equal(top.classes, order)
+        np.testing.assert_array_equal(top.p, np.take_along_axis(p, order, axis=1))
+        np.testing.assert_allclose(top.p.sum(axis=1) + top.rest, 1, atol=1e-6)
+        np.testing.assert_array_equal(likelihood, p[np.arange(len(p)), labels])
+    opened = xarray.open_zarr(tmp_path / "lists" / "probabilities.zarr")
+    first = run.shape.couplings[0]
+    assert opened[first].dims == opened[f"{first}_class"].dims == ("sample", "place")
+    scores = [
+        json.loads((tmp_path / kind / "report" / "metrics.json").read_text()) for kind in ("dense", "lists")
+    ]
+    assert scores[0]["methods"] == scores[1]["methods"]
+    assert scores[0]["worst_pairs"] == scores[1]["worst_pairs"]
+    for table in ("classes.csv", "pairs.csv", "errors.csv"):
+        assert (tmp_path / "dense" / "report" / table).read_text() == (
+            tmp_path / "lists" / "report" / table
+        ).read_text()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("model.shortlist=4", "run.also_couple=['normal']"),
+        ("model.shortlist=4", "model.calibration=platt", "run.also_couple=['normal', 'wlw2']"),
+        ("model.shortlist=4", "model.calibration=distance", "graph.family=path", "model.whiten=0.5"),
+        ("model.shortlist=4", *GROWING),
+    ],
+    ids=lambda settings: " ".join(settings),
+)
+def test_stored_maps_of_machines_predict_as_those_in_memory(
+    settings, config_file, client, tmp_path, monkeypatch
+):
+    run_here(config_file, tmp_path / "kept", client, VIRTUAL, *settings)
+    monkeypatch.setattr(tiles, "_KEPT_BYTES", 0)
+    run = run_here(config_file, tmp_path / "stored", client, VIRTUAL, *settings)
+    assert run.units("collapsed") == len(run.tiles)
+    assert run.units("ranking") == (len(run.shape.couplings) if run.shape.edges_calibrated else 1)
+    for coupling in run.shape.couplings:
+        found, expected = (probabilities_of(tmp_path / name, coupling) for name in ("stored", "kept"))
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+    model = PairwiseSVC.from_run(tmp_path / "stored")
+    p = model.predict_proba(load_data(run.config).X_test.read(slice(None)))
+    np.testing.assert_allclose(p, probabilities_of(tmp_path / "stored", model.coupling), atol=2e-6)
+
+
+def test_stored_maps_are_the_same_bytes_again(config_file, client, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "_KEPT_BYTES", 0)
+    settings = (VIRTUAL, "model.shortlist=4", "run.probabilities=lists")
+    run = run_here(config_file, tmp_path / "run", client, *settings)
+    before = bytes_of(tmp_path / "run")
+    ledger = Ledger(tmp_path / "run")
+    for stage in ("collapsed", "ranking", "probabilities"):
+        for unit in range(run.units(stage)):
+            ledger.forget(stage, unit)
+    run_here(config_file, tmp_path / "run", client, *settings)
+    assert_same_bytes(tmp_path / "run", before)

@@ -104,7 +104,15 @@ def test_every_public_name_has_a_page():
 
 
 @pytest.mark.parametrize(
-    "name", ["text_embeddings", "image_embeddings", "growing", "adding_classes", "cluster"]
+    "name",
+    [
+        "text_embeddings",
+        "image_embeddings",
+        "growing",
+        "adding_classes",
+        "acting_on_probabilities",
+        "cluster",
+    ],
 )
 def test_the_examples_were_run(name):
     assert (

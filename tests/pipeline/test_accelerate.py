@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(process, tmp_path):
     out, err = outcome(process(REPORTED, PYTHONDONTWRITEBYTECODE="1", **nowhere))
     assert out == ["compiled some_kernels.quarter False", "0.25"]
     assert err == ""
-    assert "each time" in outcome(process(LOUD, PYTHONDONTWRITEBYTECODE="1", **nowhere))[1]
+    assert "in every process" in outcome(process(LOUD, PYTHONDONTWRITEBYTECODE="1", **nowhere))[1]
 
 
 # A user of a container whose number no file of users knows.
@@ -145,7 +146,7 @@ def test_a_user_without_a_home_gets_no_folder_where_it_stands(process, tmp_path)
     script = f"{HOMELESS}os.chdir({str(tmp_path / 'here')!r})\n{LOUD}"
     _, err = outcome(process(script, PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR="", XDG_CACHE_HOME=""))
     assert err.count("\n") == 1
-    assert "each time" in err
+    assert "in every process" in err
     assert list((tmp_path / "here").iterdir()) == []
 
 
@@ -172,8 +173,60 @@ def test_threads_wait_for_each_other(process):
 
 
 def test_one_line_says_that_kernels_are_compiled(process):
-    assert outcome(process(LOUD))[1] == "Compiling kernels for this machine, about 15 s, once.\n"
+    assert outcome(process(LOUD))[1] == "Compiling kernels for this machine, about 15 s. This happens once.\n"
     assert outcome(process(LOUD))[1] == ""
+
+
+SLOW = """
+import time
+from pairloom.pipeline import accelerate
+accelerate._WORTH_A_LINE = 0.2
+said = accelerate.Compilation
+for state, seconds in (("compiling", 0.0), ("compiled", 0.1), ("compiling", 0.0)):
+    accelerate._report(said(state, "some_kernels.half", seconds, True))
+    print(state, flush=True)
+time.sleep({seconds})
+accelerate._report(said("compiled", "some_kernels.half", 1.0, True))
+"""
+
+
+def test_the_line_comes_while_one_kernel_is_compiled_for_long(process):
+    # numba reports the beginning and the end of a kernel, and nothing in between.
+    assert outcome(process(SLOW.format(seconds=0.6)))[1].startswith(
+        "Compiling kernels for this machine, about"
+    )
+    assert outcome(process(SLOW.format(seconds=0.0)))[1] == ""
+
+
+BUSY = """
+import time
+from pairloom.pipeline import accelerate
+accelerate._announcement(accelerate.Compilation("compiling", "some_kernels.half", 0.0, True))
+began = time.process_time()
+while time.process_time() < began + 0.25:
+    pass
+time.sleep(0.9)  # as if others had the core
+"""
+
+
+def test_the_time_is_longer_where_others_use_the_cores(process):
+    (line,) = outcome(process(BUSY))[1].splitlines()
+    assert int(re.search(r"about (\d+) s", line)[1]) > 20
+
+
+def test_of_processes_that_one_process_has_started_one_says_it(process, tmp_path):
+    script = "\n".join(
+        [
+            "import multiprocessing, sys",
+            "from pairloom.pipeline import accelerate",
+            "def wait():",
+            "    accelerate._report(accelerate.Compilation('waiting', 'some_kernels.half', 5.0, True))",
+            "wait()",
+            "multiprocessing.get_context('fork').Process(target=wait).start()",
+        ]
+    )
+    _, err = outcome(process(script))
+    assert err.count("Waiting for another process") == 1
 
 
 def test_a_moment_is_not_worth_a_line(process):
@@ -196,7 +249,9 @@ for one in gc.get_objects():
 OF_A_FIT = {
     "add_rows",
     "calibrate",
+    "couple_bradley_terry",
     "couple_by_elimination",
+    "couple_wlw2",
     "decision_values",
     "dprime",
     "fill_missing",
@@ -205,6 +260,7 @@ OF_A_FIT = {
     "out_of_fold_logits",
     "row_sums",
     "scatter",
+    "solve_gram",
     "solve_rows",
 }
 

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib import parallel_config
 
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
@@ -26,6 +27,13 @@ def test_pieces_cover_everything_once_and_only_the_last_is_shorter(length, size)
 def test_n_jobs_counts_threads_as_scikit_learn_does(n_jobs, threads, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert thread_count(n_jobs, "couple") == threads
+
+
+def test_none_follows_the_configuration_of_joblib():
+    with parallel_config(n_jobs=3):
+        assert thread_count(None, "couple") == 3
+        assert thread_count(2, "couple") == 2
+    assert thread_count(None, "couple") == 1
 
 
 def test_an_unknown_number_of_cores_is_one(monkeypatch):

@@ -12,13 +12,14 @@ from pairloom.graphs import check_code, closed_classes
 from pairloom.graphs.text import listed
 from pairloom.pipeline.coupling.arguments import (
     Diagnostics,
+    Solution,
     not_negative,
     real_logits,
     real_numbers,
     solver_named,
-    warn_unconverged,
 )
 from pairloom.pipeline.coupling.codes.solvers import (
+    CodeProblem,
     StoredCode,
     is_one_vs_rest,
     solve_bradley_terry,
@@ -30,22 +31,7 @@ from pairloom.pipeline.coupling.pairs.solvers import normalise, softmax
 from pairloom.pipeline.pieces import in_threads, pieces, thread_count
 
 Logits: TypeAlias = NDArray[np.floating]
-#: Called with logits, code, weights, barrier, tol, start, stop, p, iterations, residual; writes the last three.
-CodeSolver: TypeAlias = Callable[
-    [
-        Logits,
-        StoredCode,
-        NDArray[np.float64],
-        float,
-        float,
-        int,
-        int,
-        Logits,
-        NDArray[np.int64],
-        NDArray[np.float64],
-    ],
-    None,
-]
+CodeSolver: TypeAlias = Callable[[CodeProblem, int, int, Solution], None]
 
 CODE_METHODS: dict[str, CodeSolver] = {
     "bradley_terry": solve_bradley_terry,
@@ -112,7 +98,7 @@ def couple_code(
         The problem that is solved:
 
         - "bradley_terry": maximum likelihood of the generalised Bradley-Terry model [HLW]_;
-        - "linear": the softmax of linear decoding [I]_, without iteration;
+        - "linear": the softmax of linear decoding, in log odds (in [I]_, of probabilities), without iteration;
         - "zadrozny": a rule that need not converge [HLW eq. 9]_, to be compared with;
         - "closed_form": "bradley_terry" for one class against the rest, by one equation [HLW Theorem 3]_.
 
@@ -158,11 +144,11 @@ def couple_code(
 
     References
     ----------
-    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
-       probability estimates". Journal of Machine Learning Research 7, 85-115.
-       https://www.jmlr.org/papers/v7/huang06a.html
-    .. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
-       Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
+    .. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition
+       to individual skill". Advances in Neural Information Processing Systems 17, 601-608.
+    .. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation"
+       (in Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
+       https://www.ism.ac.jp/editsec/toukei/abstract/58-2j.html
 
     Examples
     --------
@@ -196,22 +182,19 @@ def solve_code(
     """Couple checked logits (m, R) with checked weights (m, 1) or (m, R) and the barrier mu."""
     solve = solver_named("couple_code", method, CODE_METHODS)
     n_threads = thread_count(n_jobs, "couple_code")
-    p = np.empty((L.shape[1], len(stored.matrix)), L.dtype)
-    iterations = np.zeros(L.shape[1], np.int64)
-    residual = np.zeros(L.shape[1])
+    problem = CodeProblem(L, stored, n_q, mu, tol)
+    solution = Solution.empty(L.shape[1], len(stored.matrix), L.dtype)
     if len(stored.matrix) == 2 and not mu:
-        p[:] = softmax(stored.matrix[:, 0] * L[0, :, None] / 2)  # (r, 1 - r), whatever the method
+        solution.p[:] = softmax(stored.matrix[:, 0] * L[0, :, None] / 2)  # (r, 1 - r), whatever the method
     else:
         _check_one_vs_rest(method, stored.matrix)
 
         def work(samples: slice) -> None:
-            solve(L, stored, n_q, mu, tol, samples.start, samples.stop, p, iterations, residual)
+            solve(problem, samples.start, samples.stop, solution)
 
         in_threads(work, pieces(L.shape[1], SLAB), n_threads)
-    normalise(p)
-    diagnostics = Diagnostics(iterations, residual, residual <= tol)
-    warn_unconverged("couple_code", method, diagnostics, stacklevel=3)
-    return p, diagnostics
+    normalise(solution.p)
+    return solution.p, solution.diagnostics("couple_code", method, tol, stacklevel=3)
 
 
 def check_machine_logits(logits: ArrayLike, n_machines: int, owner: str) -> Logits:

@@ -4,10 +4,11 @@ G[r, q] is d log p_y / d L_q for sample r. `pairs.gradient` has the same for mac
 
 References
 ----------
-.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
-   Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
-.. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class probability
-   estimates". Journal of Machine Learning Research 7, 85-115. https://www.jmlr.org/papers/v7/huang06a.html
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation" (in
+   Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
+   https://www.ism.ac.jp/editsec/toukei/abstract/58-2j.html
+.. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition to
+   individual skill". Advances in Neural Information Processing Systems 17, 601-608.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from pairloom.pipeline.pieces import pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Classes: TypeAlias = NDArray[np.integer]
-#: The derivatives are those of the equations at their solution, which has to be precise.
-TOLERANCE = 1e-12
+#: The derivatives are those of the equations at their solution, which has to be precise. Rounding errors of
+#: the iteration reach 2e-12.
+TOLERANCE = 1e-11
 #: Samples whose (N, m) matrices are in memory at once.
 SLAB = 64
 

@@ -1,7 +1,14 @@
 """The solvers of `couple_code`, one per method. Each states the problem that it solves and when to choose it.
 
-All have the parameters of `couple_code.CodeSolver` and write p, iterations and residual of the samples in
-[start, stop). They read the code as a `StoredCode`: the classes of each machine, and the machines of each class.
+All of them write the solution of the samples in [start, stop).
+
+References
+----------
+.. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition to
+   individual skill". Advances in Neural Information Processing Systems 17, 601-608.
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation" (in
+   Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
+   https://www.ism.ac.jp/editsec/toukei/abstract/58-2j.html
 """
 
 from __future__ import annotations
@@ -11,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.coupling.arguments import Solution
 from pairloom.pipeline.coupling.codes.code_kernels import CLIP, couple_bradley_terry_code, couple_zadrozny
 from pairloom.pipeline.coupling.pairs.solvers import softmax
 from pairloom.pipeline.coupling.pairs.tensor_kernels import product_by_sample
@@ -39,22 +47,21 @@ def _lists(signs: NDArray[np.int8]) -> Lists:
     return bounds.astype(np.int64), column.astype(np.int64), signs[row, column].astype(np.float64)
 
 
+class CodeProblem(NamedTuple):
+    """What is coupled, checked: logits (m, R), the code, weights (m, 1) or (m, R), the barrier and the tolerance."""
+
+    logits: NDArray[np.floating]
+    code: StoredCode
+    weights: NDArray[np.float64]
+    barrier: float
+    tol: float
+
+
 #: Sweeps and Newton steps together. A few sweeps and about five steps are usual.
 BRADLEY_TERRY_LIMIT = 2000
 
 
-def solve_bradley_terry(
-    logits: NDArray[np.floating],
-    code: StoredCode,
-    weights: NDArray[np.float64],
-    barrier: float,
-    tol: float,
-    start: int,
-    stop: int,
-    p: NDArray[np.floating],
-    iterations: NDArray[np.int64],
-    residual: NDArray[np.float64],
-) -> None:
+def solve_bradley_terry(problem: CodeProblem, start: int, stop: int, solution: Solution) -> None:
     r"""Write the `bradley_terry` probabilities of the samples in [start, stop).
 
     Minimise over p, for the machines' probabilities r_q = 1 / (1 + exp(-L_q)) held to [1e-7, 1 - 1e-7]:
@@ -63,21 +70,16 @@ def solve_bradley_terry(
               - \mu \sum_s \log p_s, \qquad \sum_s p_s = 1
 
     where q+ and q- are the sums of p over the two sides of machine q and q their sum, n_q is the weight of the machine
-    (1 unless given; [HLW eq. 8]_ take its number of training samples), and mu the barrier [HLW eq. 7]_.
+    (1 unless given; [HLW eq. 8] take its number of training samples), and mu the barrier [HLW eq. 7].
 
-    Each p_s in turn is updated by [HLW eq. 5]_ which never raises the loss; from equal shares, so that the result is
+    Each p_s in turn is updated by [HLW eq. 5] which never raises the loss; from equal shares, so that the result is
     the same wherever the loss has several minima. These sweeps converge linearly. Newton's method in log p takes over
     where its steps descend too.
 
     The loss is convex in log p if all machines are on pairs, and in p if all are on all classes. For other codes it may
     have several local minima.
-
-    References
-    ----------
-    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
-       probability estimates". Journal of Machine Learning Research 7, 85-115.
-       https://www.jmlr.org/papers/v7/huang06a.html
     """
+    logits, code, weights, barrier, tol = problem
     couple_bradley_terry_code(
         logits,
         weights,
@@ -88,9 +90,7 @@ def solve_bradley_terry(
         stop,
         tol,
         BRADLEY_TERRY_LIMIT,
-        p,
-        iterations,
-        residual,
+        *solution,
     )
 
 
@@ -98,19 +98,8 @@ def solve_bradley_terry(
 ZADROZNY_LIMIT = 1000
 
 
-def solve_zadrozny(
-    logits: NDArray[np.floating],
-    code: StoredCode,
-    weights: NDArray[np.float64],
-    barrier: float,
-    tol: float,
-    start: int,
-    stop: int,
-    p: NDArray[np.floating],
-    iterations: NDArray[np.int64],
-    residual: NDArray[np.float64],
-) -> None:
-    r"""Write the probabilities of the samples in [start, stop) by [HLW eq. 9]_, for each class s in turn:
+def solve_zadrozny(problem: CodeProblem, start: int, stop: int, solution: Solution) -> None:
+    r"""Write the probabilities of the samples in [start, stop) by [HLW eq. 9], for each class s in turn:
 
     .. math:: p_s \leftarrow p_s
               \frac{\sum_{q: s \in I^+} n_q r_q + \sum_{q: s \in I^-} n_q (1 - r_q)}
@@ -124,41 +113,15 @@ def solve_zadrozny(
     ConvergenceWarning says so.
 
     Choose it to compare with the literature only.
-
-    References
-    ----------
-    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
-       probability estimates". Journal of Machine Learning Research 7, 85-115.
-       https://www.jmlr.org/papers/v7/huang06a.html
     """
+    logits, code, weights, _, tol = problem
     couple_zadrozny(
-        logits,
-        weights,
-        code.by_machine,
-        code.by_class,
-        start,
-        stop,
-        tol,
-        ZADROZNY_LIMIT,
-        p,
-        iterations,
-        residual,
+        logits, weights, code.by_machine, code.by_class, start, stop, tol, ZADROZNY_LIMIT, *solution
     )
 
 
-def solve_linear(
-    logits: NDArray[np.floating],
-    code: StoredCode,
-    weights: NDArray[np.float64],
-    barrier: float,
-    tol: float,
-    start: int,
-    stop: int,
-    p: NDArray[np.floating],
-    iterations: NDArray[np.int64],
-    residual: NDArray[np.float64],
-) -> None:
-    r"""Write the `linear` probabilities of the samples in [start, stop) [I 2.2, 2.3]_:
+def solve_linear(problem: CodeProblem, start: int, stop: int, solution: Solution) -> None:
+    r"""Write the `linear` probabilities of the samples in [start, stop):
 
     .. math:: u_k = \tfrac12 \sum_q M_{kq} L_q, \qquad p_k = e^{u_k} / \sum_j e^{u_j}
 
@@ -166,39 +129,25 @@ def solve_linear(
     to the side of class k (the geometric mean of both sides where it leaves k out), as if the machines erred
     independently. They do not, so the probabilities are too near to 0 and 1, the more so the more machines there are.
 
+    In [I 2.2, 2.3] probabilities are added up, and not log odds.
+
     Choose it for speed, when the order of the classes is enough, or with logits scaled on held-out samples. For one
     machine per pair, ``2 / N`` times the logits makes it `normal`.
-
-    References
-    ----------
-    .. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
-       Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
     """
-    u = np.empty((len(code.matrix), stop - start))
-    product_by_sample(code.matrix / 2, logits[:, start:stop], u)
-    p[start:stop] = softmax(u.T)
-    iterations[start:stop], residual[start:stop] = 1, 0.0
+    matrix = problem.code.matrix
+    u = np.empty((len(matrix), stop - start))
+    product_by_sample(matrix / 2, problem.logits[:, start:stop], u)
+    solution.write(start, stop, softmax(u.T))
 
 
 #: Bisections alone would need about 60; with Newton's steps 25 are enough.
 CLOSED_FORM_LIMIT = 100
 
 
-def solve_closed_form(
-    logits: NDArray[np.floating],
-    code: StoredCode,
-    weights: NDArray[np.float64],
-    barrier: float,
-    tol: float,
-    start: int,
-    stop: int,
-    p: NDArray[np.floating],
-    iterations: NDArray[np.int64],
-    residual: NDArray[np.float64],
-) -> None:
+def solve_closed_form(problem: CodeProblem, start: int, stop: int, solution: Solution) -> None:
     r"""Write the `closed_form` probabilities of the samples in [start, stop), for a code of one class against the rest.
 
-    It is the minimum of `bradley_terry` with equal weights and no barrier [HLW Theorem 3]_:
+    It is the minimum of `bradley_terry` with equal weights and no barrier [HLW Theorem 3]:
 
     .. math:: p_s = \frac{(1 + d) - \sqrt{(1 + d)^2 - 4 r_s d}}{2 d}
 
@@ -206,18 +155,12 @@ def solve_closed_form(
     than another if its machine says so.
 
     Choose it for one class against the rest: it is the same and faster.
-
-    References
-    ----------
-    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
-       probability estimates". Journal of Machine Learning Research 7, 85-115.
-       https://www.jmlr.org/papers/v7/huang06a.html
     """
-    machine, sign = machine_of_class(code.matrix)
-    L = sign * logits[machine, start:stop].T.astype(np.float64)
+    machine, sign = machine_of_class(problem.code.matrix)
+    L = sign * problem.logits[machine, start:stop].T.astype(np.float64)
     x, done = probabilities_against_rest(1 / (1 + np.exp(-np.clip(L, -CLIP, CLIP))))
-    p[start:stop] = x
-    iterations[start:stop], residual[start:stop] = done, np.abs(x.sum(axis=1) - 1)
+    solution.p[start:stop], solution.iterations[start:stop] = x, done
+    solution.residual[start:stop] = np.abs(x.sum(axis=1) - 1)
 
 
 def is_one_vs_rest(matrix: NDArray[np.int8]) -> bool:

@@ -41,9 +41,8 @@ def standard_errors(p: ArrayLike, code: ArrayLike, counts: ArrayLike) -> NDArray
 
     References
     ----------
-    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
-       probability estimates". Journal of Machine Learning Research 7, 85-115.
-       https://www.jmlr.org/papers/v7/huang06a.html
+    .. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition
+       to individual skill". Advances in Neural Information Processing Systems 17, 601-608.
 
     Examples
     --------

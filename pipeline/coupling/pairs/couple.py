@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pairloom.pipeline.coupling.arguments import (
     Diagnostics,
+    Solution,
     not_negative,
     real_logits,
     real_numbers,
     solver_named,
-    warn_unconverged,
 )
 from pairloom.pipeline.coupling.pairs.solvers import (
+    PairProblem,
     normalise,
     softmax,
     solve_bradley_terry,
@@ -31,10 +32,7 @@ from pairloom.pipeline.pieces import in_threads, thread_count
 
 Logits: TypeAlias = NDArray[np.floating]
 Weights: TypeAlias = NDArray[np.float64]
-#: Called with L, start, stop, potentials, weights, tol, p, iterations, residual; writes the last three.
-Solver: TypeAlias = Callable[
-    [Logits, int, int, Logits, Weights | None, float, Logits, NDArray[np.int64], NDArray[np.float64]], None
-]
+Solver: TypeAlias = Callable[[PairProblem, int, int, Solution], None]
 
 METHODS: dict[str, Solver] = {
     "normal": solve_normal,
@@ -95,9 +93,9 @@ def couple(
     method : {"stratified", "wlw2", "normal", "bradley_terry", "vote"}, default="stratified"
         The problem that is solved:
 
-        - "stratified": p is the stationary vector of the Markov chain whose column j is softmax_i(L_ij);
+        - "stratified": p is the stationary vector of the Markov chain whose column j is softmax_i(L_ij) [SBT]_;
         - "wlw2": the second method of Wu, Lin and Weng [LW]_, used by LIBSVM;
-        - "normal": least squares in the log-odds, without iteration;
+        - "normal": least squares in the log-odds, without iteration: Bayes covariant [SB]_;
         - "bradley_terry": maximum likelihood of the Bradley-Terry model [HT]_, [HLW]_;
         - "vote": the share of pairs that a class wins, which is not a probability.
 
@@ -140,14 +138,17 @@ def couple(
 
     References
     ----------
-    .. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". The Annals of Statistics 26,
-       451-471. doi:10.1214/aos/1028144844
-    .. [HLW] T.-K. Huang, R. C. Weng and C.-J. Lin (2006). "Generalized Bradley-Terry models and multi-class
-       probability estimates". Journal of Machine Learning Research 7, 85-115.
-       https://www.jmlr.org/papers/v7/huang06a.html
+    .. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". Advances in Neural Information
+       Processing Systems 10, 507-513.
+    .. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition
+       to individual skill". Advances in Neural Information Processing Systems 17, 601-608.
     .. [LW] T.-F. Wu, C.-J. Lin and R. C. Weng (2004). "Probability estimates for multi-class classification by
        pairwise coupling". Journal of Machine Learning Research 5, 975-1005.
        https://www.jmlr.org/papers/v5/wu04a.html
+    .. [SB] O. Šuch and S. Barreda (2016). "Bayes covariant multi-class classification". Pattern Recognition
+       Letters 84, 99-106.
+    .. [SBT] O. Šuch, Š. Beňuš and A. Tinajová (2015). "A new method to combine probability estimates from pairwise
+       binary classifiers". Proceedings of ITAT 2015, CEUR Workshop Proceedings 1422. https://ceur-ws.org/Vol-1422/
 
     Examples
     --------
@@ -162,24 +163,22 @@ def couple(
     n_threads = thread_count(n_jobs, "couple")
     pair_weights = check_weights(weights, method, len(L))
     n_classes, _, n_samples = L.shape
-    p = np.empty((n_samples, n_classes), L.dtype)
-    iterations = np.zeros(n_samples, np.int64)
-    residual = np.zeros(n_samples)
-    potentials = _checked_potentials(L, n_threads)
+    solution = Solution.empty(n_samples, n_classes, L.dtype)
+    p, potentials = solution.p, _checked_potentials(L, n_threads)
     if n_classes == 2 and method != "vote":
         p[:] = softmax(potentials)  # (r, 1 - r), whatever the method
     else:
         guess = potentials if start is None or method == "normal" else _log_odds(start, p)
+        problem = PairProblem(L, guess, pair_weights, tol)
 
         def work(samples: tuple[int, int]) -> None:
-            solve(L, *samples, guess, pair_weights, tol, p, iterations, residual)
+            solve(problem, *samples, solution)
 
         # More stretches than threads, because some samples take longer than others.
         in_threads(work, _stretches(n_samples, 4 * n_threads), n_threads)
     if method != "vote":
         normalise(p)
-    diagnostics = Diagnostics(iterations, residual, residual <= tol)
-    warn_unconverged("couple", method, diagnostics, stacklevel=2)
+    diagnostics = solution.diagnostics("couple", method, tol, stacklevel=2)
     return (p, diagnostics) if return_diagnostics else p
 
 

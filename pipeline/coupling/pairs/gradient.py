@@ -7,10 +7,11 @@ All couplings except voting are smooth in L. A gradient G[i, j] is with respect 
 
 References
 ----------
-.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation".
-   Journal of Physics: Conference Series 233, 012006. https://ikeda46.github.io/posts/2010.03.ikeda.iop/
-.. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". The Annals of Statistics 26,
-   451-471. doi:10.1214/aos/1028144844
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation" (in
+   Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
+   https://www.ism.ac.jp/editsec/toukei/abstract/58-2j.html
+.. [HT] T. Hastie and R. Tibshirani (1998). "Classification by pairwise coupling". Advances in Neural Information
+   Processing Systems 10, 507-513.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
 from pairloom.pipeline.coupling.pairs.couple import couple
-from pairloom.pipeline.coupling.pairs.solvers import laplacian_inverse
+from pairloom.pipeline.coupling.pairs.solvers import laplacian_inverse, pair_probabilities, wlw2_directly
 from pairloom.pipeline.coupling.pairs.wlw2_kernels import CLIP
 
 __all__ = [
@@ -58,11 +59,6 @@ def log_probabilities(L: Floats, method: str, weights: Floats | None = None) -> 
     return (_normal if L.shape[1] == 2 else SMOOTH_METHODS[method])(L, weights)
 
 
-def pair_probabilities(L: Floats) -> Floats:
-    """r_ij of logits held to the range of the methods that work on probabilities [LW]."""
-    return np.asarray(expit(np.clip(L, -CLIP, CLIP)), np.float64)
-
-
 def _normal(L: Floats, weights: Floats | None) -> Floats:
     if weights is None:
         return np.asarray(log_softmax(L.mean(axis=2), axis=1))
@@ -83,19 +79,7 @@ def _stratified(L: Floats, weights: Floats | None) -> Floats:
 
 
 def _wlw2(L: Floats, weights: Floats | None) -> Floats:
-    """Q p + b e = 0, e'p = 1, with a unit diagonal of Q: that of a class that wins all its pairs may be 1e-14."""
-    n, r = L.shape[1], pair_probabilities(L)
-    r[:, np.arange(n), np.arange(n)] = 0
-    diagonal = (r**2).sum(axis=1)
-    unit = 1 / np.sqrt(diagonal)
-    system = np.zeros((len(L), n + 1, n + 1))
-    system[:, :n, :n] = -(r * r.transpose(0, 2, 1)) * unit[:, :, None] * unit[:, None, :]
-    system[:, np.arange(n), np.arange(n)] = 1
-    system[:, :n, n] = system[:, n, :n] = unit / unit.max(axis=1, keepdims=True)
-    right = np.zeros((len(L), n + 1, 1))
-    right[:, n] = 1
-    p = np.maximum(np.linalg.solve(system, right)[:, :n, 0] * unit, np.finfo(np.float64).tiny)
-    return np.asarray(np.log(p / p.sum(axis=1, keepdims=True)))
+    return np.asarray(np.log(wlw2_directly(L)))
 
 
 def _bradley_terry(L: Floats, weights: Floats | None) -> Floats:

@@ -135,13 +135,17 @@ COMMANDS = [
     ("predict run --features X_vector.npz --out p.csv", 2, r"X must be a matrix .* got shape \(32,\)"),
     ("predict run --features X_text.npz --out p.csv", 2, "X must be real numbers, got dtype <U"),
     ("predict run --features X_complex.npz --out p.csv", 2, "X must be real numbers, got dtype complex128"),
-    ("predict run --features X_nan.npz --out p.csv", 2, "X must be finite, got NaN or infinity"),
+    (
+        "predict run --features X_nan.npz --out p.csv --bad-rows refuse",
+        2,
+        "1 of 32 rows cannot be predicted.*column 1 must be finite, got nan.*Nothing was predicted",
+    ),
     ("predict run --features X_objects.npz --out p.csv", 2, "X cannot be read without unpickling"),
     ("predict run --features far.npz --out p.csv", 2, "X must have features of the size of the fit's"),
     (
         "predict run --features data.npz --out p.txt",
         2,
-        "--out must end in one of .npz, .csv, .zarr, got p.txt",
+        "--out must end in one of .csv, .parquet, .npz, .zarr, or be - for CSV text, got p.txt",
     ),
     ("predict run --features data.npz --out theirs.csv", 3, "--out must be new, got theirs.csv"),
     (
@@ -157,7 +161,7 @@ COMMANDS = [
     (
         "predict run --features data.npz --out p.csv --coupling x",
         2,
-        "coupling must be one of stratified, .* got 'x'",
+        "coupling must be one of auto, .* got 'x'",
     ),
 ]
 

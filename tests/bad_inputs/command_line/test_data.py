@@ -121,7 +121,8 @@ def test_class_names_are_data_whatever_they_are(pairloom, tmp_path):
     with (tmp_path / "p.csv").open(newline="") as file:
         header, *rows = csv.reader(file)
     # A spreadsheet would compute a cell that begins with "=".
-    assert header == ["prediction", *("'=cmd()" if name == "=cmd()" else name for name in sorted(NAMES))]
+    names = ["'=cmd()" if name == "=cmd()" else name for name in sorted(NAMES)]
+    assert header == ["id", "prediction", "confidence", *names]
     assert len(rows) == len(labels)
 
 

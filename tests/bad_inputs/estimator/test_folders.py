@@ -58,9 +58,9 @@ FOLDERS = [
     (
         "PairwiseSVC.load(folder / 'other')",
         ValueError,
-        "other must be a pairloom-model of version 5, got 'x'",
+        "other must be a pairloom-model of version 8, got 'x'",
     ),
-    ("PairwiseSVC.load(folder / 'list')", ValueError, "list must be a pairloom-model of version 5, got None"),
+    ("PairwiseSVC.load(folder / 'list')", ValueError, "list must be a pairloom-model of version 8, got None"),
     ("PairwiseSVC.load(folder / 'unsealed')", ValueError, "load: .*unsealed/model.json is damaged"),
     (
         "PairwiseSVC.load(folder / 'unlisted')",
@@ -75,8 +75,8 @@ FOLDERS = [
     ("PairwiseSVC.from_run(folder / 'saved')", FileNotFoundError, "saved is not a run directory"),
     ("PairwiseSVC.from_run(None)", TypeError, "directory must be a str or a Path, got None"),
     ("PairwiseSVC.from_run('')", ValueError, "directory must be the path of a folder, got ''"),
-    ("PairwiseSVC.from_run(run, coupling='x')", ValueError, "coupling must be one of stratified, .* got 'x'"),
-    ("PairwiseSVC.from_run(run, coupling=3)", ValueError, "coupling must be one of stratified, .* got 3"),
+    ("PairwiseSVC.from_run(run, coupling='x')", ValueError, "coupling must be one of auto, .* got 'x'"),
+    ("PairwiseSVC.from_run(run, coupling=3)", ValueError, "coupling must be one of auto, .* got 3"),
 ]
 
 

@@ -183,14 +183,34 @@ def test_the_contributions_of_support_vectors_sum_to_the_logit(kernel, data):
     assert {parts.names[at].rsplit(", ")[1] for at in used} <= {"0", "2"}, "of the two classes only"
 
 
-def test_a_support_vector_is_named_by_its_training_row(data):
-    model = fitted(data, graph="complete", kernel="rbf")
-    by_class = data.X[np.argsort(data.y, kind="stable")]
-    rows = [
-        int(name.split()[2].rstrip(",")) for name in model.explain(data.X_new[0], 0, 1).contributions.names
-    ]
+def named_rows(explained):
+    """The names of the support vectors, without the words around them."""
+    return [name.removeprefix("training row ").rpartition(",")[0] for name in explained.contributions.names]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_support_vector_is_named_by_its_training_row(weighted, data):
+    weight = np.where(np.arange(len(data.y)) % 5 == 2, 0.0, 1.0) if weighted else None
+    model = PairwiseSVC("complete", kernel="rbf", random_state=0).fit(data.X, data.y, weight)
+    rows = [int(name) for name in named_rows(model.explain(data.X_new[0], 0, 1))]
     vectors = model.model_.trained.vectors + model.model_.normalisation.centre
-    np.testing.assert_allclose(by_class[rows], vectors, atol=1e-6)
+    np.testing.assert_allclose(data.X[rows], vectors, atol=1e-6)
+    assert not weighted or all(weight[rows])
+
+
+def test_rows_of_a_data_frame_are_named_by_its_index(data, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    index = [f"person {3 * row}" for row in range(len(data.X))]
+    frame = pandas.DataFrame(data.X, index=index).rename(columns=str)
+    new = pandas.DataFrame(data.X_new[:1], index=["person x"], columns=frame.columns)
+    model = PairwiseSVC("complete", kernel="rbf", random_state=0).fit(frame, data.y)
+    model.save(tmp_path / "model")
+    numbered = fitted(data, graph="complete", kernel="rbf").explain(data.X_new[0], 0, 1)
+    for one in (model, PairwiseSVC.load(tmp_path / "model")):
+        explained = one.explain(new, 0, 1)
+        assert named_rows(explained) == [index[int(row)] for row in named_rows(numbered)]
+        assert explained.sample == one.explain(new.iloc[0], 0, 1).sample == "person x"
+        assert str(explained).startswith("Sample person x: why 0 and not 1?")
 
 
 def test_a_row_of_a_kernel_matrix_is_explained(data):

@@ -30,8 +30,8 @@ def regions():
 
 
 def fitted(data, **parameters):
-    parameters = {"graph": "complete", "coupling": "bradley_terry", "random_state": 0} | parameters
-    return PairwiseSVC(**parameters).fit(data.X, data.y)
+    usual = {"graph": "complete", "coupling": "bradley_terry", "kernel": "linear", "random_state": 0}
+    return PairwiseSVC(**usual | parameters).fit(data.X, data.y)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_the_machines_stay_as_they_were(regions, learned):
 def test_every_coupling_with_a_gradient_learns_on_a_sparse_graph(method):
     X, y = load_digits(return_X_y=True)
     settings = {"graph": {"family": "bipartite", "hubs": 2}, "coupling": method, "random_state": 0}
-    fixed = {"C": "scale", "whiten": "none", "calibration": "distance"}
+    fixed = {"kernel": "linear", "C": "scale", "whiten": "none", "calibration": "distance"}
     before, after = (
         PairwiseSVC(**settings, **fixed, learn=how).fit(X[:900], y[:900]) for how in ("machines", "coupled")
     )
@@ -102,7 +102,7 @@ def test_noise_is_told_from_nothing(seed, calibration):
     y = np.repeat(np.arange(n), rows)
     X, X_new = rng.standard_normal((len(y), features)), rng.standard_normal((2000, features))
     y_new = rng.integers(0, n, 2000)
-    model = PairwiseSVC(calibration=calibration, learn="coupled", random_state=0).fit(X, y)
+    model = PairwiseSVC(calibration=calibration, learn="coupled", random_state=0, kernel="linear").fit(X, y)
     assert mean_log_loss(model.predict_proba(X_new), y_new) <= np.log(n) + 0.02
 
 
@@ -149,8 +149,8 @@ def test_where_few_samples_are_held_out_no_step_is_tried(regions):
 def test_weights_of_samples_count(regions):
     weight = np.where(regions.y == 1, 5.0, 1.0)
     parameters = {"graph": "complete", "coupling": "bradley_terry", "random_state": 0, "learn": "coupled"}
-    model = PairwiseSVC(**parameters).fit(regions.X, regions.y, sample_weight=weight)
-    plain = PairwiseSVC(**parameters).fit(regions.X, regions.y)
+    model = PairwiseSVC(**parameters, kernel="linear").fit(regions.X, regions.y, sample_weight=weight)
+    plain = PairwiseSVC(**parameters, kernel="linear").fit(regions.X, regions.y)
     assert (model.predict(regions.X_new) == 1).sum() > (plain.predict(regions.X_new) == 1).sum()
 
 

@@ -62,6 +62,21 @@ def test_a_fitted_model_shows_what_was_chosen(data):
     assert re.search('<a href="[^"]+"[^>]*>Documentation of PairwiseSVC</a>', shown(model))
 
 
+def test_a_model_shows_how_well_it_does_on_held_out_samples(data):
+    model = fitted(data, graph="complete", shortlist="none")
+    found = model.model_.held_out
+    loss = np.average(-np.log(found.p), weights=found.weight)
+    assert f"held out log loss {loss:.4g}, accuracy " in text_of(shown(model))
+
+
+def test_what_was_compared_is_a_table_and_still_a_list(data):
+    candidates = fitted(data, C=[0.1, 1.0], kernel="linear").candidates_
+    assert isinstance(candidates, list)
+    text = text_of(candidates._repr_html_())
+    assert all(name in text for name in candidates[0])
+    assert all(f"{row['log_loss']:.4g}" in text for row in candidates)
+
+
 def test_what_scikit_learn_shows_is_still_there(data):
     model = fitted(data)
     html = shown(model)
@@ -75,7 +90,7 @@ def test_what_scikit_learn_shows_is_still_there(data):
 
 
 def test_an_unfitted_model_says_so():
-    text = text_of(shown(PairwiseSVC(C=3.0)))
+    text = text_of(shown(PairwiseSVC(C=3.0, kernel="linear")))
     assert "PairwiseSVC, not fitted" in text
     assert "scale " not in text.split("Parameters")[0]
 
@@ -107,7 +122,7 @@ def test_a_graph_of_ones_own_has_a_summary(data):
 
 def test_labels_are_escaped(data):
     labels = np.array(["<script>alert(1)</script>", "b", "c", "d", "e"])
-    model = PairwiseSVC(random_state=0).fit(data.X, labels[data.y])
+    model = PairwiseSVC(random_state=0, kernel="linear").fit(data.X, labels[data.y])
     html = shown(model) + model.pairs_._repr_html_() + model.explain(data.X[0], labels[0], "b")._repr_html_()
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert" in html
@@ -126,7 +141,8 @@ def test_pairs_print_themselves(data):
 
 
 def test_many_pairs_print_their_head_and_tail(digits):
-    pairs = fitted(digits, graph="complete", C="scale", whiten="none", calibration="distance").pairs_
+    linear = {"kernel": "linear", "C": "scale", "whiten": "none", "calibration": "distance"}
+    pairs = fitted(digits, graph="complete", **linear).pairs_
     lines = repr(pairs).splitlines()
     assert lines[0].startswith("45 pairs")
     assert len(lines) == 3 + 5 + 1 + 5

@@ -139,7 +139,7 @@ def test_classes_of_one_sample_can_be_used_where_nothing_is_held_out():
 @pytest.mark.parametrize(
     ("parameters", "got"),
     [
-        ({}, "got kernel='linear', whose machines have none: choose 'auto', or give an estimator"),
+        ({}, "got kernel='auto', whose machines have none: choose 'auto', or give an estimator"),
         ({"kernel": "rbf"}, "got kernel='rbf'"),
         ({"estimator": LinearSVC()}, r"got estimator=LinearSVC\(\): choose 'platt'"),
         ({"estimator": SVC()}, r"got estimator=SVC\(\): choose 'platt'"),

@@ -117,7 +117,10 @@ def test_a_model_that_was_not_fitted_does_not_predict(data):
         ({"graph": nx.Graph([(0, 1), (2, 3), (3, 4)])}, "must be connected, got 2 components"),
         ({"coupling": "stratifed"}, "PairwiseSVC: coupling must be one of .*Did you mean 'stratified'?"),
         ({"kernel": "liner"}, "PairwiseSVC: kernel must be one of .*got 'liner'. Did you mean 'linear'?"),
-        ({"fit_on": "folds"}, "PairwiseSVC: fit_on must be one of 'rest', 'fold', 'all', got 'folds'."),
+        (
+            {"fit_on": "folds"},
+            "PairwiseSVC: fit_on must be one of 'rest', 'fold', 'all', 'fold_alone', got 'folds'.",
+        ),
         (
             {"calibration": "mean"},
             "PairwiseSVC: calibration must be one of 'auto', 'platt', 'distance', 'slopes', 'none', got 'mean'",
@@ -151,7 +154,9 @@ def test_a_model_that_was_not_fitted_does_not_predict(data):
         ({"priors": [1, 1, 1, 1, -1]}, "priors must be 5 non-negative numbers"),
         ({"priors": [0] * 5}, "priors must be 5 non-negative numbers"),
         ({"priors": [np.nan] * 5}, "priors must be 5 non-negative numbers"),
-        ({"priors": {"a": 1}}, "priors must be 5 non-negative numbers"),
+        ({"priors": {"a": 1}}, "priors must name the classes of the model, got 'a'"),
+        ({"priors": dict.fromkeys(range(4), 1)}, "priors must have a share for every class, got none for 4"),
+        ({"priors": "many"}, "priors must be 5 non-negative numbers"),
         (
             {"kernel": "precomputed"},
             r"X must be a square kernel matrix for kernel='precomputed', got \(80, 4\)",

@@ -10,7 +10,7 @@ from pairloom import PairwiseSVC
 
 N_USUAL, RARE = 4, {4: 1, 5: 2, 6: 3}
 PINNED = {"C": 10.0, "whiten": "none", "graph": "complete", "random_state": 0}
-WARNING = "3 of 7 classes have fewer than 4 samples, the least has 1: all their samples train every machine"
+WARNING = "1 of 7 classes have a single sample, which trains every machine and cannot be held out"
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_pairs_of_other_classes_have_the_same_bits(samples, calibration, fit_on,
         {"C": "scale"},
         {"C": "scale", "whiten": 0.8, "graph": "complete"},
         {"C": "scale", "calibration": "platt"},
-        {"kernel": "rbf"},
+        {"C": "scale", "kernel": "rbf"},
     ],
     ids=str,
 )
@@ -115,3 +115,14 @@ def test_a_saved_model_keeps_them(samples, tmp_path):
     model.save(tmp_path / "model")
     again = PairwiseSVC.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(samples[0]), model.predict_proba(samples[0]))
+
+
+def test_one_warning_is_enough_where_kernels_are_compared():
+    rng = np.random.default_rng(0)
+    y = np.append(np.repeat([0, 1, 2], 60), 3)
+    X = rng.normal(0, 1, (len(y), 3)) + 2 * np.eye(4)[y, :3]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = PairwiseSVC(random_state=0).fit(X, y)
+    assert {row["kernel"] for row in model.candidates_} == {"linear", "rbf"}
+    assert sum("1 of 4 classes have a single sample" in str(one.message) for one in caught) == 1

@@ -38,7 +38,7 @@ def test_predictions_are_libsvms_with_machines_of_libsvm(libsvm_digits, machine)
 
 def test_predictions_are_libsvms_with_linear_machines_of_ours(libsvm_digits):
     X, y, X_new = libsvm_digits
-    ours = PairwiseSVC(C=0.01, tol=1e-5, **LIKE_LIBSVM).fit(X, y)
+    ours = PairwiseSVC(C=0.01, tol=1e-5, **LIKE_LIBSVM, kernel="linear").fit(X, y)
     peer = SVC(kernel="linear", C=0.01, tol=1e-5).fit(X, y)
     np.testing.assert_array_equal(ours.predict(X_new), peer.predict(X_new))
 
@@ -73,7 +73,7 @@ def test_ties_go_to_the_class_that_comes_first_as_in_libsvm():
 
 def test_calibration_and_thresholds_move_the_vote_and_not_the_sign_vote():
     problem = blobs(4, 2, 60, spread=6.0)
-    parameters = {**LIKE_LIBSVM, "C": 1.0, "calibration": "platt"}
+    parameters = {**LIKE_LIBSVM, "kernel": "linear", "C": 1.0, "calibration": "platt"}
     plain, shifted = (fitted(problem, **parameters, thresholds=on) for on in (False, True))
     np.testing.assert_array_equal(plain.predict_proba(problem.X), shifted.predict_proba(problem.X))
     for model in (plain, shifted):

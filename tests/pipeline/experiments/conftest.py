@@ -1,6 +1,6 @@
 import pytest
 
-from pairloom.pipeline.experiments.trained_tensor import load_set, paper_settings, train_tensor
+from pairloom.pipeline.experiments.trained_tensor import load_set, machine_settings, train_tensor
 
 
 @pytest.fixture(scope="session")
@@ -10,7 +10,7 @@ def digits_features():
 
 @pytest.fixture(scope="session")
 def digits(digits_features):
-    return train_tensor(digits_features, paper_settings(digits_features.X_train))
+    return train_tensor(digits_features, machine_settings(digits_features.X_train))
 
 
 @pytest.fixture(scope="session")
@@ -18,4 +18,4 @@ def synthetic():
     """Synthetic ImageNet-50 with every second test sample only, since these tests spend most of their time coupling."""
     features = load_set("imagenet50-synthetic")
     halved = features._replace(X_test=features.X_test[::2], y_test=features.y_test[::2])
-    return train_tensor(halved, paper_settings(features.X_train))
+    return train_tensor(halved, machine_settings(features.X_train))

@@ -151,10 +151,10 @@ def resampled(**errors):
     }
 
 
-def test_couplings_differ_negligibly_by_up_to_a_percent():
+def test_couplings_differ_negligibly_below_what_the_paper_calls_noticeable():
     near, far = (
         between_couplings(resampled(wlw2=0.25, stratified=0.25, normal=normal), TABLE_5)
-        for normal in (0.244, 0.238)
+        for normal in (0.247, 0.244)
     )
     assert near.holds
     assert far.holds is False

@@ -143,7 +143,7 @@ def test_an_experiment_runs_on_the_sets_that_are_here(monkeypatch):
 def test_a_strange_set_is_an_error_that_names_the_known_ones(out):
     done = pairloom("experiment", "triplets", "--data", "nowhere", "--out", out)
     assert done.exit_code == 1
-    known = "digits, imagenet50-synthetic, imagenet50-synthetic-paper, imagenet1000-synthetic"
+    known = "digits, imagenet50-synthetic, imagenet50-synthetic-paper, imagenet1000-synthetic, imagenet21841-synthetic"
     assert f"--data must be {known}, a file, or a set" in done.stderr
 
 

@@ -18,7 +18,7 @@ from pairloom.pipeline.experiments.network_answers import (
     stored_answers,
 )
 from pairloom.pipeline.experiments.perform import EXPERIMENTS, perform
-from pairloom.pipeline.experiments.trained_tensor import cached_tensor, load_set, paper_settings
+from pairloom.pipeline.experiments.trained_tensor import cached_tensor, load_set, machine_settings
 from pairloom.pipeline.images.extraction import ExtractionOptions, extract_features
 from pairloom.pipeline.images.network_outputs import class_probabilities
 
@@ -46,7 +46,7 @@ def test_the_networks_own_answers_take_the_place_of_the_layer(store_of, tmp_path
     np.testing.assert_array_equal(answers.confusion, confusion_counts(seen, group["y_train"][:]))
     assert not answers.stand_in
     data = load_set(store)
-    path, settings = tmp_path / "tensor.npz", paper_settings(data.X_train)
+    path, settings = tmp_path / "tensor.npz", machine_settings(data.X_train)
     for _ in range(2):  # trained, then read
         trained = cached_tensor(data, settings, path, source=store)
         assert not trained.stand_in

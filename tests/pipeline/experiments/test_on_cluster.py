@@ -14,7 +14,7 @@ from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.repetitions import repeat_on_cluster
 from pairloom.pipeline.config.cluster_config import ClusterConfig
 from pairloom.pipeline.experiments.perform import EXPERIMENTS, perform
-from pairloom.pipeline.experiments.trained_tensor import cached_tensor, paper_settings, tensor_file
+from pairloom.pipeline.experiments.trained_tensor import cached_tensor, machine_settings, tensor_file
 
 pytestmark = pytest.mark.long
 
@@ -28,7 +28,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def digits_file(digits_features, tmp_path_factory):
-    settings = paper_settings(digits_features.X_train)
+    settings = machine_settings(digits_features.X_train)
     path = tmp_path_factory.mktemp("tensor") / "tensor.npz"
     cached_tensor(digits_features, settings, path)
     return tensor_file(path, digits_features, settings)

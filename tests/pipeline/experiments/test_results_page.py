@@ -80,3 +80,28 @@ def test_every_table_says_how_to_measure_it_again(page):
     assert "--data shown.zarr --repetitions 120 --seed 5 --pictures images`" in store
     simulated = results_page([record(experiment="curved", simulated=True)], "results")
     assert "(machines: logistic, weights with a normal prior of variance 10" in simulated
+
+
+def test_the_page_begins_with_the_questions_of_a_reader_by_whose_machines():
+    trees = found(PAPER, "star errs more than maximal models (in 13 of 13 published rows)", True)
+    theirs = record(data="digits.paper", source="digits", machines="paper", findings=[trees, trees])
+    adapted = record(
+        data="digits.adapted", source="digits", adapted=True, findings=[trees | {"verdict": "undecided"}]
+    )
+    page = results_page([record(findings=[trees]), theirs, adapted], "results")
+    short = page.split("## In ten lines")[1].split("## ")[0]
+    assert "Our machines: holds 1; the authors' machines: holds 2; adapted features: undecided 1." in short
+    assert "`pairloom experiment triplets --data digits --machines paper --repetitions 120 --seed 5`" in page
+    assert "`pairloom experiment adapted --data digits --repetitions 120 --seed 5`" in page
+    assert "**digits, the authors' machines**:" in page
+    assert "![triplets on digits, adapted features](results/triplets-digits.adapted.svg)" in page
+
+
+def test_a_figure_of_fewer_repetitions_says_so_and_one_that_is_missing_is_not_shown():
+    page = results_page([record(figure_repetitions=3)], "results")
+    assert (
+        "The figure is of digits: `pairloom experiment triplets --data digits --repetitions 3 --seed 5`."
+        in page
+    )
+    assert "**digits**: `pairloom experiment triplets --data digits --repetitions 120 --seed 5`" in page
+    assert "![" not in results_page([record(without_figure=True)], "results")

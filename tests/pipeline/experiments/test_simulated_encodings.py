@@ -30,7 +30,11 @@ def test_what_the_paper_found_is_found_here(digits):
     outcomes = encodings.measure(digits, 15, seed=1)
     rows = encodings.rows(outcomes)
     assert len(rows) == 3 * 5 * 4
-    assert all(finding.holds for finding in encodings.findings(outcomes))
+    exact, stopped, *others = encodings.findings(outcomes)
+    # Figure 2(a) has small errors for all codes: not at the minimum of the loss, but some sweeps from equal ones.
+    assert exact.holds is False
+    assert stopped.holds
+    assert all(finding.holds for finding in others)
     # Few machines on many equal classes are too few: a dense code of 64 classes has 60.
     error = encodings.averages(rows, "relative_mse")
     assert error["a"]["dense"] > 10 * error["a"]["one_vs_rest"]

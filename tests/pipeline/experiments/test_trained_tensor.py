@@ -7,7 +7,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
     COUPLINGS,
     cached_tensor,
     load_set,
-    paper_settings,
+    machine_settings,
     source_named,
     train_tensor,
 )
@@ -20,7 +20,7 @@ GRAPHS = {"star": graphs.star(10, 3), "path": graphs.path(10), "bipartite": grap
 @pytest.mark.parametrize("family", GRAPHS)
 def test_a_mask_is_the_smaller_graph_trained(digits_features, digits, family):
     data, graph = digits_features, GRAPHS[family]
-    settings = paper_settings(data.X_train)
+    settings = machine_settings(data.X_train)
     rows = {c: data.X_train[data.y_train == c] for c in range(10)}
     smaller = train_linear_model(rows, graphs.decomposition_of(graph), settings, centring(data.X_train))
     # The machines are identical to the bit, but a matrix product of another shape may round differently.
@@ -41,6 +41,8 @@ def test_a_mask_is_the_estimator_over_that_graph(digits_features, digits, family
         C="scale",
         whiten="none",
         random_state=0,
+        kernel="linear",
+        standardise=False,
     )
     svc.fit(digits_features.X_train, digits_features.y_train)
     # C differs in the ninth digit, so the machines agree within the solver's tolerance.
@@ -50,7 +52,14 @@ def test_a_mask_is_the_estimator_over_that_graph(digits_features, digits, family
 
 def test_by_distance_the_model_is_the_estimator_with_its_scale(digits_features, digits):
     svc = PairwiseSVC(
-        "complete", calibration="distance", fit_on="fold", C="scale", whiten="none", random_state=0
+        "complete",
+        calibration="distance",
+        fit_on="fold",
+        C="scale",
+        whiten="none",
+        random_state=0,
+        kernel="linear",
+        standardise=False,
     )
     svc.fit(digits_features.X_train, digits_features.y_train)
     p = digits.calibrated("distance").probabilities(graphs.complete(10), ["stratified"])["stratified"]
@@ -120,7 +129,7 @@ def three_digits(digits_features):
 
 
 def test_a_tensor_is_trained_once(three_digits, tmp_path):
-    settings, edges = paper_settings(three_digits.X_train), []
+    settings, edges = machine_settings(three_digits.X_train), []
     first = cached_tensor(three_digits, settings, tmp_path / "tensor.npz", edges.append)
     again = cached_tensor(three_digits, settings, tmp_path / "tensor.npz", edges.append)
     assert edges == [3]
@@ -132,8 +141,8 @@ def test_a_tensor_is_trained_once(three_digits, tmp_path):
 
 def test_a_tensor_of_other_settings_or_a_damaged_one_is_trained_anew(three_digits, tmp_path):
     path, edges = tmp_path / "tensor.npz", []
-    cached_tensor(three_digits, paper_settings(three_digits.X_train), path, edges.append)
-    other = paper_settings(three_digits.X_train, seed=1)
+    cached_tensor(three_digits, machine_settings(three_digits.X_train), path, edges.append)
+    other = machine_settings(three_digits.X_train, seed=1)
     cached_tensor(three_digits, other, path, edges.append)
     path.write_bytes(path.read_bytes()[:1000])
     cached_tensor(three_digits, other, path, edges.append)
@@ -142,7 +151,7 @@ def test_a_tensor_of_other_settings_or_a_damaged_one_is_trained_anew(three_digit
 
 def test_labels_are_needed(three_digits):
     with pytest.raises(ValueError, match="train_tensor: the test samples must have labels"):
-        train_tensor(three_digits._replace(y_test=None), paper_settings(three_digits.X_train))
+        train_tensor(three_digits._replace(y_test=None), machine_settings(three_digits.X_train))
 
 
 def test_a_set_is_found_by_name_in_the_data_folder(tmp_path, monkeypatch):

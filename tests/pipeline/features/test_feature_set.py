@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 import zarr
+from scipy import sparse
 
 from pairloom.pipeline.features import row_sources
 from pairloom.pipeline.features.feature_set import load_features, load_samples, open_features, rows_for_test
@@ -151,9 +152,40 @@ def test_the_folder_of_the_environment_must_be_set(monkeypatch, tmp_path):
 
 def test_samples_to_predict_have_the_features_of_the_model(tmp_path):
     path = str(as_npz(tmp_path, {"X": X}))
-    np.testing.assert_array_equal(load_samples(path, 3), X)
+    np.testing.assert_array_equal(load_samples(path, 3).X, X)
     with pytest.raises(ValueError, match="must have 7 features, as the model has, got 3"):
         load_samples(path, 7)
+
+
+def test_samples_keep_the_ids_of_their_rows(tmp_path):
+    names = np.array([f"person {i}" for i in range(len(X))])
+    pooled = open_features(str(as_npz(tmp_path, {"X": X, "y": LABELS, "ids": names})))
+    both = np.concatenate([pooled.ids_train, pooled.ids_test])
+    assert sorted(both.tolist()) == sorted(names.tolist())
+    rows = np.array([int(name.split()[1]) for name in pooled.ids_test.tolist()])
+    np.testing.assert_array_equal(pooled.X_test.read(slice(None)), X[rows])
+    by_class = np.array([int(name.split()[1]) for name in pooled.ids_by_class.tolist()])
+    np.testing.assert_array_equal(pooled.by_class(tmp_path).read(slice(None)), X[by_class])
+    # Without ids, they are the rows of the source, and other ids leave the samples what they are.
+    plain = open_features(str(as_npz(tmp_path, {"X": X, "y": LABELS})))
+    np.testing.assert_array_equal(plain.ids_test, rows)
+    assert {
+        part for part in ("train", "test", "ids") if plain.fingerprints[part] != pooled.fingerprints[part]
+    } == {"ids"}
+    with pytest.raises(ValueError, match=r"ids must be one for each of \d+ samples, got shape \(3,\)"):
+        open_features(str(as_npz(tmp_path, {"X": X, "y": LABELS, "ids": names[:3]})))
+
+
+def test_samples_that_cannot_be_predicted_are_told(tmp_path):
+    odd = X.copy()
+    odd[3, 1], odd[5, 2] = np.nan, np.inf
+    found = load_samples(str(as_npz(tmp_path, {"X": odd, "ids": np.arange(len(X)) + 100})), 3)
+    assert found.problems == {
+        3: "column 1 must be finite, got nan",
+        5: "column 2 must be finite, got inf",
+    }
+    assert np.flatnonzero(~found.whole).tolist() == [3, 5]
+    assert found.ids[3] == 103
 
 
 @pytest.fixture
@@ -175,7 +207,7 @@ def test_a_missing_chunk_of_features_is_an_error_that_names_it(group):
 
 def test_missing_chunks_hold_the_fill_value_if_that_is_meant(group):
     (group / "X" / "c" / "3" / "0").unlink()
-    samples = load_samples(str(group), 3, missing_chunks="fill")
+    samples = load_samples(str(group), 3, missing_chunks="fill").X
     assert not samples[24:32].any()
     np.testing.assert_array_equal(samples[:24], X[:24])
     data = load_features(str(group), missing_chunks="fill")
@@ -213,13 +245,13 @@ def test_columns_to_predict_are_matched_by_name_among_others(store, tmp_path):
     more = np.column_stack([np.zeros(40), X[:, OTHER_ORDER]])
     names = np.array(["unused", *COLUMNS[OTHER_ORDER]])
     path = str(store(tmp_path, {"X": more, "feature_names": names}))
-    np.testing.assert_array_equal(load_samples(path, 3, COLUMNS.tolist()), X)
+    np.testing.assert_array_equal(load_samples(path, 3, COLUMNS.tolist()).X, X)
 
 
 def test_columns_are_taken_in_their_order_where_one_side_has_no_names(tmp_path):
-    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, {"X": X})), 3, COLUMNS.tolist()), X)
+    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, {"X": X})), 3, COLUMNS.tolist()).X, X)
     named = {"X": X, "feature_names": COLUMNS[OTHER_ORDER]}
-    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, named)), 3), X)
+    np.testing.assert_array_equal(load_samples(str(as_npz(tmp_path, named)), 3).X, X)
 
 
 @pytest.mark.parametrize(
@@ -312,3 +344,9 @@ def test_a_column_of_ids_for_a_label_takes_no_time_that_grows_with_its_square(dt
     started = time.process_time()
     assert not rows_for_test(labels, "a").any()
     assert time.process_time() - started < 4
+
+
+def test_a_sparse_matrix_in_a_file_is_refused_with_what_to_do(tmp_path):
+    sparse.save_npz(tmp_path / "text.npz", sparse.csr_array(np.eye(4)))
+    with pytest.raises(ValueError, match=r"holds a sparse matrix .*fit it with PairwiseSVC"):
+        open_features(str(tmp_path / "text.npz"))

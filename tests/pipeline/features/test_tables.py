@@ -94,20 +94,66 @@ def test_the_columns_of_new_rows_are_found_by_name(tmp_path):
     table = frame()
     shuffled = table[["kind", "place", "count", "length"]].assign(new="anything")
     shuffled.to_csv(tmp_path / "new.csv", index=False)
-    X = load_samples(str(tmp_path / "new.csv"), 2, ["length", "count"])
+    X = load_samples(str(tmp_path / "new.csv"), 2, ["length", "count"]).X
     np.testing.assert_array_equal(X, table[["length", "count"]].to_numpy(np.float64))
-    table.assign(length="long").to_csv(tmp_path / "words.csv", index=False)
-    with pytest.raises(ValueError, match=r"got 'long' in line 2\. Replace its words by numbers\.$"):
-        load_samples(str(tmp_path / "words.csv"), 2, ["length", "count"])
-    table.assign(length=np.nan).to_csv(tmp_path / "gaps.csv", index=False)
-    with pytest.raises(
-        ValueError, match=r"60 of 60 rows with missing ones.* Fill them in, or remove these rows\.$"
-    ):
-        load_samples(str(tmp_path / "gaps.csv"), 2, ["length", "count"])
     with pytest.raises(
         ValueError, match=r"must have the columns of the training data, got none named 'width'"
     ):
         load_samples(str(tmp_path / "new.csv"), 2, ["length", "width"])
+
+
+def test_new_rows_that_lack_numbers_are_named_and_the_others_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_CELLS_PER_BLOCK", 8)
+    path = tmp_path / "new.csv"
+    path.write_text("who,a,b\nann,1,2\nben,,4\n,5,six\ndan,7,8\neve,inf,1\n")
+    found = load_samples(str(path), 2, ["a", "b"], ids="who")
+    assert found.ids.tolist() == ["ann", "ben", "row 2", "dan", "eve"]
+    assert found.problems == {
+        1: "column 'a' is empty",
+        2: "column 'b' must be a number, got 'six'",
+        4: "column 'a' must be finite, got inf",
+    }
+    np.testing.assert_array_equal(found.X[found.whole], [[1, 2], [7, 8]])
+    # Without a column of ids, rows have their numbers.
+    assert load_samples(str(path), 2, ["a", "b"]).ids.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["7", "3", "12"], [7, 3, 12]),
+        (["007", "3", "12"], ["007", "3", "12"]),
+        (["-1", "3", "12"], ["-1", "3", "12"]),
+        (["a b", "", "NA"], ["a b", "row 1", "NA"]),
+    ],
+)
+def test_ids_are_counting_numbers_or_text(cells, expected, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,a,kind\n" + "".join(f"{cell},1,x\n" for cell in cells))
+    assert read_table(path, TableColumns("kind", id="id")).ids.tolist() == expected
+
+
+def test_rows_that_are_left_out_take_their_ids_with_them(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a,kind\n5,1,x\n6,,y\n7,3,\n8,4,y\n")
+    columns = TableColumns("kind", missing="leave_out_rows", id="id")
+    assert read_table(tmp_path / "t.csv", columns).ids.tolist() == [5, 8]
+    assert read_table(tmp_path / "t.csv", columns._replace(id=None, leave_out=("id",))).ids.tolist() == [0, 3]
+    with pytest.raises(ValueError, match=r"data\.id must name a column, got 'ids'\. Did you mean 'id'"):
+        read_table(tmp_path / "t.csv", columns._replace(id="ids"))
+    with pytest.raises(ValueError, match=r"data\.id must be another column than data\.label"):
+        read_table(tmp_path / "t.csv", columns._replace(id="kind"))
+
+
+def test_a_column_of_ids_is_found_by_its_name_and_content(tmp_path):
+    rng = np.random.default_rng(0)
+    table = frame(n=40).assign(patient_id=rng.permutation(40) + 500, valid_id=[1, 2] * 20)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    facts = look_at_table(tmp_path / "t.csv", "kind")
+    assert facts.id == "patient_id"  # which would be taken for a feature by its numbers alone
+    assert "patient_id" not in {*facts.left_out, *(column.name for column in facts.features)}
+    assert look_at_table(tmp_path / "t.csv", "kind", "place").id == "place"
+    with pytest.raises(ValueError, match="--id must name a column other than the label, got 'kind'"):
+        look_at_table(tmp_path / "t.csv", "kind", "kind")
 
 
 def test_test_samples_may_be_another_table(tmp_path):

@@ -51,9 +51,17 @@ def test_every_fold_is_dealt_evenly_into_parts(n, n_folds):
         assert (parts != class_parts(n, n_folds, 4, 8)).any()
 
 
-@pytest.mark.parametrize("folds", [4, "auto"])
-def test_rare_classes_are_counted_in_one_warning(folds):
-    message = "Fit: 2 of 5 classes have fewer than 4 samples, the least has 1: all their samples train every machine"
+@pytest.mark.parametrize(
+    ("folds", "message"),
+    [
+        (
+            4,
+            "Fit: 2 of 5 classes have fewer than 4 samples, the least has 1: all their samples train every machine",
+        ),
+        ("auto", "Fit: 1 of 5 classes have a single sample, which trains every machine"),
+    ],
+)
+def test_rare_classes_are_counted_in_one_warning(folds, message):
     with pytest.warns(UserWarning, match=message) as caught:
         assert usable_folds(folds, np.array([90, 3, 1, 40, 16]), "Fit") == 4
     assert len(caught) == 1
@@ -61,7 +69,14 @@ def test_rare_classes_are_counted_in_one_warning(folds):
 
 @pytest.mark.parametrize(
     ("folds", "counts", "usable"),
-    [(4, [9, 4, 5], 4), (3, [3, 3], 3), ("auto", [3, 3], 3), ("auto", [2, 2, 2], 2), ("auto", [8, 9], 8)],
+    [
+        (4, [9, 4, 5], 4),
+        (3, [3, 3], 3),
+        ("auto", [3, 3], 3),
+        ("auto", [2, 2, 2], 2),
+        ("auto", [8, 9], 8),
+        ("auto", [2, 90], 4),
+    ],
 )
 def test_folds_that_every_class_can_fill_are_no_warning(folds, counts, usable):
     with warnings.catch_warnings():

@@ -161,7 +161,7 @@ def test_norms_are_those_of_the_feature_space_and_give_distances(samples):
                 for b in range(len(beta))
             )
             assert machines.norm[e, m] == pytest.approx(np.sqrt(squared), rel=1e-9)
-    distances = model.by_distance().machines
+    distances = model.by_distance(PRECISE.scheme).machines
     np.testing.assert_allclose(distances.platt[..., 0], -1 / machines.norm)
     assert (distances.platt[..., 1] == 0).all()
     assert (distances.crossfit == distances.platt[:, :, None]).all()

@@ -72,9 +72,9 @@ def test_svms_come_back_from_their_arrays_and_classifiers_have_none(trained, sam
 
 
 @pytest.mark.parametrize(
-    ("kind", "whiten", "C", "count"), [("linear", 2, 3, 6), ("rbf", 1, 1, 1), ("estimator", 1, 1, 1)]
+    ("kind", "whiten", "C", "count"), [("linear", 2, 3, 6), ("rbf", 1, 3, 3), ("estimator", 1, 1, 1)]
 )
-def test_auto_is_a_choice_for_linear_machines_only(kind, whiten, C, count, samples):
+def test_auto_is_a_choice_of_C_for_svms_and_of_whitening_for_linear_ones(kind, whiten, C, count, samples):
     moments = normalised_moments(moments_of(samples[0]), "X")
     assert len(KINDS[kind].shrinkages("auto", moments)) == whiten
     assert len(KINDS[kind].Cs("auto", moments)) == C

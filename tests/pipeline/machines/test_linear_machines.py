@@ -154,6 +154,8 @@ def test_distances_are_decision_values_over_the_norm(rows, settings):
     np.testing.assert_array_equal(distances.coef, platt.coef)
     np.testing.assert_array_equal(distances.intercept, platt.intercept)
     norms = np.sqrt((distances.coef.astype(np.float64) ** 2).sum(axis=2))
+    if settings.fit_on == "all":  # the machine of all samples is scaled as those that calibrate it
+        norms[:, -1] = norms[:, :-1].mean(axis=1)
     np.testing.assert_allclose(distances.platt[..., 0], -1 / norms, rtol=1e-6)
     assert (distances.platt[..., 1] == 0).all()
     expected = np.repeat(distances.platt[:, :, None], PARTS, axis=2)
@@ -164,7 +166,7 @@ def test_distances_are_decision_values_over_the_norm(rows, settings):
 
 @pytest.mark.parametrize("settings", SCHEMES.values(), ids=SCHEMES)
 def test_machines_by_distance_are_those_that_were_trained_so(rows, settings):
-    derived = train_edges(rows, EDGES, settings).by_distance()
+    derived = train_edges(rows, EDGES, settings).by_distance(settings.scheme)
     trained = train_edges(rows, EDGES, replace(settings, calibration="distance"))
     for name in ("coef", "intercept", "threshold", "gap", "iterations"):
         np.testing.assert_array_equal(getattr(derived, name), getattr(trained, name))
@@ -176,7 +178,8 @@ def test_machines_by_distance_are_those_that_were_trained_so(rows, settings):
 def test_a_machine_without_weights_has_no_distance(calibration):
     """Two classes of the same rows: w = 0, and the distance to no hyperplane is zero, not infinite."""
     same = {c: np.ones((8, 2), np.float32) for c in range(2)}
-    machines = train_edges(same, [(0, 1)], MachineSettings(C=0.3, calibration=calibration)).by_distance()
+    settings = MachineSettings(C=0.3, calibration=calibration)
+    machines = train_edges(same, [(0, 1)], settings).by_distance(settings.scheme)
     assert (machines.coef == 0).all()
     assert (machines.platt == 0).all()
     assert (machines.crossfit == 0).all()
@@ -316,7 +319,7 @@ def test_an_early_stop_is_a_warning():
     [
         (
             {"fit_on": "rests"},
-            "MachineSettings: fit_on must be one of rest, fold, all, got 'rests'. Did you mean 'rest'?",
+            "MachineSettings: fit_on must be one of rest, fold, all, fold_alone, got 'rests'. Did you mean 'rest'?",
         ),
         (
             {"calibration": "plat"},

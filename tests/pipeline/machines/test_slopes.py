@@ -141,12 +141,14 @@ def test_classes_split_at_random_cost_a_bit_each_and_no_more(halves):
     train, new = slice(0, 1200), slice(1200, None)
     losses = {}
     for name, y in (("whole", whole), ("split", split)):
-        model = PairwiseSVC(random_state=0).fit(X[train], y[train])
+        model = PairwiseSVC(random_state=0, kernel="linear").fit(X[train], y[train])
         losses[name] = log_losses(model.predict_proba(X[new]), y[new]).mean()
     inevitable = np.log(2) * (whole[new] < 4).mean()
     assert losses["split"] - losses["whole"] < 1.1 * inevitable
     assert model.calibration_ == "slopes"
-    one_slope = PairwiseSVC(random_state=0, calibration="distance").fit(X[train], split[train])
+    one_slope = PairwiseSVC(random_state=0, calibration="distance", kernel="linear").fit(
+        X[train], split[train]
+    )
     assert log_losses(one_slope.predict_proba(X[new]), split[new]).mean() > losses["split"] + 0.1 * inevitable
 
 
@@ -155,12 +157,14 @@ def test_a_new_class_like_an_old_one_gets_even_odds_with_it(halves):
     train, new = slice(0, 1200), slice(1200, None)
     X_fit, y_fit = X[train], split[train]
     old = y_fit != 13
-    model = PairwiseSVC(random_state=0, calibration="slopes").fit(X_fit[old], y_fit[old])
+    model = PairwiseSVC(random_state=0, calibration="slopes", kernel="linear").fit(X_fit[old], y_fit[old])
     model.add_class(13, X_fit[~old], X_fit[old], y_fit[old])
     p = model.predict_proba(X[new][np.isin(split[new], (3, 13))])
     odds = np.abs(np.log(p[:, 3] / p[:, 13]))
     assert np.median(odds) < 1
-    by_distance = PairwiseSVC(random_state=0, calibration="distance").fit(X_fit[old], y_fit[old])
+    by_distance = PairwiseSVC(random_state=0, calibration="distance", kernel="linear").fit(
+        X_fit[old], y_fit[old]
+    )
     by_distance.add_class(13, X_fit[~old], X_fit[old], y_fit[old])
     q = by_distance.predict_proba(X[new][np.isin(split[new], (3, 13))])
     assert np.median(np.abs(np.log(q[:, 3] / q[:, 13]))) > 1.5 * np.median(odds)
@@ -169,7 +173,9 @@ def test_a_new_class_like_an_old_one_gets_even_odds_with_it(halves):
 def test_a_model_with_slopes_is_saved_grows_and_loses_a_class(halves, tmp_path):
     X, _, split = halves
     few = {"family": "hub_neighbours", "hubs": 2, "neighbours": 2}
-    model = PairwiseSVC(few, random_state=0, calibration="slopes").fit(X[:1200], split[:1200])
+    model = PairwiseSVC(few, random_state=0, calibration="slopes", kernel="linear").fit(
+        X[:1200], split[:1200]
+    )
     model.save(tmp_path / "model")
     loaded = PairwiseSVC.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X[1200:]), model.predict_proba(X[1200:]))

@@ -8,6 +8,7 @@ from pairloom import PairwiseSVC, graphs
 from pairloom.pipeline.calibration.coupled_calibration import JudgedCalibration, best_calibration
 from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import LinearKind, candidate_Cs
 from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
 from pairloom.pipeline.machines.whitening import is_worth_a_trial
@@ -60,7 +61,7 @@ def test_of_equal_losses_the_middle_C_is_preferred():
 
 
 def calibration(how, losses):
-    return JudgedCalibration(how, ScaleChoice(1.0, float(np.mean(losses)), np.asarray(losses)))
+    return JudgedCalibration(how, "stratified", ScaleChoice(1.0, float(np.mean(losses)), np.asarray(losses)))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +86,11 @@ def test_few_samples_choose_nothing():
 
 def test_a_row_of_the_table_has_the_C_of_features_as_they_came_and_the_loss():
     divided_by_8 = Normalisation(np.zeros(2), 3)
-    row = JudgedCandidate(Candidate(64.0, 0.8, "platt"), 0.25, LOSSES).row(divided_by_8)
-    assert row == {"C": 1.0, "whiten": 0.8, "calibration": "platt", "log_loss": 0.25}
+    judged = JudgedCandidate(Candidate(64.0, 0.8, "platt"), 0.25, LOSSES)
+    values = {"standardise": True, "C": 1.0, "whiten": 0.8, "calibration": "platt", "log_loss": 0.25}
+    assert judged.row(divided_by_8, None, True) == {"kernel": "linear", "gamma": None, **values}
+    kernel = KernelFunction("rbf", 0.5)
+    assert judged.row(divided_by_8, kernel, True) == {"kernel": "rbf", "gamma": 0.5, **values}
 
 
 # Trials.

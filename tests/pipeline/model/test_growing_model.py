@@ -19,6 +19,7 @@ def digits():
 def fitted(digits, **parameters):
     # Without a choice, which is made on the graph of the fit.
     pinned = {"graph": "star", "C": "scale", "whiten": "none", "calibration": "platt", "random_state": 0}
+    pinned |= {"kernel": "linear", "standardise": False, "coupling": "stratified"}
     return PairwiseSVC(**pinned | parameters).fit(*digits)
 
 
@@ -62,14 +63,16 @@ def test_it_ends_at_a_plateau(digits):
 def test_a_function_of_labels_orders_the_pairs(digits):
     X, y = digits
     names = np.array([f"digit {c}" for c in range(10)])
-    model = PairwiseSVC(graph="star", whiten="none").fit(X, names[y])
+    model = PairwiseSVC(graph="star", whiten="none", kernel="linear").fit(X, names[y])
     first = next(model.grow(X, names[y], wave=3, cost=lambda a, b: -int(a[-1]) * int(b[-1])))
     assert first.proposed == [(8, 9), (7, 9), (7, 8)]
 
 
 def test_it_grows_after_classes_have_come_and_gone(digits):
     X, y = digits
-    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten="none")
+    model = PairwiseSVC(
+        graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten="none", kernel="linear"
+    )
     model.fit(X[y < 9], y[y < 9])
     model.add_class(9, X[y == 9], X[y < 9], y[y < 9])
     model.remove_class(3)
@@ -188,7 +191,9 @@ def test_a_model_that_was_changed_between_two_waves_is_not_spoilt(digits):
 def test_a_class_that_comes_after_growth_is_joined_to_the_hub(digits):
     X, y = digits
     old = y < 9
-    model = PairwiseSVC(graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten="none")
+    model = PairwiseSVC(
+        graph={"family": "hub_neighbours", "hubs": 1, "neighbours": 1}, whiten="none", kernel="linear"
+    )
     (hub,) = model.fit(X[old], y[old]).graph_.graph["hubs"]
     list(model.grow(X[old], y[old], wave=3, pairs=len(model.edges_) + 3))
     model.add_class(9, X[~old], X[old], y[old], neighbours=1)

@@ -46,12 +46,13 @@ def saved(data, tmp_path_factory):
             "graph": {"family": "bipartite", "hubs": [0, 2]},
             "priors": np.arange(1, 5),
         },
+        {"priors": {"owl": 4, "ant": 1, "bee": 2, "gar": 3}, "C": "scale"},
         {"calibration": "distance", "shortlist": 2, "thresholds": True, "C": "scale"},
         {"shortlist": None, "calibration": "platt"},
         {"graph": nx.path_graph(4), "class_weight": {"ant": 3.0}, "fit_on": "fold"},
         {"graph": nx.Graph([("ant", "bee"), ("bee", "gar"), ("bee", "owl")])},
     ],
-    ids=["defaults", "edges", "all", "priors", "distance", "platt", "weights", "graph"],
+    ids=["defaults", "edges", "all", "priors", "named priors", "distance", "platt", "weights", "graph"],
 )
 def test_a_loaded_model_is_the_saved_one_to_the_bit(data, tmp_path, parameters):
     model = fit(data, **parameters)
@@ -182,13 +183,13 @@ def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         PairwiseSVC.load(tmp_path / "file")
     for content, message in (
-        ("[1]", "must be a pairloom-model of version 5, got None of version None"),
-        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 5, got 'torch'"),
+        ("[1]", "must be a pairloom-model of version 8, got None of version None"),
+        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 8, got 'torch'"),
         (
             json.dumps({"format": "pairloom-model", "format_version": 99}),
-            "of version 5, got .* of version 99",
+            "of version 8, got .* of version 99",
         ),
-        (json.dumps({"format": "pairloom-model", "format_version": 5}), "is damaged"),
+        (json.dumps({"format": "pairloom-model", "format_version": 8}), "is damaged"),
         ("{", "cannot be read"),
     ):
         (tmp_path / "model.json").write_text(content)

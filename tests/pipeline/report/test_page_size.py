@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pairloom.pipeline.display.class_layout import order_classes
-from pairloom.pipeline.display.evaluation import Outcomes, count_confusions
+from pairloom.pipeline.display.evaluation import Confusions, Outcomes
+from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.report.class_maps import maps_section
 from pairloom.pipeline.report.model_graph_figure import graph_section
 from pairloom.pipeline.report.page import page
@@ -24,10 +25,10 @@ def judged_samples(N: int, R: int) -> JudgedSamples:
     random = np.random.default_rng(0)
     label = np.arange(R) % N
     predicted = np.where(random.uniform(size=R) < 0.35, random.integers(0, N, R), label)
-    found = Outcomes(label, predicted, random.uniform(size=R), random.uniform(size=R))
+    found = Outcomes(label, predicted, random.uniform(size=R), random.uniform(size=R), label % 9)
     likeness = random.uniform(size=(N, N)) ** 4
-    none = ConfidentErrors(np.empty(0, np.int64), np.empty((0, N), np.float32))
-    return JudgedSamples({"stratified": found}, count_confusions(label, predicted, N), likeness, none)
+    none = ConfidentErrors(np.empty(0, np.int64), TopProbabilities.of(np.empty((0, N)), 20))
+    return JudgedSamples({"stratified": found}, Confusions.of(label, predicted, N), likeness, none)
 
 
 @pytest.mark.parametrize("family", ["star", "complete"])

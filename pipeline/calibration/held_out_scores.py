@@ -1,0 +1,211 @@
+"""Held-out scores: what the coupled model says of its held-out samples, kept for what is asked of it later.
+
+Prediction sets, rejections and answers at the level of groups keep a promise about new samples. All are calibrated on
+the held-out samples of the fit, each of which was scored by machines and with parameters that it had no part in. So no
+second calibration split is needed, and a few numbers per sample are enough: the probability of its class, that of the
+classes before it, and the likeliest classes with theirs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.calibration.held_out import HeldOutSamples
+from pairloom.pipeline.calibration.list_mass import samples_stood_for
+from pairloom.pipeline.completion.couplers import Coupler
+from pairloom.pipeline.completion.shortlist import with_mass
+
+__all__ = [
+    "HeldOutScores",
+    "likeliest",
+    "n_columns",
+    "novelty_signals",
+    "score_held_out",
+    "true_class_ranks",
+    "weighted_quantiles",
+]
+
+#: How many of the likeliest classes of a sample are kept.
+KEPT = 20
+#: How many novelty signals there are.
+SIGNALS = 2
+
+
+class HeldOutScores(NamedTuple):
+    """R held-out samples and what the model says of them.
+
+    Attributes
+    ----------
+    classes : (R,) int64
+    weight : (R,) float64
+        How many samples each stands for, with mean one: classes give equally many to be held out, whatever their share.
+    p, above : (R,) float64
+        The probability of the true class, and the sum of those of the classes before it.
+    rank : (R,) int64
+        The place of the true class, counted from 1.
+    listed : (R, k) int64
+        The likeliest classes, the likeliest first.
+    listed_p : (R, k) float64
+        Their probabilities.
+    strangeness : (R, S) float64
+        How unlike the classes the sample is, by each of the `novelty_signals`.
+    """
+
+    classes: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    p: NDArray[np.float64]
+    above: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    listed: NDArray[np.int64]
+    listed_p: NDArray[np.float64]
+    strangeness: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        p: NDArray[np.floating],
+        classes: NDArray[np.integer],
+        weight: NDArray[np.float64],
+        class_scores: NDArray[np.floating],
+    ) -> HeldOutScores:
+        """The scores of samples with these probabilities and class scores (R, N)."""
+        exact = p.astype(np.float64)
+        true, above, rank = true_class_ranks(exact, classes)
+        listed = likeliest(exact, KEPT)
+        listed_p = np.take_along_axis(exact, listed, axis=1)
+        strangeness = novelty_signals(exact, class_scores)
+        return cls(classes.astype(np.int64), weight, true, above, rank, listed, listed_p, strangeness)
+
+    def table(self) -> NDArray[np.float64]:
+        """(R, 5 + 2 k + S) everything as one array, which is how it is stored."""
+        columns = (values if values.ndim == 2 else values[:, None] for values in self)
+        return np.concatenate([values.astype(np.float64) for values in columns], axis=1)
+
+    @classmethod
+    def from_table(cls, table: NDArray[np.floating], n_classes: int) -> HeldOutScores:
+        """The scores that `table` has written; rows whose class is negative are padding."""
+        k = min(KEPT, n_classes)
+        if table.ndim != 2 or table.shape[1] != n_columns(n_classes):
+            raise ValueError(
+                f"stored held-out scores must have {n_columns(n_classes)} columns, got {table.shape}."
+            )
+        rows = table[table[:, 0] >= 0].astype(np.float64)
+        scores = cls(
+            rows[:, 0].astype(np.int64),
+            rows[:, 1],
+            rows[:, 2],
+            rows[:, 3],
+            rows[:, 4].astype(np.int64),
+            rows[:, 5 : 5 + k].astype(np.int64),
+            rows[:, 5 + k : 5 + 2 * k],
+            rows[:, 5 + 2 * k :],
+        )
+        if len(rows) and not (
+            (scores.classes < n_classes).all() and 0 <= scores.listed.min() <= scores.listed.max() < n_classes
+        ):
+            raise ValueError("stored held-out scores must be of classes of the model.")
+        return scores
+
+    def weight_of_class(self, n_classes: int) -> NDArray[np.float64]:
+        """(N,) the weight of a sample of each class; the largest of all for a class that has none."""
+        weights = np.full(n_classes, self.weight.max(initial=1.0))
+        counts = np.bincount(self.classes, minlength=n_classes)
+        sums = np.bincount(self.classes, self.weight, n_classes)
+        weights[counts > 0] = (sums / np.maximum(counts, 1))[counts > 0]
+        return weights
+
+
+def n_columns(n_classes: int) -> int:
+    """The columns of `HeldOutScores.table`."""
+    return 5 + 2 * min(KEPT, n_classes) + SIGNALS
+
+
+def novelty_signals(p: NDArray[np.floating], class_scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """(R, S) signals that a sample is like no class, each larger for stranger samples.
+
+    How badly the class that fits best fits, since probabilities, which are normalised, cannot tell that none does; and
+    the log odds against the likeliest class.
+    """
+    largest = np.minimum(p.max(axis=1).astype(np.float64), 1 - 1e-7)
+    return np.stack(
+        [-class_scores.max(axis=1).astype(np.float64), np.log1p(-largest) - np.log(largest)], axis=1
+    )
+
+
+def score_held_out(
+    held_out: HeldOutSamples,
+    coupler: Coupler,
+    coupling: str,
+    coupled: CoupledCalibration,
+    shortlist: int | None,
+    n_jobs: int | None = None,
+) -> HeldOutScores:
+    """What the calibrated model says of its held-out samples.
+
+    At level "edges" their logits are given every edge's slope and shift, which they had a part in; the scale is one
+    number for all of them.
+    """
+    samples, scale = held_out.samples, coupled.scale
+    if coupled.level == "edges":
+        assert held_out.edge_logits is not None
+        calibrated = held_out.edge_logits * coupled.slope[:, None] + coupled.shift[:, None]
+        samples, scale = coupler.scored(np.ascontiguousarray(calibrated, np.float32), shortlist), 1.0
+    p = with_mass(samples, coupled.mass).couple(coupling, scale, n_jobs)
+    y, weight = held_out.classes, held_out.weight
+    if held_out.totals is not None:
+        weight = samples_stood_for(y, held_out.totals, weight)
+    fit = samples.class_scores() * np.float32(scale)
+    return HeldOutScores.of(p, y, np.ones(len(y)) if weight is None else weight, fit)
+
+
+def likeliest(p: NDArray[np.floating], k: int) -> NDArray[np.int64]:
+    """(R, k) the classes of the largest probabilities (R, N), the largest first; of equal ones the first class.
+
+    Examples
+    --------
+    >>> likeliest(np.array([[0.1, 0.5, 0.4]]), 2)
+    array([[1, 2]])
+    """
+    return np.argsort(-p, axis=1, kind="stable")[:, :k]
+
+
+def true_class_ranks(
+    p: NDArray[np.floating], y: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """(R,) the probability of class y, the sum of the larger ones, and its place, counted from 1.
+
+    Examples
+    --------
+    >>> [value.tolist() for value in true_class_ranks(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([0, 1]))]
+    [[0.25, 0.75], [0.75, 0.0], [2, 1]]
+    """
+    true = p[np.arange(len(y)), y].astype(np.float64)
+    before = (p > true[:, None]) | ((p == true[:, None]) & (np.arange(p.shape[1]) < y[:, None]))
+    return true, np.where(before, p, 0.0).sum(axis=1), before.sum(axis=1) + 1
+
+
+def weighted_quantiles(
+    scores: NDArray[np.floating],
+    weight: NDArray[np.float64],
+    share: float,
+    extra: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """For each weight ``extra`` of a new sample, the least score below which its share of all weights lies.
+
+    That is the conformal quantile: the new sample counts as one of infinite score. It is infinite where the samples are
+    too few. With equal weights it is the ceil((n + 1) share)-th of n scores.
+
+    Examples
+    --------
+    >>> weighted_quantiles(np.arange(1.0, 20.0), np.ones(19), 0.9, np.array([1.0, 3.0]))
+    array([18., inf])
+    """
+    order = np.argsort(scores, kind="stable")
+    ordered, reached = np.append(scores[order], np.inf), np.cumsum(weight[order])
+    # A weight that is a sum of floats must not miss its share by their rounding.
+    needed = share * (weight.sum() + extra) * (1 - 1e-12)
+    return np.asarray(ordered[np.searchsorted(reached, needed)])

@@ -1,0 +1,182 @@
+"""What a fit says of samples that it cannot use, or that look like a mistake, and what to do about it.
+
+scikit-learn checks the shapes and the numbers. Its errors know neither the names of columns nor what a label is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pairloom.graphs.text import listed, quoted
+from pairloom.pipeline.features.moments import Moments, units_differ
+
+__all__ = ["check_columns", "check_labels", "columns_explained", "warn_of_columns"]
+
+#: Fewer rows could be numbered by chance.
+_FEWEST_NUMBERED = 30
+#: A column with a number for each row, of a table of which some rows were left out.
+_MOST_LEFT_OUT = 2
+_SHOWN = 5
+
+
+def check_columns(X: Any, owner: str) -> None:
+    """Raise if a data frame has columns that hold no numbers, with their names."""
+    strange = [name for name in getattr(X, "columns", ()) if not _holds_numbers(X[name])]
+    if strange:
+        raise ValueError(
+            f"{owner}: X must have columns of numbers, got text, categories or dates in {_columns(strange)}: encode"
+            " them as numbers, for example with make_column_transformer and OneHotEncoder, or leave them out."
+        )
+
+
+def _holds_numbers(column: Any) -> bool:
+    dtype = getattr(column, "dtype", None)
+    kind = getattr(dtype, "kind", "O")
+    if kind != "O":
+        return kind in "biuf"
+    if str(dtype) in ("str", "string", "String"):
+        return False
+    try:  # categories of numbers, and objects that are numbers or missing
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _columns(names: list[Any]) -> str:
+    return f"column {listed(names, _SHOWN)}" if len(names) == 1 else f"the columns {listed(names, _SHOWN)}"
+
+
+def check_labels(y: Any, owner: str) -> None:
+    """Raise if labels are missing, or of types that do not sort together."""
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "Of":
+        return  # scikit-learn checks the shape
+    missing = np.flatnonzero(
+        np.isnan(labels) if labels.dtype.kind == "f" else [_is_missing(label) for label in labels.tolist()]
+    )
+    if len(missing):
+        what = "NaN" if labels.dtype.kind == "f" else repr(labels[missing[0]])
+        raise ValueError(
+            f"{owner}: y must have a label for each row, got {len(missing)} of {len(labels)} missing (the first,"
+            f" {what}, in row {missing[0]}): leave these rows out of X and y."
+        )
+    kinds = Counter("str" if isinstance(label, str) else "number" for label in labels.tolist())
+    if labels.dtype.kind == "O" and len(kinds) > 1 and _all_scalars(labels):
+        raise TypeError(
+            f"{owner}: y must have labels of one type, which sort, got {kinds['str']} strings and"
+            f" {kinds['number']} others: give all of them as strings, np.array([str(label) for label in y])."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(_is_nan(label))
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, float | np.floating) and bool(np.isnan(label))
+
+
+def _all_scalars(labels: NDArray[Any]) -> bool:
+    return all(np.ndim(label) == 0 for label in labels.tolist())
+
+
+@contextmanager
+def columns_explained(X: Any, y: Any, owner: str) -> Iterator[None]:
+    """Say where values are missing, and what to do, where scikit-learn says that some are; or that y is continuous."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        if "Input X contains NaN" in message:
+            raise ValueError(_missing_values(X, owner)) from None
+        if "Unknown label type: continuous" in message:
+            raise ValueError(_continuous(y, owner)) from None
+        raise
+
+
+def _missing_values(X: Any, owner: str) -> str:
+    return (
+        f"{owner}: X must be a matrix of finite numbers. Input X contains NaN{_where_missing(X)}: fill in missing"
+        " values with an imputer, make_pipeline(SimpleImputer(), PairwiseSVC()), or leave these rows out."
+        " HistGradientBoostingClassifier takes missing values as they are."
+    )
+
+
+def _where_missing(X: Any) -> str:
+    if sparse.issparse(X):
+        return ""
+    cells = np.asarray(X)
+    is_nan = np.isnan(cells) if cells.dtype.kind == "f" else np.vectorize(_is_missing, otypes=[bool])(cells)
+    names = [X.columns[at] if hasattr(X, "columns") else int(at) for at in np.flatnonzero(is_nan.any(axis=0))]
+    return f" in {_columns(names)} and {int(is_nan.any(axis=1).sum())} of {len(is_nan)} rows"
+
+
+def _continuous(y: Any, owner: str) -> str:
+    labels = np.asarray(y)
+    return (
+        f"{owner}: y must hold the labels of classes, got {len(np.unique(labels))} different numbers with fractions in"
+        f" {len(labels)} rows (Unknown label type: continuous): use a regressor to predict numbers, or make classes of"
+        " them, for example with np.digitize."
+    )
+
+
+def warn_of_columns(
+    X: NDArray[np.floating], moments: Moments, names: Any, *, standardised: bool, stacklevel: int
+) -> None:
+    """Warn of columns that look like a mistake: other units, the numbers of the rows, constants.
+
+    Parameters
+    ----------
+    X : (n, D) array
+    moments : Moments
+        Those of X.
+    names : (D,) array or None
+        The names of the columns, of a table.
+    standardised : bool
+        Whether columns are divided by their standard deviations.
+    stacklevel : int
+        As in `warnings.warn`, from the caller of this function on.
+    """
+    called = names if names is not None else np.arange(X.shape[1])
+    for finding in _findings(X, moments, called, names is not None, standardised):
+        warnings.warn(f"PairwiseSVC: {finding}", UserWarning, stacklevel=stacklevel + 1)
+
+
+def _findings(
+    X: NDArray[np.floating], moments: Moments, called: Any, is_table: bool, standardised: bool
+) -> Iterator[str]:
+    deviations = moments.deviations
+    if not standardised and units_differ(deviations[moments.varied], is_table=False):
+        largest, least = int(deviations.argmax()), int(np.where(moments.varied, deviations, np.inf).argmin())
+        yield (
+            f"columns differ in scale by orders of magnitude: the standard deviation of column"
+            f" {quoted(called[largest])} is {deviations[largest]:.3g}, that of {quoted(called[least])}"
+            f" {deviations[least]:.3g}. The largest decide alone: set standardise=True."
+        )
+    numbering = [called[at] for at in np.flatnonzero(_may_number_rows(moments)) if _numbers_rows(X[:, at])]
+    if numbering:
+        yield f"X numbers its rows in {_columns(numbering)}: leave that out, since new rows have other numbers."
+    # Zeros are what is absent: a pixel that is never set, a category that this part of the data lacks.
+    constant = [called[at] for at in np.flatnonzero(~moments.varied & (moments.lowest != 0))]
+    if constant and is_table:
+        yield f"X is constant in {_columns(constant)}, which tells nothing about the classes: leave that out."
+
+
+def _may_number_rows(moments: Moments) -> NDArray[np.bool_]:
+    n = int(moments.counts.sum())
+    width = moments.highest.astype(np.float64) - moments.lowest.astype(np.float64)
+    return np.asarray((n >= _FEWEST_NUMBERED) & (width >= n - 1) & (width < _MOST_LEFT_OUT * n))
+
+
+def _numbers_rows(column: NDArray[np.floating]) -> bool:
+    whole = bool((column == np.floor(column)).all())
+    return whole and len(np.unique(column)) == len(column)

@@ -1,0 +1,193 @@
+"""Groups of classes: the parent when the model is not sure of the class.
+
+Groups form levels, from the classes to coarser and coarser groups: a class belongs to one group of each level, and
+classes that share a group share all coarser ones. The probability of a group is the sum of those of its classes.
+
+`answers_at` answers the deepest group that is sure enough. How sure that is, is decided by the held-out samples of the
+fit: the least probability from which on answers are right as often as was asked for, in the manner of conformal risk
+control [A]_: a sample more, whose answer is wrong, is counted with them. Of a held-out sample only the likeliest
+classes are known, so of a new one these decide too.
+
+References
+----------
+.. [A] A. Angelopoulos, S. Bates, A. Fisch, L. Lei and T. Schuster (2024). "Conformal risk control". ICLR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.graphs.text import listed, quoted
+from pairloom.pipeline.calibration.held_out_scores import KEPT, HeldOutScores, likeliest
+
+__all__ = ["ClassGroups", "GroupAnswers", "answers_at", "class_groups", "least_probability"]
+
+#: The group that holds all classes, above all levels.
+EVERYTHING = "any"
+#: How many thresholds are tried.
+_THRESHOLDS = 512
+
+
+class ClassGroups(NamedTuple):
+    """Levels of groups, the classes themselves first and one group of all classes last.
+
+    Attributes
+    ----------
+    names : list of arrays
+        The names of the groups of each level.
+    of_class : (levels, N) int64
+        The group of each class at each level.
+    """
+
+    names: list[NDArray[Any]]
+    of_class: NDArray[np.int64]
+
+    def sums(self, p: NDArray[np.floating], level: int) -> NDArray[np.float64]:
+        """(R, groups) the probabilities of the groups of a level, from those of the classes (R, N)."""
+        membership = np.zeros((p.shape[1], len(self.names[level])))
+        membership[np.arange(p.shape[1]), self.of_class[level]] = 1.0
+        return np.asarray(p.astype(np.float64) @ membership)
+
+
+class GroupAnswers(NamedTuple):
+    """The deepest group of each sample that is sure enough.
+
+    Attributes
+    ----------
+    name : (R,) array of objects
+        Its name; that of a class where the model is sure of one.
+    level : (R,) int64
+        0 for a class, 1 for a group of classes, and so on; the last level is the group of all classes, "any".
+    p : (R,) float64
+        Its probability.
+    """
+
+    name: NDArray[Any]
+    level: NDArray[np.int64]
+    p: NDArray[np.float64]
+
+
+def class_groups(labels: NDArray[Any], groups: Any, owner: str) -> ClassGroups:
+    """The levels of groups of classes, or an error if they miss a class or do not nest.
+
+    Parameters
+    ----------
+    labels : (N,) array
+        The classes.
+    groups : mapping of class to group, or sequence of such mappings
+        One per level, from the finest to the coarsest. A mapping may also go from the groups of the level before.
+    owner : str
+        Who asks, for errors.
+    """
+    levels = [groups] if isinstance(groups, Mapping) else groups
+    if not isinstance(levels, Sequence) or isinstance(levels, str) or not levels:
+        raise TypeError(
+            f"{owner}: groups must be a mapping from class to group, or a list of these, got {groups!r:.80}."
+        )
+    names: list[NDArray[Any]] = [_objects(labels.tolist())]
+    of_class = [np.arange(len(labels))]
+    for number, level in enumerate(levels, 1):
+        parents = [
+            _parent(level, label, names[-1][c], number, owner)
+            for label, c in zip(names[0], of_class[-1], strict=True)
+        ]
+        unique = list(dict.fromkeys(parents))
+        place = {name: at for at, name in enumerate(unique)}
+        names.append(_objects(unique))
+        of_class.append(np.array([place[name] for name in parents]))
+        _check_nested(names, of_class, owner)
+    names.append(_objects([EVERYTHING]))
+    of_class.append(np.zeros(len(labels), np.int64))
+    return ClassGroups(names, np.array(of_class, np.int64))
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _parent(level: Any, label: Any, group: Any, number: int, owner: str) -> Any:
+    if not isinstance(level, Mapping):
+        raise TypeError(
+            f"{owner}: groups must be mappings from class to group, got {level!r:.80} at level {number}."
+        )
+    for name in (label, group):
+        if name in level:
+            return level[name]
+    raise ValueError(
+        f"{owner}: groups must hold every class of the model, got none of {quoted(label)} at level {number}."
+    )
+
+
+def _check_nested(names: list[NDArray[Any]], of_class: list[NDArray[np.int64]], owner: str) -> None:
+    """Raise if classes that share a group do not share the coarser one."""
+    finer, coarser = of_class[-2:]
+    for group in range(len(names[-2])):
+        above = np.unique(coarser[finer == group])
+        if len(above) > 1:
+            raise ValueError(
+                f"{owner}: groups must nest, got {quoted(names[-2][group])} in several groups of the next level:"
+                f" {listed(names[-1][above])}."
+            )
+
+
+def answers_at(groups: ClassGroups, p: NDArray[np.floating], least: float) -> GroupAnswers:
+    """The deepest group of each sample whose probability is at least so much, from those of the classes (R, N)."""
+    samples, last = np.arange(len(p)), len(groups.names) - 1
+    kept = np.zeros(p.shape)
+    order = likeliest(p, KEPT)
+    np.put_along_axis(kept, order, np.take_along_axis(p, order, axis=1), axis=1)
+    place, level, found = np.zeros(len(p), np.int64), np.full(len(p), last), np.ones(len(p))
+    for number in reversed(range(last)):
+        best, sure = _best(groups, kept, number)
+        answered = sure >= least
+        place[answered], level[answered] = best[answered], number
+        found[answered] = groups.sums(p, number)[samples, best][answered]
+    name = _objects([groups.names[number][at] for number, at in zip(level, place, strict=True)])
+    return GroupAnswers(name, level, np.minimum(found, 1.0))
+
+
+def _best(
+    groups: ClassGroups, p: NDArray[np.floating], level: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The likeliest group of a level, and its probability."""
+    sums = groups.sums(p, level)
+    best = sums.argmax(axis=1)
+    return best, sums[np.arange(len(p)), best]
+
+
+def least_probability(groups: ClassGroups, scores: HeldOutScores, coverage: float) -> float:
+    """The least probability from which on answers are right as often as asked for, by held-out samples.
+
+    It is infinite, and all answers are the group of all classes, where these samples are too few.
+    """
+    p = np.zeros((len(scores.classes), groups.of_class.shape[1]))
+    np.put_along_axis(p, scores.listed, scores.listed_p, axis=1)
+    levels = [_best(groups, p, level) for level in range(len(groups.names) - 1)]
+    sure = np.array([one for _, one in levels])
+    right = np.array(
+        [best == of[scores.classes] for (best, _), of in zip(levels, groups.of_class, strict=False)]
+    )
+    tried = np.unique(np.quantile(sure, np.linspace(0, 1, _THRESHOLDS)))
+    enough = np.inf
+    for least in tried[::-1].tolist():
+        if _error(sure, right, scores.weight, least) > 1 - coverage:
+            break
+        enough = least
+    return enough
+
+
+def _error(
+    sure: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64], least: float
+) -> float:
+    """The share of wrong answers, with one more sample that is answered wrong. The group of all is never wrong."""
+    deepest = (sure >= least).argmax(axis=0)
+    answered = (sure >= least).any(axis=0)
+    wrong = answered & ~right[deepest, np.arange(len(deepest))]
+    extra = weight.max(initial=1.0)
+    return float((weight @ wrong + extra) / (weight.sum() + extra))

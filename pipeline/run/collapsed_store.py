@@ -1,0 +1,117 @@
+"""Collapsed machines of a run on disk, and prediction by the few of them that the lists of samples need.
+
+The machines of an edge, one per fold, are one affine map at prediction. Where these maps are large they are stored,
+tile by tile, and so is the ranking of the classes, a row of weights per class. A slab of samples is ranked first; then
+the tiles are read one after the other, and of each the pairs are applied that some sample's shortlist needs. So neither
+all machines nor the logits of all edges are ever in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, top_classes
+from pairloom.pipeline.completion.shortlist_kernels import apply_pairs
+from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
+from pairloom.pipeline.model.predictor import PREDICTION_BATCH, check_finite
+from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.run.feature_store import read_whitening
+from pairloom.pipeline.run.machine_store import TILES_AT_ONCE, coupler_of_run, read_machines
+from pairloom.pipeline.run.results import as_chosen, chosen_candidate
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import open_group, write_whole
+from pairloom.pipeline.storage.zarr_layout import read_whole
+
+__all__ = ["read_ranking", "stored_shortlists", "write_collapsed", "write_ranking"]
+
+
+def write_collapsed(run: Run, tile: slice) -> list[str]:
+    """Collapse the machines of a tile and write them."""
+    whitening = read_whitening(run, chosen_candidate(run).whiten)
+    machines = as_chosen(run, read_machines(run.directory, tile))
+    logits = collapse(machines, run.settings.machines().scheme.shares, whitening)
+    assert isinstance(logits, AffineLogits), "runs have dense features"
+    group = open_group(run.directory, "machines.zarr", write=True)
+    return [
+        *write_whole(group["weights"], (tile.start, 0), logits.weights),
+        *write_whole(group["bias"], (tile.start,), logits.bias),
+    ]
+
+
+def _tiles(run: Run, calibration: CoupledCalibration | None) -> Iterator[tuple[slice, AffineLogits]]:
+    """The stored maps, tile by tile, with the slope and the shift of each edge. Several tiles are read at once."""
+    group, size = open_group(run.directory, "machines.zarr"), run.shape.edges_per_tile
+    place = np.argsort(run.shape.order)
+    for several in pieces(run.shape.n_edges, TILES_AT_ONCE * size):
+        weights, bias = (read_whole(group[name], several) for name in ("weights", "bias"))
+        for piece in pieces(several.stop - several.start, size):
+            tile = slice(several.start + piece.start, several.start + piece.stop)
+            logits = AffineLogits(weights[piece], bias[piece])
+            if calibration is not None:
+                own = place[tile]
+                logits = logits.calibrated(calibration.slope[own], calibration.shift[own])
+            yield tile, logits
+
+
+def write_ranking(run: Run, number: int, calibration: CoupledCalibration | None) -> list[str]:
+    """Find the ranking of the classes as an affine map of samples, from the stored maps of the edges, and write it."""
+    N, D = len(run.shape.classes), run.shape.features
+    sums = np.zeros((N, D + 1))
+    for tile, (weights, bias) in _tiles(run, calibration):
+        classes, incidence = _incidence(run.shape.edges[tile])
+        sums[classes] += incidence @ np.column_stack([weights, bias]).astype(np.float64)
+    potentials = coupler_of_run(run).completion.ranking.solved(sums)
+    group = open_group(run.directory, "machines.zarr", write=True)
+    return [
+        *write_whole(group["ranking_weights"], (number, 0, 0), np.ascontiguousarray(potentials[None, :, :D])),
+        *write_whole(group["ranking_bias"], (number, 0), np.ascontiguousarray(potentials[None, :, D])),
+    ]
+
+
+def _incidence(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], csr_array]:
+    """The classes of some edges, and the matrix (classes, edges): 1 at the first class, -1 at the second."""
+    classes, place = np.unique(edges, return_inverse=True)
+    E = len(edges)
+    signs = np.tile([1.0, -1.0], E)
+    matrix = csr_array((signs, (place.reshape(-1), np.repeat(np.arange(E), 2))), shape=(len(classes), E))
+    return classes, matrix
+
+
+def read_ranking(run: Run, number: int) -> AffineLogits:
+    """The stored ranking of the classes by the coupling of this number."""
+    group = open_group(run.directory, "machines.zarr")
+    return AffineLogits(*(read_whole(group[name], number) for name in ("ranking_weights", "ranking_bias")))
+
+
+def stored_shortlists(
+    run: Run, X: NDArray[np.floating], number: int, calibration: CoupledCalibration | None, first: int
+) -> Shortlists:
+    """The shortlists of normalised samples by the stored maps. ``first`` is the number of the first sample."""
+    rows, completion = np.ascontiguousarray(X, np.float32), coupler_of_run(run).completion
+    potentials, ranking = np.empty((len(rows), completion.n_classes), np.float32), read_ranking(run, number)
+    for batch in pieces(len(rows), PREDICTION_BATCH):
+        potentials[batch] = ranking.by_sample(rows[batch])
+    check_finite(potentials, first)
+    assert run.shortlist is not None
+    needed = NeededEdges.of(top_classes(potentials, run.shortlist), completion)
+    return needed.completed(_needed_logits(run, rows, needed, calibration), potentials, completion)
+
+
+def _needed_logits(
+    run: Run, rows: NDArray[np.float32], needed: NeededEdges, calibration: CoupledCalibration | None
+) -> NDArray[np.float32]:
+    """The logits of the edges that lists need, each for its sample: every tile is read once for all of them."""
+    places, samples = run.shape.order[needed.edges], needed.samples
+    logits, by_tile = np.empty(len(places), np.float32), np.argsort(places, kind="stable")
+    for tile, (weights, bias) in _tiles(run, calibration):
+        begin, end = np.searchsorted(places, [tile.start, tile.stop], sorter=by_tile)
+        own = by_tile[begin:end]
+        found = np.empty(len(own), np.float32)
+        apply_pairs(weights, bias, rows, samples[own], places[own] - tile.start, found)
+        logits[own] = found
+    return logits

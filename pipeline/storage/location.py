@@ -1,0 +1,123 @@
+"""Locations of runs, models and data: a path of the file system, or the URL of a prefix in an object store.
+
+Credentials never stand in a URL: they would end up in plans, logs, reports and errors. They come from the environment.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import url2pathname
+
+from pairloom.pipeline.storage.local_path import looks_like_url
+
+__all__ = ["BadUrl", "Location", "StoreUrl", "location_of"]
+
+_SCHEMES = ("s3", "gs", "az", "memory")
+_KNOWN = "s3://, gs://, az://, memory:// or file://"
+# Names without anything that a URL, a shell or a store reads in its own way.
+_NAME = re.compile(r"[^\x00-\x1f\x7f\\%#?*\[\]{}^~<>|\"`:@]+")
+
+
+class BadUrl(ValueError):
+    """A URL that cannot be the place of a run, a model or data."""
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """All objects of a bucket whose names begin with a path: what a folder is elsewhere.
+
+    It has as much of the interface of `pathlib.Path` as makes sense without a file system.
+
+    Examples
+    --------
+    >>> url = StoreUrl("s3", "bucket", "runs/a")
+    >>> print(url, url / "run.json", url.name)
+    s3://bucket/runs/a s3://bucket/runs/a/run.json a
+    """
+
+    scheme: str
+    bucket: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.path}".rstrip("/")
+
+    def __truediv__(self, name: str) -> StoreUrl:
+        return StoreUrl(self.scheme, self.bucket, f"{self.path}/{name}".strip("/"))
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> StoreUrl:
+        """The URL without the last part of its path."""
+        return StoreUrl(self.scheme, self.bucket, self.path.rpartition("/")[0])
+
+    def absolute(self) -> StoreUrl:
+        """The same: a URL does not depend on a working directory."""
+        return self
+
+    def resolve(self) -> StoreUrl:
+        """The same: a store has no links."""
+        return self
+
+    def lies_in(self, other: StoreUrl) -> bool:
+        """Whether it is the other, or below it."""
+        return f"{self}/".startswith(f"{other}/")
+
+
+#: Where a run, a model or data are.
+Location = Path | StoreUrl
+
+
+def location_of(text: str | Path | StoreUrl, parameter: str) -> Location:
+    """The location that a user gave.
+
+    Parameters
+    ----------
+    parameter
+        Named in errors.
+
+    Raises
+    ------
+    BadUrl
+        If it is a URL that is not understood, or that holds credentials. These are not in the message.
+
+    Examples
+    --------
+    >>> location_of("s3://bucket/runs/a", "directory").name, location_of("file:///runs/a", "directory").as_posix()
+    ('a', '/runs/a')
+    """
+    if isinstance(text, StoreUrl) or not looks_like_url(text):
+        return text if isinstance(text, StoreUrl) else Path(text)
+    scheme, _, rest = str(text).partition(":")
+    scheme, rest = scheme.lower(), rest.lstrip("/") if isinstance(text, Path) else rest.removeprefix("//")
+    host, _, path = rest.partition("/")
+    shown = f"{scheme}://{host.rpartition('@')[2]}"
+    if "@" in host or {"?", "#"} & set(rest):
+        raise BadUrl(
+            f"{parameter} must be a URL without user, password, query or fragment, got one with some at {shown}. "
+            "Credentials are taken from the environment (AWS_ACCESS_KEY_ID and so on)."
+        )
+    if scheme == "file":
+        return _local_path(parameter, host, path, str(text))
+    if scheme not in _SCHEMES:
+        raise BadUrl(f"{parameter} must be a path or a URL that begins with {_KNOWN}, got {str(text)!r}.")
+    parts = path.rstrip("/").split("/") if path.rstrip("/") else []
+    if not all(_NAME.fullmatch(part) and part not in (".", "..") for part in (host, *parts)):
+        raise BadUrl(
+            f"{parameter} must be {scheme}://BUCKET/PATH, with parts that are plain names, got {str(text)!r}."
+        )
+    return StoreUrl(scheme, host, "/".join(parts))
+
+
+def _local_path(parameter: str, host: str, path: str, text: str) -> Path:
+    """The path of a file:// URL, which must be absolute and of this host."""
+    if host not in ("", "localhost"):
+        raise BadUrl(f"{parameter} must be file:///PATH, with three slashes, got {text!r}.")
+    return Path(url2pathname(f"/{urllib.parse.quote(urllib.parse.unquote(path))}"))

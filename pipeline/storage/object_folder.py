@@ -1,0 +1,358 @@
+"""A prefix of an object store with the interface of a folder: the second home of a run.
+
+Three promises of a store are relied on. An object that is put is whole. Whoever asks for it afterwards, by its name or
+by a list, finds it. And with a condition it is put only if there is none of its name yet, or if that has not changed.
+Nothing is renamed, there are no links and no empty folders, and nothing outside the prefix is ever named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import obstore
+import zarr
+import zict
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import ObjectStore
+
+from pairloom.pipeline.storage.folder import Folder, Version
+from pairloom.pipeline.storage.location import StoreUrl
+from pairloom.pipeline.storage.object_store import (
+    StoreAway,
+    StoreUnfit,
+    open_store,
+    patience,
+    requests,
+    translated,
+)
+from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, StoredArray, array_of_metadata
+
+__all__ = ["ObjectFolder"]
+
+# Requests of one process at a time, where several objects are read or written.
+_THREADS = 16
+# The log of a process begins a new object when one has so many bytes: each line writes its object again.
+_LOG_BYTES = 2**16
+_PAUSE_SECONDS = 0.1
+# Small objects that were read are kept by their version, since entries of the ledger are read again and again.
+_KEPT_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class ObjectFolder(Folder):
+    """The objects below a URL."""
+
+    root: StoreUrl
+
+    @property
+    def _store(self) -> Any:
+        return open_store(self.root)
+
+    def _request(self, kind: str, path: str, *arguments: Any, **options: Any) -> Any:
+        """The answer to a request for one object, or for the list of those below a path.
+
+        obstore does not repeat a delete or a put with a condition that was not answered in time: it may have been done.
+        Here both may be repeated, since callers then look whether an object is the one they put.
+        """
+        deadline = time.monotonic() + patience()
+        while True:
+            requests[kind] += 1
+            try:
+                with translated(self.root / path):
+                    return getattr(obstore, kind)(self._store, path, *arguments, **options)
+            except StoreAway:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+
+    def make(self) -> None:
+        """Raise `StoreUnfit` unless the store honours conditions, on an object of a new name that is removed again."""
+        name = f".probe.{secrets.token_hex(16)}.partial"
+        try:
+            self._is_put(name, b"first", "create")
+            if self._is_put(name, b"second", "create"):
+                raise self._unfit("that an object must not exist yet (If-None-Match)")
+            before = {"e_tag": self._request("head", name)["e_tag"]}
+            self._is_put(name, b"third", before)
+            if self._is_put(name, b"fourth", before):
+                raise self._unfit("that an object must be unchanged (If-Match)")
+        finally:
+            self.delete(name)
+
+    def _is_put(self, path: str, data: bytes, mode: Any) -> bool:
+        """Whether the store puts an object on a condition. If its answer is lost, it may have done so all the same."""
+        try:
+            self._request("put", path, data, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        return True
+
+    def _unfit(self, condition: str) -> StoreUnfit:
+        return StoreUnfit(
+            f"{self.root}: the store ignores the condition {condition}, so two drivers could work on one run without"
+            " noticing. Use a store that honours it (Amazon S3, Google Cloud Storage, Azure, MinIO, SeaweedFS), or a"
+            " folder."
+        )
+
+    def read(self, path: str) -> bytes:
+        """The bytes of an object. Raise `FileNotFoundError` if there is none."""
+        answer = self._request("get", path)
+        with translated(self.root / path):
+            return bytes(answer.bytes())
+
+    def read_each(self, paths: Sequence[str]) -> Iterator[bytes | None]:
+        """The bytes of several objects of one folder, which is listed once: only those not known yet are asked for."""
+        folders = {path.rpartition("/")[0] for path in paths}
+        there = {found["path"]: found for folder in folders for found in self._listed(folder)}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            yield from threads.map(self._read_known, (there.get(path) for path in paths))
+
+    def _read_known(self, found: Any) -> bytes | None:
+        if found is None:
+            return None
+        key = (self.root, *_version(found), found["path"])
+        with _keeping:
+            data = _kept.get(key)
+        if data is None:
+            try:
+                data = self.read(found["path"])
+            except FileNotFoundError:
+                return None
+            with _keeping:
+                _kept[key] = data
+        return bytes(data)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put an object."""
+        self._request("put", path, data, use_multipart=False)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Put an object unless it exists, and tell whether it was put.
+
+        If the answer to a request is lost, the request may have succeeded: then the object has these very bytes. So
+        ``data`` of callers of which only one may succeed must differ.
+        """
+        return self._is_put(path, data, "create") or self._holds(path, data)
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self.read(path) == data
+        except FileNotFoundError:
+            return False
+
+    def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
+        """Put an object in place of none, or of one that is not final: the first final one stays."""
+        while not self.create(path, data):
+            try:
+                found = self._request("get", path)
+                with translated(self.root / path):
+                    if is_final(bytes(found.bytes())):
+                        return
+            except FileNotFoundError:
+                continue  # another one was faster
+            if self._is_put(path, data, {"e_tag": found.meta["e_tag"]}):
+                return
+
+    def replace(self, path: str, data: bytes, check: Callable[[], object]) -> None:
+        """Put an object that has one owner, unless another owner has put it since before the check."""
+        while True:
+            try:
+                mode: Any = {"e_tag": self._request("head", path)["e_tag"]}
+            except FileNotFoundError:
+                mode = "create"
+            check()
+            if self._is_put(path, data, mode) or self._holds(path, data):
+                return  # if not, the check tells whose it is
+
+    def append(self, path: str, data: bytes) -> None:
+        """Append to the part of a file that this process writes: its object is put again, with all its lines."""
+        _part_of_process(self.root, path, os.getpid()).append(self, data)
+
+    def appended(self, path: str) -> list[bytes]:
+        """What each process has appended, in the order in which they began."""
+        return [data for data in self.read_each(self.below(path)) if data is not None]
+
+    def delete(self, path: str) -> None:
+        """Delete an object, if it exists."""
+        try:
+            self._request("delete", path)
+        except FileNotFoundError:
+            return
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object."""
+        try:
+            self._request("head", path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _listed(self, folder: str) -> list[Any]:
+        """The objects directly in a folder."""
+        return list(self._request("list_with_delimiter", folder)["objects"])
+
+    def names(self, folder: str, suffix: str = ".json") -> list[str]:
+        """The names of the objects directly in a folder, without their suffix, sorted."""
+        names = (found["path"].rpartition("/")[2] for found in self._listed(folder))
+        return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
+
+    def below(self, folder: str) -> list[str]:
+        """The paths of all objects below a folder."""
+        return sorted(found["path"] for found in self._all(folder))
+
+    def _all(self, folder: str) -> Iterable[Any]:
+        listing = self._request("list", folder)
+        with translated(self.root / folder):
+            return list(listing.collect())
+
+    def folders(self) -> list[str]:
+        """The names between the root and the next slash, sorted."""
+        found = self._request("list_with_delimiter", "")["common_prefixes"]
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+
+    def prune(self, folder: str) -> None:
+        """Do nothing: a store has no empty folders."""
+
+    def digest(self, path: str) -> str | None:
+        """The SHA-256 of an object, or None if there is none."""
+        digest = hashlib.sha256()
+        try:
+            answer = self._request("get", path)
+            with translated(self.root / path):
+                for chunk in answer.stream():
+                    digest.update(chunk)
+        except FileNotFoundError:
+            return None
+        return digest.hexdigest()
+
+    def size(self) -> int:
+        """Bytes of all objects."""
+        return sum(found["size"] for found in self._all(""))
+
+    def version(self, path: str) -> Version:
+        """The entity tag, and when the object was put: the same bytes have the same tag."""
+        return _version(self._request("head", path))
+
+    def written_at(self, path: str) -> float:
+        """When an object was put, in seconds since 1970."""
+        return float(self._request("head", path)["last_modified"].timestamp())
+
+    def age(self, path: str) -> float:
+        """Seconds since an object was put, by the clock of the store."""
+        probe = f"{path}.{secrets.token_hex(16)}.partial"
+        self.write(probe, b"now")
+        try:
+            return self.written_at(probe) - self.written_at(path)
+        finally:
+            self.delete(probe)
+
+    def chunks(self, path: str) -> list[str]:
+        """The objects of all chunks of a zarr array, which are checked."""
+        stored = self._array_stored(path)
+        sizes = {found["path"]: found["size"] for found in self._all(path)}
+
+        def size_of(chunk: Path) -> int:
+            if chunk.as_posix() not in sizes:
+                raise FileNotFoundError(chunk)
+            return int(sizes[chunk.as_posix()])
+
+        stored.check_files(size_of=size_of)
+        return [chunk.as_posix() for chunk in stored.files()]
+
+    def _array_stored(self, path: str) -> StoredArray:
+        try:
+            return array_of_metadata(path, self.read(f"{path}/zarr.json"), OURS)
+        except FileNotFoundError:
+            raise RefusedArray("it has no zarr.json") from None
+
+    def array(self, path: str, *, write: bool = False) -> Any:
+        """A zarr array, opened again only if its metadata has changed."""
+        return _opened_array(self.root, path, "r+" if write else "r", self.version(f"{path}/zarr.json"))
+
+
+_kept: Any = zict.LRU(_KEPT_BYTES, {}, weight=lambda key, data: len(data))
+_keeping = threading.Lock()
+
+
+def _version(found: Any) -> Version:
+    return found["e_tag"], found["last_modified"].timestamp()
+
+
+class _Part:
+    """The lines that this process appends to a file, in objects of at most `_LOG_BYTES`."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lines, self._object = b"", f"{self._path}/{secrets.token_hex(16)}"
+
+    def append(self, folder: ObjectFolder, data: bytes) -> None:
+        with self._lock:
+            folder.write(self._object, self._lines + data)
+            self._lines += data
+            if len(self._lines) > _LOG_BYTES:
+                self._begin()
+
+
+@lru_cache(maxsize=64)
+def _part_of_process(root: StoreUrl, path: str, process: int) -> _Part:
+    return _Part(path)
+
+
+class _RunStore(ObjectStore[Any]):
+    """A store of zarr whose objects are put as a whole, and whose errors are those of `object_store`."""
+
+    def __init__(self, folder: ObjectFolder, *, read_only: bool) -> None:
+        super().__init__(open_store(folder.root), read_only=read_only)
+        self.folder = folder
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: Any = None) -> Buffer | None:
+        """Read a chunk or metadata, or a part of it."""
+        requests["get"] += 1
+        with translated(self.folder.root / key):
+            return await super().get(key, prototype, byte_range)
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, Any]]
+    ) -> list[Buffer | None]:
+        """Read parts of chunks."""
+        requests["get"] += 1
+        with translated(self.folder.root):
+            return await super().get_partial_values(prototype, key_ranges)
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write a chunk or metadata in a single request: parts of an upload that is cut off would stay and cost."""
+        self._check_writable()
+        requests["put"] += 1
+        with translated(self.folder.root / key):
+            await obstore.put_async(self.store, key, value.as_buffer_like(), use_multipart=False)
+
+    async def delete(self, key: str) -> None:
+        """Remove a chunk."""
+        requests["delete"] += 1
+        with translated(self.folder.root / key):
+            await super().delete(key)
+
+
+@lru_cache(maxsize=64)
+def _opened_array(root: StoreUrl, path: str, mode: Literal["r", "r+"], version: Version) -> zarr.Array[Any]:
+    """An array whose metadata has this version."""
+    folder = ObjectFolder(root)
+    try:
+        folder._array_stored(path)
+    except RefusedArray as error:
+        raise RefusedArray(f"{root / path} is not what a run writes: {error}.") from error
+    return zarr.open_array(_RunStore(folder, read_only=mode == "r"), path=path, mode=mode, zarr_format=3)

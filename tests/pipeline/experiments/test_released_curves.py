@@ -1,0 +1,49 @@
+"""The released curves of the main paper, as they are embedded and drawn."""
+
+import csv
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from pairloom.pipeline.experiments import released_curves
+from pairloom.pipeline.experiments.released_curves import released_accuracy, released_graphs, released_growth
+
+DATA = Path(os.environ.get("PAIRLOOM_DATA", Path(__file__).parents[4] / "shared" / "data"))
+PUBLISHED = DATA.parent / "published"
+
+
+def test_random_growth_rises_to_the_end_and_no_graph_is_above_all_pairs():
+    for kernel in ("linear", "radial"):
+        line = [p for p in released_growth() if (p.kernel, p.model) == (kernel, released_curves.RANDOM)]
+        assert (line[0].pairs, line[-1].pairs) == (49, 1225)
+        assert all(first.accuracy < second.accuracy for first, second in pairwise(line))
+        assert all(p.accuracy < line[-1].accuracy for p in released_graphs() if p.kernel == kernel)
+
+
+def test_largest_errors_reach_the_complete_model_with_a_quarter_of_the_pairs():
+    best = max(released_accuracy(model, 300) for model in ("max1-edge", "max2-edge"))
+    assert best > released_accuracy("random-edge", 1225) - 0.005
+
+
+def test_curves_are_drawn_against_pairs_or_their_share():
+    pairs, shares = Figure().subplots(1, 2)
+    released_curves.draw_released_growth(pairs)
+    released_curves.draw_released_growth(shares, ("random-edge",), share=True)
+    released_curves.draw_released_graphs(shares)
+    assert [line.get_xdata()[-1] for line in pairs.lines] == [1225] * 3
+    assert [round(line.get_xdata()[-1]) for line in shares.lines] == [100, 51, 14]
+
+
+@pytest.mark.parametrize("name", ["growth", "graphs"])
+def test_embedded_files_are_the_published_ones(name):
+    published = PUBLISHED / f"s-released-imagenet50-{name}.csv"
+    if not published.exists():
+        pytest.skip(f"{published.name} is not here")
+    ours, theirs = (
+        list(csv.reader(path.open()))
+        for path in (released_curves._FOLDER / f"imagenet50-{name}.csv", published)
+    )
+    assert ours == theirs

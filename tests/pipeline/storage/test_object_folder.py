@@ -1,0 +1,197 @@
+"""Both homes of a run keep the same promises; a store that cannot keep them is refused."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from object_stores import SECRET, careless_server, environment_of, in_environment, new_bucket
+
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import StoreUrl
+from pairloom.pipeline.storage.object_store import (
+    PATIENCE,
+    StoreAway,
+    StoreDenied,
+    StoreUnfit,
+    requests,
+)
+from pairloom.pipeline.storage.zarr_layout import ChunkedArray, group_files, stamp
+from pairloom.pipeline.storage.zarr_metadata import MissingChunk, RefusedArray
+
+
+@pytest.fixture(params=["local", "memory", "seaweed", "moto"])
+def folder(request, tmp_path):
+    """A folder in each home."""
+    if request.param == "local":
+        yield Folder(tmp_path)
+    elif request.param == "memory":
+        yield Folder(StoreUrl("memory", uuid.uuid4().hex, "run"))
+    else:
+        port = request.getfixturevalue(f"{request.param}_port")
+        with in_environment(port):
+            yield Folder(StoreUrl("s3", new_bucket(port), "some/run"))
+
+
+def test_files_are_written_listed_and_deleted(folder):
+    folder.make()
+    assert folder.below("") == []
+    folder.write("a/b/c.json", b"one")
+    folder.write("a/b/c.json", b"two")
+    folder.write("a/bb", b"not below a/b")
+    assert folder.read("a/b/c.json") == b"two"
+    assert not folder.create("a/b/c.json", b"three")
+    assert folder.create("a/b/d.json", b"three")
+    assert folder.names("a/b") == ["c", "d"]
+    assert folder.below("a/b") == ["a/b/c.json", "a/b/d.json"]
+    assert folder.folders() == ["a"]
+    assert folder.exists("a/b/d.json")
+    assert not folder.exists("a/b")
+    assert folder.size() == len(b"twothreenot below a/b")
+    assert list(folder.read_each(["a/b/d.json", "a/b/x", "a/b/c.json"])) == [b"three", None, b"two"]
+    for path in ("a/b/c.json", "a/b/d.json", "a/b/d.json", "not/there"):
+        folder.delete(path)
+    folder.prune("a")
+    assert folder.below("") == ["a/bb"]
+    assert pickle.loads(pickle.dumps(folder)) == folder
+
+
+def test_what_is_missing_is_missing(folder):
+    for ask in (folder.read, folder.version, folder.written_at):
+        with pytest.raises(FileNotFoundError):
+            ask("nothing")
+    assert folder.digest("nothing") is None
+    assert folder.appended("nothing") == []
+    assert folder.names("nothing") == folder.below("nothing") == []
+    with pytest.raises((RefusedArray, FileNotFoundError)):
+        folder.array("nothing")
+
+
+def test_the_age_of_a_file_is_by_the_clock_of_its_store(folder):
+    folder.write("a", b"")
+    assert 0 <= folder.age("a") < 60
+    assert folder.below("") == ["a"]
+
+
+def test_lines_that_are_appended_are_all_there(folder):
+    lines = [f"{number:04} line\n".encode() for number in range(60)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda line: folder.append("log.txt", line), lines))
+    assert sorted(b"".join(folder.appended("log.txt")).splitlines(keepends=True)) == lines
+
+
+def test_a_file_that_is_read_again_is_the_new_one(folder):
+    for content in (b"first", b"other", b"third"):
+        folder.write("ledger/a", content)
+        assert list(folder.read_each(["ledger/a"])) == [content]
+
+
+def test_arrays_are_the_same_bytes_in_both_homes(folder, tmp_path):
+    layout = [
+        ChunkedArray("x", ("row", "feature"), (5, 3), (2, 3)),
+        ChunkedArray("sharded", ("row",), (64,), (4,), "int32", chunks_per_file=(8,)),
+    ]
+    values = np.arange(15, dtype=np.float32).reshape(5, 3)
+    here = Folder(tmp_path / "reference")
+    for home in (here, folder):
+        stamp(home, {f"g.zarr/{path}": data for path, data in group_files(layout, [], {}).items()})
+        home.array("g.zarr/x", write=True)[:] = values
+        home.array("g.zarr/sharded", write=True)[:] = np.arange(64)
+        assert home.chunks("g.zarr/x") == [f"g.zarr/x/c/{number}/0" for number in range(3)]
+    written = folder.below("g.zarr")
+    assert written == here.below("g.zarr")
+    assert {path: folder.read(path) for path in written} == {path: here.read(path) for path in written}
+    assert {path: folder.digest(path) for path in written} == {path: here.digest(path) for path in written}
+    np.testing.assert_array_equal(folder.array("g.zarr/x")[...], values)
+    np.testing.assert_array_equal(folder.array("g.zarr/sharded")[10:13], [10, 11, 12])
+    folder.delete("g.zarr/x/c/1/0")
+    with pytest.raises(MissingChunk, match="c/1/0"):
+        folder.chunks("g.zarr/x")
+
+
+def test_of_many_writers_one_creates_a_file(folder):
+    def create(number):
+        return folder.create(f"drivers/{number // 8}", f"writer {number}".encode())
+
+    with ThreadPoolExecutor(8) as threads:
+        created = np.reshape(list(threads.map(create, range(24))), (3, 8))
+    assert created.sum(axis=1).tolist() == [1, 1, 1]
+    for race, winners in enumerate(created):
+        assert folder.read(f"drivers/{race}") == f"writer {8 * race + winners.argmax()}".encode()
+
+
+@pytest.mark.parametrize("folder", ["memory", "seaweed", "moto"], indirect=True)
+def test_the_first_final_entry_of_a_store_stays(folder):
+    """In a folder, where entries are renamed into place, the last one counts."""
+    folder.write("entry", b"outdated")
+
+    def finish(number):
+        folder.put_once("entry", f"final {number}".encode(), lambda data: data.startswith(b"final"))
+        return folder.read("entry")
+
+    with ThreadPoolExecutor(8) as threads:
+        seen = set(threads.map(finish, range(8)))
+    assert len(seen) == 1
+    finish(8)
+    assert {folder.read("entry")} == seen
+
+
+def test_a_probe_leaves_nothing_behind(bucket):
+    folder = Folder(StoreUrl("s3", bucket, "run"))
+    folder.make()
+    assert folder.below("") == []
+
+
+def test_a_store_that_ignores_conditions_is_refused():
+    with careless_server() as (port, objects), in_environment(port):
+        with pytest.raises(StoreUnfit, match=r"ignores the condition .*If-None-Match.* Use a store that"):
+            Folder(StoreUrl("s3", "careless", "run")).make()
+        assert objects == {}
+
+
+def test_a_missing_bucket_is_named(seaweed_port):
+    with in_environment(seaweed_port):
+        folder = Folder(StoreUrl("s3", "no-such-bucket", "run"))
+        for ask in (lambda: folder.read("run.json"), lambda: folder.below(""), folder.make):
+            with pytest.raises(StoreDenied, match=r"s3://no-such-bucket/run.*refuses"):
+                ask()
+
+
+@pytest.mark.long
+def test_a_store_that_is_away_is_no_missing_file(monkeypatch):
+    for name, value in environment_of(1).items():  # nobody listens there
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(PATIENCE, "1")
+    folder = Folder(StoreUrl("s3", uuid.uuid4().hex, "run"))
+    for ask in (
+        folder.read,
+        folder.digest,
+        folder.exists,
+        folder.below,
+        lambda path: folder.create(path, b""),
+    ):
+        with pytest.raises(StoreAway, match=r"does not answer") as caught:
+            ask("run.json")
+        assert SECRET not in str(caught.value)
+
+
+def test_nothing_beyond_the_prefix_is_seen(bucket):
+    Folder(StoreUrl("s3", bucket, "run-2")).write("theirs", b"")
+    Folder(StoreUrl("s3", bucket)).write("theirs", b"")
+    folder = Folder(StoreUrl("s3", bucket, "run"))
+    assert folder.below("") == []
+    assert folder.names("", "") == folder.folders() == []
+
+
+def test_entries_that_are_known_are_not_asked_for_again(bucket):
+    folder, paths = Folder(StoreUrl("s3", bucket, "run")), [f"ledger/{number}" for number in range(5)]
+    for path in paths:
+        folder.write(path, path.encode())
+    list(folder.read_each(paths))
+    before = dict(requests)
+    assert list(folder.read_each(paths)) == [path.encode() for path in paths]
+    asked = {kind: requests[kind] - before[kind] for kind in before if requests[kind] != before[kind]}
+    assert asked == {"list_with_delimiter": 1}
