@@ -6,7 +6,7 @@ Its imports take seconds. So it says within a second that it has been started, a
 import os
 import sys
 
-from pairloom.cluster.commands.streams import start_line
+from pairloom.cluster.commands.streams import exit_interrupted, start_line
 
 # Set by a shell that completes a word, which shows nothing but its completions.
 _COMPLETION = "_PAIRLOOM_COMPLETE"
@@ -30,7 +30,7 @@ def _load(arguments: list[str]) -> None:
             COMMANDS.load(arguments)
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
-        sys.exit(130)
+        exit_interrupted(130)
 
 
 if __name__ == "__main__":

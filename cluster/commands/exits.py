@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from pairloom.cluster.commands.streams import closed_pipe_is_no_error, silence_closed_pipes
+from pairloom.cluster.commands.streams import closed_pipe_is_no_error, exit_interrupted, silence_closed_pipes
 from pairloom.cluster.connect.checks import Insecure, Unreachable
 from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
@@ -110,7 +110,7 @@ def exits() -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         print_error("Stopped.")
-        sys.exit(INTERRUPTED)
+        exit_interrupted(INTERRUPTED)
     except tuple(_EXIT_CODES) as error:
         hint = ""
         if isinstance(error, DamagedPlan):
@@ -183,7 +183,7 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
             yield
     except KeyboardInterrupt as error:
         print_error(f"{outcome}\n{hint}")
-        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
+        exit_interrupted(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     finally:
         signal.signal(signal.SIGTERM, before)
         if by_default:

@@ -11,9 +11,9 @@ import select
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import IO, TextIO
+from typing import IO, NoReturn, TextIO
 
-__all__ = ["closed_pipe_is_no_error", "silence_closed_pipes", "start_line"]
+__all__ = ["closed_pipe_is_no_error", "exit_interrupted", "silence_closed_pipes", "start_line"]
 
 _START_TEXT, _START_DELAY = "Starting pairloom", 0.4
 # Commands that show their progress.
@@ -47,6 +47,17 @@ def start_line(arguments: Sequence[str], stream: TextIO) -> Iterator[None]:
         timer.join()
         if terminal:
             _write(stream, f"\r{' ' * len(_START_TEXT)}\r")
+
+
+def exit_interrupted(code: int) -> NoReturn:
+    """Exit with this code after Ctrl-C or SIGTERM, under ``python -m`` too.
+
+    CPython notes a KeyboardInterrupt that leaves a string given to `exec` as unhandled, even if it is caught further
+    out, and ``python -m`` then dies of SIGINT in place of exiting with its code. Dataclasses, named tuples and Numba
+    are built by `exec`, so an interrupt during the imports often hits one. Any later `exec` withdraws the note.
+    """
+    exec("")
+    sys.exit(code)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -114,6 +116,16 @@ def test_a_signal_inside_a_destructor_is_not_lost(number, code, capfd):
         work()
     assert ended.value.code == code
     assert capfd.readouterr().err == "Stopped.\nGo on.\n"
+
+
+def test_an_interrupt_inside_exec_ends_with_the_exit_code_of_ctrl_c(tmp_path):
+    # A dataclass is built by `exec`; CPython takes an interrupt there for unhandled, although it is caught.
+    (tmp_path / "interrupted.py").write_text(
+        "from pairloom.cluster.commands.streams import exit_interrupted\n"
+        "try:\n    exec('raise KeyboardInterrupt')\nexcept KeyboardInterrupt:\n    exit_interrupted(130)\n"
+    )
+    ended = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, check=False)
+    assert ended.returncode == 130
 
 
 @pytest.mark.faults
