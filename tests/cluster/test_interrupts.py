@@ -101,8 +101,16 @@ def test_ctrl_c_leaves_its_own_sentence_and_nothing_else(moment, config, tmp_pat
     assert last_at_work(tmp_path / "run").outcome.startswith("KeyboardInterrupt")
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """A process that Ctrl-C interrupts, even if a shell started the tests in the background and has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_inside_a_destructor_is_not_lost(number, code, capfd):
+def test_a_signal_inside_a_destructor_is_not_lost(number, code, capfd, heeds_ctrl_c):
     class Signalled:
         def __del__(self):
             signal.raise_signal(number)
