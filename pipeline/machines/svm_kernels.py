@@ -138,7 +138,7 @@ def small_gap(F, beta, lower, upper, dual, tol):
     if gap > tol * (dual + gap):
         b, s = hard_margin(F, lower, upper)
         if s - 1 < tol:
-            gap = scaled_gap(s, b, F, beta, lower, upper)
+            gap = min(gap, scaled_gap(s, b, F, beta, lower, upper))
     return not gap > tol * (dual + gap)
 
 

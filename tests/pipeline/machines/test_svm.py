@@ -262,3 +262,19 @@ def test_folds_of_small_overlapping_pairs_all_converge(seed):
 def primal_objective(X, y, w, b, C):
     X, w = X.astype(np.float64), np.asarray(w, np.float64)
     return 0.5 * w @ w + C * np.maximum(0, 1 - y * (X @ w + b)).sum()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_largest_alpha_just_below_its_bound_does_not_end_a_fit_early(seed):
+    """All alpha are free but leave no room to scale them, so that further steps have to close the gap.
+
+    The gap of a scaling that leaves the box is infinite, and once counted as small.
+    """
+    X, y = draw(seed, 120, 80, separation=4.0)
+    gram = X.astype(np.float64) @ X.T
+    free = solve_gram(gram, y, np.full(120, 1e6), tol=1e-6)
+    for room in (1e-4, 1e-3, 3e-3, 1e-2):
+        C = free.alpha.max() * (1 + room)
+        solution = solve_gram(gram, y, np.full(120, C), tol=1e-2)
+        assert solution.converged.all()
+        assert solution.dual[0] >= 0.99 * free.dual[0]
