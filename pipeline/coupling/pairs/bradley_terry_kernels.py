@@ -256,8 +256,10 @@ def couple_bradley_terry(L, start, stop, weights, potentials, width, tol, limit,
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
     H, direction = np.zeros((n, width), np.float32), np.zeros(width, np.float32)
-    diagonal, score, step, residue, image = np.empty((5, n), np.float32)
-    wins, u, x, odds = np.zeros((4, n), np.float64)
+    # Each an array of its own: rows of one array count as strided, for which loops are compiled twice.
+    diagonal, score, step = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    residue, image = np.empty(n, np.float32), np.empty(n, np.float32)
+    wins, u, x, odds = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     for low in range(start, stop, BLOCK):
         gather_upper(L, low, stop, matrices)
         for r in range(low, min(low + BLOCK, stop)):
