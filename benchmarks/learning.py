@@ -26,7 +26,7 @@ from pairloom.pipeline.calibration.shortlist_gradient import (
 )
 from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
-from pairloom.pipeline.features.class_distances import distances_between
+from pairloom.pipeline.features.moments import distances_between
 
 #: The sets of a comparison that names none: embeddings, then tables of few features.
 USUAL_SETS = ("clinc150", "tinyimagenet50", "letter", "satimage", "usps", "segment", "digits")

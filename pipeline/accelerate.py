@@ -18,32 +18,26 @@ from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from llvmlite import ir
-from numba import config, njit, types
+from numba import config, njit
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
-from numba.extending import intrinsic
 
 if sys.platform != "win32":
     import fcntl
 
 __all__ = [
     "COMPILE_SECONDS",
-    "REORDERED",
     "SIMD",
     "Compilation",
     "compilations_announced",
     "compilations_reported",
     "inline_kernel",
     "kernel",
-    "maximum",
     "simd_kernel",
 ]
 
 #: Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone; fastmath=True does not.
 SIMD = {"reassoc", "contract"}
-#: Maxima need more: a NaN must not reach a kernel that is compiled with these.
-REORDERED = SIMD | {"nnan", "nsz"}
 
 #: Seconds for the kernels of a first fit on a core of its own: 6 to 15, by the kind of the machines.
 COMPILE_SECONDS = 15.0
@@ -313,23 +307,3 @@ class _Announcement:
 
 
 _announcement, _saying = _Announcement(), threading.Lock()
-
-
-@intrinsic
-def maximum(typing_context, a, b):
-    """max(a, b) of two floats of one type, not NaN, in the form that LLVM vectorises as a reduction.
-
-    Numba's own max() does not carry the flags of REORDERED to the comparison: to choose a partner among 400
-    rows (`svm_kernels.best_partner`) takes 535 ns with it and 100 ns with this.
-    """
-    if a != b or not isinstance(a, types.Float):
-        return None
-
-    def generate(context, builder, signature, arguments):
-        real = arguments[0].type
-        function = builder.module.declare_intrinsic(
-            "llvm.maxnum", [real], ir.FunctionType(real, [real, real])
-        )
-        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
-
-    return a(a, a), generate

@@ -18,8 +18,7 @@ from pairloom.cluster.config.config_file import configured, named_configs
 from pairloom.cluster.config.config_reference import config_schema, config_text, toml_value, unset_keys
 from pairloom.cluster.drive.driver import load_data
 from pairloom.graphs.text import did_you_mean, plain_line, printable
-from pairloom.pipeline.config.config import ConfigError
-from pairloom.pipeline.config.input_errors import InputError, OutputExists, input_errors
+from pairloom.pipeline.config.config import ConfigError, InputError, OutputExists, input_errors
 from pairloom.pipeline.config.sections import DataConfig, ModelConfig
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -28,7 +27,7 @@ from pairloom.pipeline.features.table_facts import TableFacts, look_at_table
 from pairloom.pipeline.features.tables import is_table
 from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.storage.atomic_file import write_atomically
-from pairloom.pipeline.storage.local_path import check_local
+from pairloom.pipeline.storage.location import check_local
 
 __all__ = ["config_command", "init_command"]
 

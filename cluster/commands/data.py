@@ -22,7 +22,7 @@ from pairloom.benchmarks.made_sets import MADE, PackageMissing
 from pairloom.cluster.commands.exits import exits
 from pairloom.cluster.commands.options import local_path
 from pairloom.graphs.text import did_you_mean
-from pairloom.pipeline.config.input_errors import InputError
+from pairloom.pipeline.config.config import InputError
 from pairloom.pipeline.storage.atomic_file import write_atomically
 
 __all__ = ["data_command"]

@@ -23,15 +23,13 @@ from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, Unit
 from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
 from pairloom.graphs.text import printable
 from pairloom.pipeline.config.cluster_config import WorkersTooSmall
-from pairloom.pipeline.config.config import ConfigError
-from pairloom.pipeline.config.input_errors import InputError, InputMissing, OutputExists
+from pairloom.pipeline.config.config import ConfigError, InputError, InputMissing, OutputExists
 from pairloom.pipeline.images.image_folder import StoreRefused
 from pairloom.pipeline.run.lock import Locked
 from pairloom.pipeline.run.ownership import NotARun
 from pairloom.pipeline.run.run_model import UnknownCoupling
 from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch
-from pairloom.pipeline.storage.local_path import NotLocal
-from pairloom.pipeline.storage.location import BadUrl, Location
+from pairloom.pipeline.storage.location import BadUrl, Location, NotLocal
 from pairloom.pipeline.storage.object_store import StoreAway, StoreDenied, StoreUnfit
 from pairloom.pipeline.storage.places import LinkInside
 

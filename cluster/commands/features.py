@@ -17,8 +17,7 @@ from pairloom.cluster.commands.options import LocalPath, json_option, local_path
 from pairloom.cluster.connect.connect import install_hint
 from pairloom.cluster.watch.picture_progress import PictureProgress
 from pairloom.graphs.text import printable
-from pairloom.pipeline.config.config import ConfigError
-from pairloom.pipeline.config.input_errors import InputError
+from pairloom.pipeline.config.config import ConfigError, InputError
 from pairloom.pipeline.images.image_folder import StoreRefused
 
 __all__ = ["features_command"]

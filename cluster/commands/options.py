@@ -12,8 +12,7 @@ from click.shell_completion import CompletionItem
 
 from pairloom.cluster.config.config_file import named_configs, with_cluster, with_section
 from pairloom.pipeline.config.config import Config
-from pairloom.pipeline.storage.local_path import URL_ADVICE, looks_like_url
-from pairloom.pipeline.storage.location import BadUrl, location_of
+from pairloom.pipeline.storage.location import URL_ADVICE, BadUrl, location_of, looks_like_url
 
 __all__ = [
     "LocalPath",

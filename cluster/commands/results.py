@@ -37,7 +37,7 @@ from pairloom.graphs.text import (
     printable,
 )
 from pairloom.pipeline.config.cluster_config import ClusterConfig
-from pairloom.pipeline.config.input_errors import InputError, input_errors
+from pairloom.pipeline.config.config import InputError, input_errors
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.features.feature_set import NewSamples, load_samples, names_of
 from pairloom.pipeline.features.source_files import MissingChunks

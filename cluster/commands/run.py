@@ -46,8 +46,7 @@ from pairloom.cluster.simulator.forecast import forecast_overhead, forecast_seco
 from pairloom.cluster.watch.progress import Quiet, progress_for
 from pairloom.graphs.text import duration_range
 from pairloom.pipeline.accelerate import Compilation, compilations_reported
-from pairloom.pipeline.config.config import Config, ConfigError
-from pairloom.pipeline.config.input_errors import input_errors
+from pairloom.pipeline.config.config import Config, ConfigError, input_errors
 from pairloom.pipeline.run.needs import disk_bytes, file_count, task_bytes, worker_bytes
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges

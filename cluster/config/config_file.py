@@ -20,7 +20,7 @@ from pairloom.pipeline.config.cluster_config import JOB_QUEUES
 from pairloom.pipeline.config.config import Config, ConfigError
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.source_files import DATA_FOLDER
-from pairloom.pipeline.storage.local_path import check_local, looks_like_url
+from pairloom.pipeline.storage.location import check_local, looks_like_url
 
 __all__ = [
     "configured",

@@ -19,8 +19,7 @@ from pairloom.cluster.drive.absent_workers import absence_noticed
 from pairloom.cluster.drive.schedule import StageTasks, Stop
 from pairloom.cluster.drive.tasks import Receipt, run_unit, warnings_kept
 from pairloom.cluster.watch.status import best_log_loss
-from pairloom.pipeline.config.config import Config
-from pairloom.pipeline.config.input_errors import InputError, input_errors
+from pairloom.pipeline.config.config import Config, InputError, input_errors
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
 from pairloom.pipeline.features.row_sources import Arrays
 from pairloom.pipeline.growth.waves import Wave, grow_in_waves

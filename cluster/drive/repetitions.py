@@ -16,9 +16,8 @@ from distributed.comm.core import CommClosedError
 import pairloom
 from pairloom.cluster.drive.schedule import ClusterLost, UnitFailed
 from pairloom.cluster.drive.tasks import VersionMismatch
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.experiments.trained_tensor import TensorFile, TrainedTensor
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import one_blas_thread, pieces
 
 __all__ = ["repeat_on_cluster"]
 

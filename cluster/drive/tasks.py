@@ -22,7 +22,6 @@ from distributed.core import Status
 
 import pairloom
 from pairloom.pipeline.accelerate import Compilation, compilations_reported
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.ledger import Entry, Ledger
 from pairloom.pipeline.run.run import Run, Stage
@@ -31,6 +30,7 @@ from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.folder import Folder, Version
 from pairloom.pipeline.storage.location import Location, location_of
 from pairloom.pipeline.storage.object_store import requests
+from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = [
     "COMPILATIONS",

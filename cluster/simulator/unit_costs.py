@@ -22,7 +22,6 @@ from pairloom.cluster.config.config_file import with_overrides, with_section
 from pairloom.cluster.drive.driver import load_data
 from pairloom.cluster.drive.tasks import run_unit
 from pairloom.cluster.simulator.workload import cost_of_stage, planned_sizes
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.config.sections import DataConfig, GraphConfig
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -41,6 +40,7 @@ from pairloom.pipeline.stages.planning import plan_run
 from pairloom.pipeline.stages.run_file import read_run, write_run
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs", "row_exponent", "unit_seconds"]
 

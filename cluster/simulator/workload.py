@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline import stages
-from pairloom.pipeline.calibration.drawn_samples import draws_by_class
+from pairloom.pipeline.calibration.held_out import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.model.choice import n_trials
 from pairloom.pipeline.report.errors import affordable_explanations, most_explained

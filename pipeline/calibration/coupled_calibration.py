@@ -23,8 +23,8 @@ from pairloom.pipeline.calibration.held_out import HeldOutSamples, mean_log_loss
 from pairloom.pipeline.calibration.scale import ScaleChoice, choose_scale
 from pairloom.pipeline.completion.couplers import Coupler
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Shortlists
+from pairloom.pipeline.machines.pair_calibration import SlopePrior, Slopes, slope_prior, slopes_of
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.slopes import SlopePrior, Slopes, slope_prior, slopes_of
 
 __all__ = [
     "COUPLED_LEVELS",

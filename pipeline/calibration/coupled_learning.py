@@ -31,7 +31,7 @@ from pairloom.pipeline.calibration.shortlist_gradient import (
 )
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, USUAL_SIZE, ListMass
-from pairloom.pipeline.pieces import in_threads, pieces
+from pairloom.pipeline.threads import in_threads, pieces
 
 __all__ = ["CoupledLoss", "LearningRecord", "LearningSamples", "learn_changes", "sample_limit"]
 

@@ -15,15 +15,94 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
+from pairloom.pipeline.accelerate import kernel
 from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.completion_kernels import clear_neighbours, mark_neighbours
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Shortlists, shortlists
 from pairloom.pipeline.coupling.pairs.couple import couple
 from pairloom.pipeline.coupling.pairs.gradient import SMALLEST, gradient_of_true_class
 
-__all__ = ["gradient_through_shortlists", "log_probabilities_of_lists"]
+__all__ = [
+    "gradient_through_shortlists",
+    "log_probabilities_of_lists",
+]
+
 
 Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.integer]
+
+
+@kernel
+def add_to_edge(gradient: Floats, edge: int, share: float) -> None:
+    """Add to the gradient of an edge, counted from 1, seen from the class that the sign of its number says."""
+    if edge > 0:
+        gradient[edge - 1] += share
+    else:
+        gradient[-edge - 1] -= share
+
+
+@kernel
+def pass_on_block(
+    G: Floats,
+    listed: Integers,
+    offsets: Integers,
+    neighbours: Integers,
+    edge_of: Integers,
+    edge_to: Integers,
+    of_edges: Floats,
+    of_potentials: Floats,
+) -> None:
+    """The transpose of `complete_block`: add the gradient G (k, k) of the listed pairs to what they were made of.
+
+    A trained pair is an edge. Another one is a mean over common neighbours, which hands a share to both edges of each,
+    and where there is none, a difference of potentials.
+    """
+    for a in range(listed.shape[0]):
+        i = listed[a]
+        mark_neighbours(i, offsets, neighbours, edge_of, edge_to)
+        for b in range(a + 1, listed.shape[0]):
+            j, g = listed[b], G[a, b]
+            if edge_to[j] != 0:
+                add_to_edge(of_edges, edge_to[j], g)
+                continue
+            common = 0
+            for at in range(offsets[j], offsets[j + 1]):
+                common += edge_to[neighbours[at]] != 0
+            if common == 0:
+                of_potentials[i] += g
+                of_potentials[j] -= g
+                continue
+            for at in range(offsets[j], offsets[j + 1]):
+                first = edge_to[neighbours[at]]
+                if first != 0:
+                    add_to_edge(of_edges, first, g / common)
+                    add_to_edge(of_edges, edge_of[at], -g / common)
+        clear_neighbours(i, offsets, neighbours, edge_to)
+
+
+@kernel
+def pass_on_blocks(
+    G: Floats,
+    lists: Integers,
+    offsets: Integers,
+    neighbours: Integers,
+    edge_of: Integers,
+    of_edges: Floats,
+    of_potentials: Floats,
+) -> None:
+    """Pass on the gradients of samples: G (R, k, k), lists (R, k), of_edges (R, E), of_potentials (R, N)."""
+    edge_to = np.zeros(of_potentials.shape[1], np.int64)
+    for r in range(lists.shape[0]):
+        pass_on_block(G[r], lists[r], offsets, neighbours, edge_of, edge_to, of_edges[r], of_potentials[r])
+
+
+@kernel
+def add_differences(potentials: Floats, edges: Integers, of_edges: Floats) -> None:
+    """of_edges[r, e] += potentials[r, i] - potentials[r, j] for every edge e = (i, j): the transpose of divergences."""
+    for r in range(of_edges.shape[0]):
+        row, own = potentials[r], of_edges[r]
+        for e in range(edges.shape[0]):
+            own[e] += row[edges[e, 0]] - row[edges[e, 1]]
 
 
 def gradient_through_shortlists(

@@ -17,12 +17,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pairloom.graphs import check_model_graph, edge_array, has_distant_pairs
-from pairloom.pipeline.completion.completion_kernels import fill_missing, graph_potentials, scatter
+from pairloom.pipeline.completion.completion_kernels import (
+    divergences,
+    fill_missing,
+    graph_potentials,
+    scatter,
+)
 from pairloom.pipeline.completion.laplacian import Solve, laplacian_solver
-from pairloom.pipeline.completion.shortlist_kernels import divergences
-from pairloom.pipeline.coupling.pairs.couple import ANTISYMMETRY, check_tensor, pair_weights
-from pairloom.pipeline.coupling.pairs.solvers import Float, laplacian_inverse
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.coupling.pairs.couple import (
+    ANTISYMMETRY,
+    Float,
+    check_tensor,
+    laplacian_inverse,
+    pair_weights,
+)
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["Ranking", "plan_ranking"]
 

@@ -29,7 +29,7 @@ from pairloom.pipeline.coupling.codes.gradient import gradient_of_code_log_proba
 from pairloom.pipeline.coupling.codes.solvers import StoredCode
 from pairloom.pipeline.coupling.model_coupling import ON_PAIRS, ON_SETS, ModelCouplings, check_code_suits
 from pairloom.pipeline.coupling.pairs.couple import couple
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "AllPairs",

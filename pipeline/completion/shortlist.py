@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.shortlist_kernels import (
+from pairloom.pipeline.completion.completion_kernels import (
     apply_and_complete,
     complete_blocks,
     complete_needed,
     needed_by_samples,
 )
-from pairloom.pipeline.coupling.pairs.couple import couple
-from pairloom.pipeline.coupling.pairs.solvers import Float, softmax
-from pairloom.pipeline.pieces import in_threads, thread_count
+from pairloom.pipeline.coupling.pairs.couple import Float, couple, softmax
+from pairloom.pipeline.threads import in_threads, thread_count
 
 __all__ = [
     "ONE_SCALE",

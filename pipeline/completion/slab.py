@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.completion.complete import Completion, complete_slab
 from pairloom.pipeline.completion.completion_kernels import mean_operator
-from pairloom.pipeline.coupling.pairs.couple import couple, method_named
+from pairloom.pipeline.coupling.pairs.couple import couple, method_named, normalise, softmax
 from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS, SMALLEST, gradient_of_true_class
-from pairloom.pipeline.coupling.pairs.solvers import normalise, softmax
-from pairloom.pipeline.coupling.pairs.tensor_kernels import BLOCK
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.coupling.vector_kernels import BLOCK
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["DEFAULT_MEMORY", "couple_slab", "slab_width"]
 

@@ -1,7 +1,8 @@
-"""The whole configuration of a run: its sections, and the checks that concern more than one of them."""
+"""The whole configuration of a run: its sections, the checks that concern more than one of them, and input errors."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -21,21 +22,28 @@ from pairloom.pipeline.config.sections import (
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.model.rules import (
+from pairloom.pipeline.model.settings import (
     CONFIGURATION,
+    Candidate,
+    ModelSettings,
+    calibrations_of,
     check_coupling,
     check_edges_calibrated,
     check_learnable,
     check_no_shortlist,
-)
-from pairloom.pipeline.model.settings import (
-    Candidate,
-    ModelSettings,
-    calibrations_of,
     couplings_to_compare,
 )
 
-__all__ = ["Config", "ConfigError", "differing_keys", "flattened"]
+__all__ = [
+    "Config",
+    "ConfigError",
+    "InputError",
+    "InputMissing",
+    "OutputExists",
+    "differing_keys",
+    "flattened",
+    "input_errors",
+]
 
 
 #: Memory by which tasks cut their work unless a user says otherwise.
@@ -212,3 +220,33 @@ def flattened(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+class InputError(ValueError):
+    """Data, or an argument, that cannot be used."""
+
+
+class InputMissing(InputError, FileNotFoundError):
+    """A file that is not there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # not as an OSError of one argument would
+
+
+class OutputExists(FileExistsError):
+    """A file that would have to be replaced."""
+
+
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn what is raised for bad data into an `InputError`, so that it is told from a failure of the program."""
+    try:
+        yield
+    except (ConfigError, InputError, BrokenPipeError):  # output that nobody reads is no input
+        raise
+    except FileExistsError as error:
+        raise OutputExists(str(error)) from error
+    except FileNotFoundError as error:
+        raise InputMissing(str(error)) from error
+    except (ValueError, OSError) as error:
+        raise InputError(str(error)) from error

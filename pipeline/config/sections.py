@@ -15,9 +15,15 @@ from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, is_inner_product
 from pairloom.pipeline.model.learning import Learn
-from pairloom.pipeline.model.rules import CONFIGURATION, MEASURED, check_distances, check_fold_alone
-from pairloom.pipeline.model.settings import LARGEST_COUNT, is_share
-from pairloom.pipeline.storage.local_path import looks_like_url
+from pairloom.pipeline.model.settings import (
+    CONFIGURATION,
+    LARGEST_COUNT,
+    MEASURED,
+    check_distances,
+    check_fold_alone,
+    is_share,
+)
+from pairloom.pipeline.storage.location import looks_like_url
 
 __all__ = [
     "ADDRESS",

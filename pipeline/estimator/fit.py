@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.drawn_samples import members_of
+from pairloom.pipeline.calibration.held_out import members_of
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
 from pairloom.pipeline.estimator.input_checks import (
     check_columns,
@@ -38,14 +38,17 @@ from pairloom.pipeline.estimator.parameters import (
     shortlist_of,
     stays_sparse,
 )
-from pairloom.pipeline.features.class_distances import distances_between
-from pairloom.pipeline.features.moments import Moments, moments_of
+from pairloom.pipeline.features.moments import Moments, distances_between, moments_of
 from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import EstimatorKind, KernelKind, MachineKind, svm_kind, svm_kind_of
-from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
-from pairloom.pipeline.machines.whitening import check_covariance
+from pairloom.pipeline.machines.normalisation import (
+    Normalisation,
+    NormalisedMoments,
+    check_covariance,
+    normalised_moments,
+)
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.fit_progress import FitProgress
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum

@@ -24,9 +24,8 @@ from pairloom import graphs
 from pairloom.graphs.checks import check_count
 from pairloom.graphs.text import quoted
 from pairloom.pipeline import display
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
-from pairloom.pipeline.calibration.drawn_samples import CALIBRATION_SAMPLES
+from pairloom.pipeline.calibration.held_out import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.display.tables import Records
@@ -47,7 +46,7 @@ from pairloom.pipeline.machines.estimator_machines import PairEstimators
 from pairloom.pipeline.machines.kernel_function import Gamma
 from pairloom.pipeline.machines.kernel_machines import KernelMachines
 from pairloom.pipeline.machines.linear_machines import Machines
-from pairloom.pipeline.machines.whitening import Shrinkage
+from pairloom.pipeline.machines.normalisation import Shrinkage
 from pairloom.pipeline.model.class_changes import add_class, remove_class, retrain_pairs
 from pairloom.pipeline.model.class_groups import GroupAnswers, answers_at, class_groups, least_probability
 from pairloom.pipeline.model.explaining import Explanation, explain
@@ -85,10 +84,10 @@ from pairloom.pipeline.model.prediction_sets import (
     pool_classes,
     sets_of_probabilities,
 )
-from pairloom.pipeline.model.rules import ESTIMATOR, check_no_shortlist
-from pairloom.pipeline.model.settings import error_prefix
+from pairloom.pipeline.model.settings import ESTIMATOR, check_no_shortlist, error_prefix
 from pairloom.pipeline.model.summary import summary_html, summary_rows
 from pairloom.pipeline.storage.location import StoreUrl
+from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = ["PairwiseSVC", "documentation_link", "one_row"]
 

@@ -16,10 +16,11 @@ from pairloom.pipeline.machines.folds import ALONE, FIT_ON
 from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KERNEL_NAMES, is_inner_product
 from pairloom.pipeline.machines.kinds import candidate_Cs
 from pairloom.pipeline.machines.settings import CALIBRATIONS
-from pairloom.pipeline.model.judged_model import Resources
+from pairloom.pipeline.model.fitting import Resources
 from pairloom.pipeline.model.learning import LEARN
-from pairloom.pipeline.model.rules import (
+from pairloom.pipeline.model.settings import (
     ESTIMATOR,
+    LARGEST_COUNT,
     MEASURED,
     check_coupling,
     check_distances,
@@ -27,8 +28,11 @@ from pairloom.pipeline.model.rules import (
     check_fold_alone,
     check_learnable,
     check_no_shortlist,
+    is_count,
+    is_finite,
+    is_positive,
+    is_share,
 )
-from pairloom.pipeline.model.settings import LARGEST_COUNT, is_count, is_finite, is_positive, is_share
 
 __all__ = [
     "KERNELS",

@@ -27,8 +27,7 @@ from pairloom.pipeline.experiments.experiment import (
     side_by_side,
 )
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
-from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
-from pairloom.pipeline.experiments.released_curves import (
+from pairloom.pipeline.experiments.growth_curves import (
     RANDOM,
     RELEASED_CLASSES,
     RELEASED_COUPLING,
@@ -36,6 +35,7 @@ from pairloom.pipeline.experiments.released_curves import (
     draw_released_growth,
     released_accuracy,
 )
+from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.growth.growing_block import SampleBlocks, grow_blocks, sample_blocks
 

@@ -41,8 +41,8 @@ from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kernel_machines import train_kernel_model
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.linear_machines import train_linear_model
+from pairloom.pipeline.machines.normalisation import Whitening, centring
 from pairloom.pipeline.machines.settings import MachineSettings, split_class
-from pairloom.pipeline.machines.whitening import Whitening, centring
 
 #: Numbers of pairs that are changed, the most confused first; the last is the number of classes.
 SIZES = (1, 2, 5, 10, 20, 50)

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.experiments import (
     bipartite,
     boundaries,
@@ -29,7 +28,6 @@ from pairloom.pipeline.experiments import (
     simulated_encodings,
     star_centres,
 )
-from pairloom.pipeline.experiments.adapted_features import adapted_set
 from pairloom.pipeline.experiments.experiment import (
     Experiment,
     Item,
@@ -40,7 +38,7 @@ from pairloom.pipeline.experiments.experiment import (
     write_files,
 )
 from pairloom.pipeline.experiments.finding import Finding
-from pairloom.pipeline.experiments.network_answers import NetworkAnswers, pictures_digest
+from pairloom.pipeline.experiments.network_answers import NetworkAnswers, adapted_set, pictures_digest
 from pairloom.pipeline.experiments.trained_tensor import (
     TensorFile,
     TrainedTensor,
@@ -55,6 +53,7 @@ from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.storage.digests import digest_of, file_digest
+from pairloom.pipeline.threads import one_blas_thread
 
 #: The experiments by name, in the order of the paper; then those of other papers. Each has rows of its own type.
 EXPERIMENTS: dict[str, Experiment[Any]] = {
@@ -148,7 +147,7 @@ def perform(
     machines : {"ours", "paper", "paper-radial"}
         Whose machines are trained: see `trained_tensor.MACHINES`.
     adapted : bool
-        Whether features are the hidden layer of a network that was trained on the classes: see `adapted_features`.
+        Whether features are the hidden layer of a network that was trained on the classes: see `network_answers`.
     """
     printed = console or Console(quiet=True)
     messages = Console(stderr=True, quiet=console is None)

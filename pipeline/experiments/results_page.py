@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pairloom.pipeline.config.input_errors import OutputExists
+from pairloom.pipeline.config.config import OutputExists
 from pairloom.pipeline.experiments.finding import DIFFERS, HOLDS, OURS, PAPER, UNDECIDED
 from pairloom.pipeline.experiments.perform import EXPERIMENTS
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -107,7 +107,7 @@ _HOW_TO_READ = """\
   page called ours "as in the paper", which they are not. (The set imagenet50-synthetic-paper is as large as the
   paper's; its machines are ours.)
 - **Adapted features** are the hidden layer of a network that was trained on the classes
-  (`pipeline/experiments/adapted_features.py`), as the paper's networks were; others are transferred from a network for
+  (`pipeline/experiments/network_answers.py`), as the paper's networks were; others are transferred from a network for
   other classes.
 - The published curves of Figures 4 to 6 are those that the authors released with their code: ImageNet-50 by a ResNet,
   50 runs, linear machines, wlw2. They may be of another version than the printed text. CIFAR-10's blank cell in Table

@@ -32,7 +32,7 @@ from pairloom.pipeline.features.row_sources import (
 )
 from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, read_new_rows, shown
 from pairloom.pipeline.features.tables import TableColumns, numbered_rows
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "FeatureSet",

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.growth.growing_block_kernels import LANES, gather_block, grow_block
-from pairloom.pipeline.pieces import in_threads, thread_count
+from pairloom.pipeline.threads import in_threads, thread_count
 
 __all__ = ["COUPLED", "GrowthOutcome", "SampleBlocks", "grow_blocks", "sample_blocks"]
 

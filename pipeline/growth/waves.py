@@ -23,7 +23,7 @@ from pairloom.pipeline.calibration.scale import choose_scale, nearby_scale
 from pairloom.pipeline.completion.complete import Completion, complete_slab, plan_completion
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, with_mass
 from pairloom.pipeline.completion.slab import slab_width
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "NEVER",

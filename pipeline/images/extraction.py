@@ -54,8 +54,8 @@ from pairloom.pipeline.images.preprocessing import (
     output_names,
     preprocessing_metadata,
 )
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.digests import digest_of
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["CPU", "Extracted", "ExtractionOptions", "ProgressOfPictures", "extract_features"]
 

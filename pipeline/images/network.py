@@ -16,8 +16,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import did_you_mean, listed
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.digests import digest_of, file_digest
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "ClassifierInput",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pairloom.graphs.text import listed
 from pairloom.pipeline.images.image_folder import ClassFolder, WrongNames, lines_of
 from pairloom.pipeline.images.picture_store import name_in_store
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["FOLDERS", "class_probabilities", "named_outputs", "network_accuracy", "outputs_of_classes"]
 

@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from pairloom.graphs.text import listed
 from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN, ClassFolder, Picture, StoreRefused
 from pairloom.pipeline.images.picture import CheckedPicture
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.storage.atomic_file import PARTIAL_SUFFIX, create_exclusively, write_atomically
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, file_digest, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.zarr_layout import ChunkedArray, Coordinate, chunk_path, group_files, stamp
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "BLOCK",

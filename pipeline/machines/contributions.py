@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pairloom.pipeline.machines.normalisation import Normalisation
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "Contributions",

@@ -18,8 +18,8 @@ from pairloom.graphs.text import plain_line
 from pairloom.pipeline.machines.contributions import PlainEvidence
 from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme
 from pairloom.pipeline.machines.linear_machines import Advance, train_in_threads
+from pairloom.pipeline.machines.pair_calibration import calibrate_machines
 from pairloom.pipeline.machines.pair_kernels import measure_distances
-from pairloom.pipeline.machines.platt import calibrate_machines
 from pairloom.pipeline.machines.settings import ClassRows, MachineSettings, split_class, stacked
 
 __all__ = [

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.machines.folds import INNER_FOLDS, NEVER_HELD_OUT
+from pairloom.pipeline.machines.pair_calibration import fit_platt
 from pairloom.pipeline.machines.pair_kernels import decision_values
-from pairloom.pipeline.machines.platt import fit_platt
 from pairloom.pipeline.machines.svm import solve_rows
 
 __all__ = ["FoldMachine", "FoldSamples", "fit_alone", "standardisation"]

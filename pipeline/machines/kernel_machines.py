@@ -20,8 +20,8 @@ from pairloom.pipeline.machines.folds import PARTS, FoldScheme
 from pairloom.pipeline.machines.kernel_function import GramBlocks, KernelFunction
 from pairloom.pipeline.machines.linear_machines import Advance, no_profiles, train_in_threads
 from pairloom.pipeline.machines.normalisation import Normalisation, dense
+from pairloom.pipeline.machines.pair_calibration import calibrate_machines
 from pairloom.pipeline.machines.pair_kernels import measure_distances
-from pairloom.pipeline.machines.platt import calibrate_machines
 from pairloom.pipeline.machines.settings import (
     ClassRows,
     MachineSettings,
@@ -30,7 +30,7 @@ from pairloom.pipeline.machines.settings import (
     warn_early_stops,
 )
 from pairloom.pipeline.machines.svm import DualSolution, solve_gram
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "VECTORS_AT_ONCE",

@@ -26,9 +26,14 @@ from pairloom.pipeline.machines.folds import ALONE, FitOn, FoldScheme
 from pairloom.pipeline.machines.kernel_function import Gamma, KernelFunction, gamma_of
 from pairloom.pipeline.machines.kernel_machines import KernelModel, train_kernel_model
 from pairloom.pipeline.machines.linear_machines import Advance, LinearModel, train_linear_model
-from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments
+from pairloom.pipeline.machines.normalisation import (
+    Normalisation,
+    NormalisedMoments,
+    Shrinkage,
+    Whitening,
+    is_worth_a_trial,
+)
 from pairloom.pipeline.machines.settings import MachineSettings, scaled_C
-from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_worth_a_trial
 
 __all__ = [
     "EstimatorKind",

@@ -19,9 +19,9 @@ from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.contributions import LinearEvidence, feature_names
 from pairloom.pipeline.machines.fold_alone import FoldSamples, fit_alone
 from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, FoldScheme
-from pairloom.pipeline.machines.normalisation import Normalisation, dense
+from pairloom.pipeline.machines.normalisation import Normalisation, Whitening, dense
+from pairloom.pipeline.machines.pair_calibration import calibrate_machines, separation
 from pairloom.pipeline.machines.pair_kernels import decision_values
-from pairloom.pipeline.machines.platt import calibrate_machines, separation
 from pairloom.pipeline.machines.settings import (
     ClassRows,
     MachineSettings,
@@ -39,8 +39,7 @@ from pairloom.pipeline.machines.sparse_machines import (
     solve_support,
 )
 from pairloom.pipeline.machines.svm import solve_rows
-from pairloom.pipeline.machines.whitening import Whitening
-from pairloom.pipeline.pieces import in_threads, pieces
+from pairloom.pipeline.threads import in_threads, pieces
 
 __all__ = [
     "Advance",

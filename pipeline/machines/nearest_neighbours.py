@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["NearestNeighboursCV", "leave_one_out_errors"]
 

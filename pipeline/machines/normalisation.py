@@ -1,17 +1,45 @@
-"""Normalisation: features centred, standardised if asked for, divided by a power of two, before they are float32."""
+"""Normalisation and whitening: the space that the machines see.
+
+Features are centred, standardised if asked for, and divided by a power of two, before they are float32. Whitening then
+shapes the space by the covariance that all classes share.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import eigh
 
 from pairloom.pipeline.features.moments import Moments
+from pairloom.pipeline.threads import pieces
 
-__all__ = ["Normalisation", "NormalisedMoments", "dense", "normalised_moments"]
+__all__ = [
+    "ClassScatter",
+    "Normalisation",
+    "NormalisedMoments",
+    "ReadRows",
+    "Shrinkage",
+    "Whitening",
+    "WithinClasses",
+    "centred_at",
+    "centring",
+    "check_covariance",
+    "class_scatter",
+    "dense",
+    "is_whitened",
+    "is_worth_a_trial",
+    "normalised_moments",
+    "rows_per_batch",
+    "scatter_parts",
+    "unwhitened",
+    "within_classes",
+    "within_classes_of",
+]
 
 
 def dense(X: Any) -> NDArray[np.floating]:
@@ -169,3 +197,209 @@ def _standardised_variance(moments: Moments) -> float:
 def _halved(variance: float) -> int:
     """The exponent of the power of two that brings a variance to between 1 and 4; 0 for no variance."""
     return (math.frexp(variance)[1] - 1) // 2 if variance > 0 else 0
+
+
+#: How far the covariance is shrunk towards a multiple of the identity, from 0 to 1; "none" leaves features as they are.
+Shrinkage = float | Literal["none"]
+
+
+def is_whitened(shrinkage: Shrinkage) -> bool:
+    """Whether a shrinkage asks for whitening at all."""
+    return shrinkage != "none"
+
+
+# A covariance of more features is not tried unasked: it takes a quarter of a minute to decompose, and 128 MiB.
+_MOST_TRIED = 2**12
+# A larger covariance, of more than 2 GiB, is refused. Whitening needs four matrices of its size.
+_MOST_FEATURES = 2**14
+
+
+def is_worth_a_trial(n_rows: int, n_classes: int, n_features: int) -> bool:
+    """Whether whitening is tried unasked: the rows determine the covariance within classes, and it is not large.
+
+    With fewer rows than it has dimensions the covariance is singular, and whitening is a matter of the shrinkage alone.
+    """
+    return n_features <= min(n_rows - n_classes, _MOST_TRIED)
+
+
+def check_covariance(n_features: int, owner: str) -> None:
+    """Raise if the covariance of so many features is too large; ``owner`` is the parameter that asks to whiten."""
+    if n_features > _MOST_FEATURES:
+        raise ValueError(
+            f'{owner} must be "none" or "auto" with more than {_MOST_FEATURES:,} features, whose covariance takes '
+            f"2 GiB, got a shrinkage with {n_features:,} features."
+        )
+
+
+class Whitening(NamedTuple):
+    """x -> (x - mean) @ factor. An empty factor is the identity, and without a mean nothing is centred."""
+
+    mean: NDArray[np.float32]
+    factor: NDArray[np.float32]
+
+    def __call__(self, X: NDArray[np.floating]) -> NDArray[Any]:
+        centred = X - self.mean if self.mean.size else X
+        return centred @ self.factor if self.factor.size else centred
+
+    def fold_back(
+        self, weights: NDArray[np.float32], bias: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """The affine map of raw features that equals weights (E, D), bias (E,) on whitened ones."""
+        raw = weights @ self.factor.T if self.factor.size else weights
+        return raw, bias - raw.astype(np.float64) @ self.mean
+
+
+def unwhitened() -> Whitening:
+    """The whitening of sparse features: these stay as they are."""
+    return Whitening(np.empty(0, np.float32), np.empty((0, 0), np.float32))
+
+
+class WithinClasses(NamedTuple):
+    """The covariance of training rows about their class means, decomposed once for every shrinkage that is tried.
+
+    S = vectors @ diag(values) @ vectors.T; total is the covariance about the mean of all rows.
+    """
+
+    mean: NDArray[np.float64]
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    total: NDArray[np.float64]
+
+    def whitening(self, shrinkage: float) -> Whitening:
+        """Machines see S^(-1/2) (x - mean), with S shrunk to (1 - t) S + t (tr S / D) I.
+
+        The factor is scaled so that the mean squared norm of the centred rows stays as it was: then a C means the
+        same with whitening and without.
+        """
+        values = (1 - shrinkage) * self.values + shrinkage * self.values.mean()
+        if not values.max() > 0:
+            return Whitening(self.mean.astype(np.float32), np.eye(len(values), dtype=np.float32))
+        values = np.maximum(values, 1e-10 * values.max())  # a constant column has no variance to divide by
+        factor = (self.vectors / np.sqrt(values)) @ self.vectors.T
+        squared_norm = np.einsum("ij,ij->", factor @ self.total, factor)
+        factor *= np.sqrt(np.trace(self.total) / squared_norm) if squared_norm > 0 else 1.0
+        return Whitening(self.mean.astype(np.float32), factor.astype(np.float32))
+
+
+def within_classes(parts: Iterable[ClassScatter]) -> WithinClasses:
+    """Decompose the pooled within-class covariance of the rows of all classes, from the parts of `scatter_parts`."""
+    counts_of, means_of, scatter = [], [], None
+    for part in parts:
+        counts_of.append(part.counts)
+        means_of.append(part.means)
+        scatter = part.scatter if scatter is None else scatter + part.scatter
+    counts, means = np.concatenate(counts_of), np.concatenate(means_of)
+    n = counts.sum()
+    mean = counts @ means / n
+    apart = (means - mean) * np.sqrt(counts)[:, None]
+    values, vectors = eigh(scatter / n)
+    return WithinClasses(mean, np.maximum(values, 0), vectors, (scatter + apart.T @ apart) / n)
+
+
+def within_classes_of(
+    X: NDArray[np.floating],
+    members: Sequence[NDArray[np.integer]],
+    held_out: NDArray[np.integer] | None = None,
+) -> WithinClasses:
+    """`within_classes` of rows X (n, D) in memory, given the rows of each class, without those that are held out."""
+    D, sizes = X.shape[1], np.array([len(rows) for rows in members])
+    kept = np.ones(len(X), bool)
+    kept[[] if held_out is None else held_out] = False
+
+    def read(c: int, rows: slice) -> NDArray[np.floating]:
+        of_class = members[c][rows]
+        return np.asarray(X[of_class[kept[of_class]]])
+
+    return within_classes(class_scatter(read, part, sizes, D) for part in scatter_parts(len(members), D))
+
+
+def centring(X: NDArray[np.floating]) -> Whitening:
+    """The whitening that only subtracts the mean of rows X."""
+    return centred_at(X.mean(axis=0, dtype=np.float64))
+
+
+def centred_at(mean: NDArray[np.float64]) -> Whitening:
+    """The whitening that only subtracts a mean."""
+    return Whitening(mean.astype(np.float32), np.empty((0, 0), np.float32))
+
+
+# Numbers in the rows that are multiplied at once: 16 MiB of float32.
+_BATCH_NUMBERS = 2**22
+# A run stores the parts: they take this together, or are a few. A part has at least so many classes, if there are.
+_STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS, _FEWEST_CLASSES = 2**28, 4, 32, 4
+
+#: ``read(c, rows)`` are the normalised rows of class c in a slice of its rows, without those that are held out.
+ReadRows = Callable[[int, slice], NDArray[np.floating]]
+
+
+class ClassScatter(NamedTuple):
+    """Some classes: how many rows each has, their means (n, D), and the sum over all rows of their scatter (D, D).
+
+    The scatter of a row x is (x - m)(x - m)', m being the mean of its class.
+    """
+
+    counts: NDArray[np.int64]
+    means: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+
+
+def scatter_parts(n_classes: int, n_features: int) -> list[slice]:
+    """The consecutive classes of each part."""
+    parts = min(_MOST_PARTS, max(_FEWEST_PARTS, _STORED_BYTES // (8 * n_features**2)))
+    return pieces(n_classes, max(_FEWEST_CLASSES, -(-n_classes // parts)))
+
+
+def rows_per_batch(n_features: int) -> int:
+    """How many rows are read and multiplied at once."""
+    return max(1, _BATCH_NUMBERS // n_features)
+
+
+def class_scatter(read: ReadRows, classes: slice, sizes: NDArray[np.int64], n_features: int) -> ClassScatter:
+    """The scatter of some consecutive classes with these ``sizes``, held-out rows included.
+
+    A class with more rows than a batch is centred at the mean of its first batch, and what that lacks of its own mean
+    is made up for at its end.
+    """
+    n, D, most = classes.stop - classes.start, n_features, rows_per_batch(n_features)
+    counts, means, scatter = np.zeros(n, np.int64), np.zeros((n, D)), np.zeros((D, D))
+    beside = np.zeros(D)  # the sum of a large class's rows, less its first mean
+    for batch in _batches(classes, sizes, most):
+        deviations = []
+        for c, rows in batch:
+            X, at = read(c, rows), c - classes.start
+            if rows.start == 0 and len(X):
+                means[at] = X.mean(axis=0, dtype=np.float64)
+            deviations.append(np.asarray(X - means[at], np.float32))
+            counts[at] += len(X)
+        stacked = np.concatenate(deviations)
+        scatter += stacked.T @ stacked
+        if sizes[c] > most:
+            beside = stacked.sum(axis=0, dtype=np.float64) + (beside if rows.start else 0.0)
+            if rows.stop == sizes[c] and counts[at]:
+                scatter -= np.outer(beside, beside) / counts[at]
+                means[at] += beside / counts[at]
+    return ClassScatter(counts, means, scatter)
+
+
+def _batches(classes: slice, sizes: NDArray[np.int64], most: int) -> Iterator[list[tuple[int, slice]]]:
+    """Whole classes that together have at most so many rows; a larger class comes alone, in several batches.
+
+    Examples
+    --------
+    >>> list(_batches(slice(0, 3), np.array([2, 2, 5]), 4))
+    [[(0, slice(0, 2, None)), (1, slice(0, 2, None))], [(2, slice(0, 4, None))], [(2, slice(4, 5, None))]]
+    """
+    batch: list[tuple[int, slice]] = []
+    taken = 0
+    for c in range(classes.start, classes.stop):
+        size = int(sizes[c])
+        if batch and taken + size > most:
+            yield batch
+            batch, taken = [], 0
+        if size > most:
+            yield from ([(c, rows)] for rows in pieces(size, most))
+        else:
+            batch.append((c, slice(0, size)))
+            taken += size
+    if batch:
+        yield batch

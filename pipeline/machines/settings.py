@@ -24,7 +24,7 @@ from pairloom.pipeline.machines.folds import (
     fold_scheme,
     undivided,
 )
-from pairloom.pipeline.machines.slopes import PROFILE_SIZE
+from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE
 from pairloom.pipeline.machines.sparse_machines import SparseRows
 from pairloom.pipeline.machines.svm import MAX_ITERATIONS
 

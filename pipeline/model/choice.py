@@ -40,13 +40,12 @@ from pairloom.pipeline.completion.couplers import Coupler, coupler_of
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import TrainedMachines
-from pairloom.pipeline.machines.normalisation import Normalisation
+from pairloom.pipeline.machines.normalisation import Normalisation, Shrinkage
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.whitening import Shrinkage
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress, begin_training
 from pairloom.pipeline.model.settings import Candidate, ModelSettings
 from pairloom.pipeline.model.training_set import PROBE_SAMPLES, Probe, TrainingSet, plan_probe
-from pairloom.pipeline.pieces import in_threads, thread_count
+from pairloom.pipeline.threads import in_threads, thread_count
 
 __all__ = [
     "CalibratedSamples",

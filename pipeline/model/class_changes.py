@@ -23,7 +23,6 @@ from pairloom import graphs
 from pairloom.graphs.checks import check_count
 from pairloom.graphs.hubs import USUAL_NEIGHBOURS
 from pairloom.graphs.text import listed, quoted
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.linear_machines import (
@@ -36,7 +35,7 @@ from pairloom.pipeline.machines.linear_machines import (
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum
 from pairloom.pipeline.model.settings import error_prefix, is_positive
-from pairloom.pipeline.pieces import thread_count
+from pairloom.pipeline.threads import one_blas_thread, thread_count
 
 __all__ = [
     "add_class",

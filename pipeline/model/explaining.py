@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import listed, plain_line, quoted
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.couplers import CodeCoupler
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, prior_odds
 from pairloom.pipeline.display.tables import Table, html_of, others, signed, text_of
 from pairloom.pipeline.machines.contributions import Contributions, Evidence
-from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.fitted_model import FittedModel, check_finite
 from pairloom.pipeline.model.odds_effects import (
     OddsEffects,
     effects_of_columns,
@@ -24,7 +23,7 @@ from pairloom.pipeline.model.odds_effects import (
     pair_coefficients,
 )
 from pairloom.pipeline.model.prediction import predict_probabilities
-from pairloom.pipeline.model.predictor import check_finite
+from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = ["Explanation", "MachineEffects", "Route", "explain"]
 

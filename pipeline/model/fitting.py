@@ -1,35 +1,271 @@
-"""Fitting in one process: choose among the candidates, train the machines, calibrate the coupled model."""
+"""Fitting in one process: choose among the candidates, train the machines, calibrate the coupled model.
+
+One set of machines serves every calibration and every coupling, so both are chosen without further training. So is the
+length of the shortlist. More neighbours of every class need their own pairs, and no others, to be trained.
+
+Twenty candidates and twenty neighbours are enough where a sample could belong to a handful of classes. Where hundreds
+overlap, its class is often not listed, and the listed ones are not joined with each other. The probe of some tens of
+classes cannot see that. So the model is judged with a list of twice the length. Where that gains by two standard
+errors, every class is joined to its next neighbours, and so on in turn.
+
+The budget is counted, not timed, so that a fit can be repeated: lists of at most `LONGEST` classes, since the time of a
+prediction grows with their square, and at most `MOST_NEIGHBOURS`, whose pairs are about three times as many as usual,
+with weights of at most `MOST_BYTES`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict
 
 import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
+from pairloom.graphs.hubs import USUAL_NEIGHBOURS
+from pairloom.pipeline.calibration.coupled_calibration import (
+    CoupledCalibration,
+    JudgedCalibration,
+    best_calibration,
+    calibrate_coupled,
+    calibrate_scale,
+    judge_couplings,
+)
 from pairloom.pipeline.calibration.coupled_learning import sample_limit
-from pairloom.pipeline.calibration.drawn_samples import draw_evenly
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, draw_evenly
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, score_held_out
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
+from pairloom.pipeline.completion.shortlist import Shortlists
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.linear_machines import LinearModel
-from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, judge_trial, n_trials, trial
+from pairloom.pipeline.machines.normalisation import Shrinkage, is_whitened
+from pairloom.pipeline.machines.settings import Calibration, MachineSettings
+from pairloom.pipeline.model.choice import (
+    CalibratedSamples,
+    DrawnLogits,
+    JudgedCandidate,
+    best_candidate,
+    drawn_logits,
+    judge_calibrations,
+    judge_trial,
+    n_trials,
+    trial,
+)
 from pairloom.pipeline.model.fit_progress import FitProgress, begin_training
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, ClassTable, FittedModel
-from pairloom.pipeline.model.judged_model import (
-    JudgedModel,
-    MachineTraining,
-    Resources,
-    judge_model,
-    next_graphs,
-    widened,
-)
 from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, learn_weights
 from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet, plan_probe
 
-__all__ = ["Fit", "fit_model"]
+__all__ = [
+    "LONGEST",
+    "MOST_BYTES",
+    "MOST_NEIGHBOURS",
+    "Fit",
+    "JudgedModel",
+    "MachineTraining",
+    "Resources",
+    "fit_model",
+    "judge_model",
+    "next_graphs",
+    "widened",
+]
+
+
+#: The longest list, and the most neighbours of a class, that are chosen.
+LONGEST, MOST_NEIGHBOURS = 80, 3 * USUAL_NEIGHBOURS
+#: The weights of the machines of more neighbours must not take more.
+MOST_BYTES = 2**30
+#: No longer list is tried where a smaller share of the held-out samples has a class that is not listed.
+_RARELY = 0.01
+#: A step must lower the log loss by so many standard errors of the difference.
+_STANDARD_ERRORS = 2.0
+
+
+class Resources(TypedDict):
+    """What a fit may use. Nothing here changes its result."""
+
+    n_jobs: int | None
+    memory_limit: int
+
+
+class MachineTraining(NamedTuple):
+    """How machines are trained on the samples of a fit: some pairs first, and more of them later."""
+
+    samples: TrainingSet
+    machines: MachineSettings
+    whiten: Shrinkage
+    resources: Resources
+    progress: FitProgress
+
+    def train(self, settings: ModelSettings, sides: graphs.Decomposition, phase: str) -> TrainedMachines:
+        """The machines of some pairs, or of a code."""
+        begin_training(self.progress, phase, sides)
+        jobs = self.resources["n_jobs"]
+        return self.samples.train_as(self.machines, settings, sides, self.whiten, jobs, self.progress)
+
+
+class JudgedModel(NamedTuple):
+    """Trained machines with the calibration, the coupling and the list that were chosen for them.
+
+    Attributes
+    ----------
+    how : MachineTraining
+    graph : networkx.Graph or ModelCode
+    coupler : Coupler
+    settings : ModelSettings
+        With the coupling and the list that were chosen.
+    trained : TrainedMachines
+        They still serve every calibration.
+    best : JudgedCalibration
+        The calibration and the coupling that were chosen.
+    judged : list of JudgedCalibration
+        All that were compared.
+    held_out : HeldOutSamples
+        As the chosen calibration scores them.
+    """
+
+    how: MachineTraining
+    graph: nx.Graph | graphs.ModelCode
+    coupler: Coupler
+    settings: ModelSettings
+    trained: TrainedMachines
+    best: JudgedCalibration
+    judged: list[JudgedCalibration]
+    held_out: HeldOutSamples
+
+    @property
+    def listed(self) -> int:
+        """How many classes of a sample are coupled."""
+        return self.settings.shortlist_of(self.coupler.n_classes) or self.coupler.n_classes
+
+    @property
+    def misses(self) -> bool:
+        """Whether the classes of held-out samples are missing from their lists more than rarely."""
+        samples = self.held_out.samples
+        if not isinstance(samples, Shortlists):
+            return False
+        return bool((samples.lists.places(self.held_out.classes) < 0).mean() >= _RARELY)
+
+    def with_list(self, size: int) -> JudgedModel:
+        """The same machines with lists of this size."""
+        logits, resources = self.held_out.edge_logits, self.how.resources
+        assert logits is not None, "a fit has them"
+        samples = self.coupler.scored(logits, size, resources["memory_limit"], self.best.calibration)
+        held_out = self.held_out._replace(samples=samples)
+        near = self.best.choice.scale
+        choice = calibrate_scale(held_out, self.best.coupling, resources["n_jobs"], near)
+        settings = replace(self.settings, shortlist=size)
+        return self._replace(settings=settings, best=self.best._replace(choice=choice), held_out=held_out)
+
+    def with_graph(self, graph: nx.Graph) -> JudgedModel:
+        """The same with the pairs of a graph that has those of this one and more, which are trained."""
+        assert isinstance(self.trained, LinearModel)
+        assert isinstance(self.graph, nx.Graph)
+        before, after = graphs.edge_array(self.graph), graphs.edge_array(graph)
+        new = after[[not self.graph.has_edge(*pair) for pair in after.tolist()]]
+        added: Any = self.how.train(self.settings, graphs.Pairs(new, len(graph)), "neighbours")
+        machines = self.trained.machines.followed_by(added.machines)
+        machines = machines.of_edges(graphs.edge_order(np.concatenate([before, new])))
+        trained = self.trained._replace(machines=machines)
+        coupler = coupler_of(graph, self.settings.counts_of(self.how.samples.totals()))
+        (found,) = _judge(self.how, coupler, self.settings, trained, (self.best.calibration,))
+        return self._replace(
+            graph=graph, coupler=coupler, trained=trained, best=found.judged, held_out=found.held_out
+        )
+
+    def calibrated(self) -> tuple[TrainedMachines, CoupledCalibration, HeldOutScores]:
+        """The machines with the chosen calibration, that of the coupled model, and what it says of its samples."""
+        best, settings, jobs = self.best, self.settings, self.how.resources["n_jobs"]
+        level = settings.coupled_calibration
+        assert level != "none", "otherwise nothing is judged"
+        coupled = calibrate_coupled(
+            self.held_out,
+            self.coupler,
+            best.coupling,
+            level,
+            calibration=best.calibration,
+            pairs=best.pairs,
+            choice=best.choice,
+            n_jobs=jobs,
+        )
+        trained = self.trained
+        if settings.turns_into_distances(best.calibration):
+            trained = trained.by_distance(settings.machines().scheme)
+        listed = settings.shortlist_of(self.coupler.n_classes)
+        scores = score_held_out(self.held_out, self.coupler, best.coupling, coupled, listed, jobs)
+        return trained.unprofiled(), coupled, scores
+
+
+def judge_model(
+    how: MachineTraining,
+    graph: nx.Graph | graphs.ModelCode,
+    coupler: Coupler,
+    settings: ModelSettings,
+    trained: TrainedMachines,
+) -> JudgedModel:
+    """Choose a calibration, and then a coupling, on samples held out from the machines."""
+    several = _judge(how, coupler, settings, trained, settings.calibrations)
+    held_out = {one.judged.calibration: one.held_out for one in several}
+    judged = judge_couplings(
+        [one.judged for one in several],
+        held_out.__getitem__,
+        coupler,
+        settings.couplings,
+        how.resources["n_jobs"],
+    )
+    best = best_calibration(judged)
+    chosen = replace(settings, coupling=best.coupling)
+    return JudgedModel(how, graph, coupler, chosen, trained, best, judged, held_out[best.calibration])
+
+
+def _judge(
+    how: MachineTraining,
+    coupler: Coupler,
+    settings: ModelSettings,
+    trained: TrainedMachines,
+    calibrations: Sequence[Calibration],
+) -> list[CalibratedSamples]:
+    """Judge calibrations of machines with the coupling of the settings."""
+
+    def drawn_by(machines: TrainedMachines) -> DrawnLogits:
+        most, whitened = settings.calibration_samples, is_whitened(how.whiten)
+        return drawn_logits(how.samples, machines, settings, most, whitened)
+
+    return judge_calibrations(trained, drawn_by, coupler, settings, calibrations, **how.resources)
+
+
+def widened(model: JudgedModel, wider: Iterator[nx.Graph]) -> JudgedModel:
+    """Lengthen the list, and then join classes to more neighbours, as long as each longer list gains."""
+    while model.misses and 2 * model.listed <= min(LONGEST, model.coupler.n_classes - 1):
+        longer = _better(model, model.with_list(2 * model.listed))
+        if longer is model:
+            break
+        graph = next(wider, None)
+        model = longer if graph is None else _better(longer, longer.with_graph(graph))
+    return model
+
+
+def _better(model: JudgedModel, changed: JudgedModel) -> JudgedModel:
+    """The changed model, if its log loss is clearly less."""
+    clearly = model.best.choice.clearly_above(changed.best.choice, _STANDARD_ERRORS)
+    return changed if clearly else model
+
+
+def next_graphs(
+    graph: nx.Graph, distances: Callable[[], NDArray[np.float64] | graphs.PointDistances], bytes_per_pair: int
+) -> Iterator[nx.Graph]:
+    """The same hubs with the next neighbours of every class, as far as the budget goes."""
+    hubs, now = graph.graph["hubs"], graph.graph["neighbours"]
+    for neighbours in range(now + USUAL_NEIGHBOURS, MOST_NEIGHBOURS + 1, USUAL_NEIGHBOURS):
+        if neighbours >= len(graph):
+            return
+        wider = graphs.hub_neighbours(distances(), hubs, neighbours)
+        if wider.number_of_edges() * bytes_per_pair > MOST_BYTES:
+            return
+        yield wider
 
 
 class Fit(NamedTuple):

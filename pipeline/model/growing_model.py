@@ -14,8 +14,7 @@ from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.text import listed
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes, calibrate_coupled
-from pairloom.pipeline.calibration.drawn_samples import draw_samples
-from pairloom.pipeline.calibration.held_out import HeldOutSamples, out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out import HeldOutSamples, draw_samples, out_of_fold_edge_logits
 from pairloom.pipeline.calibration.held_out_scores import score_held_out
 from pairloom.pipeline.completion.shortlist import ListMass, shortlist_size
 from pairloom.pipeline.growth.waves import (
@@ -28,7 +27,7 @@ from pairloom.pipeline.growth.waves import (
     usual_wave,
 )
 from pairloom.pipeline.machines.linear_machines import LinearModel, whitened_rows
-from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.model.class_changes import (
     add_edges,
     check_pairs,
@@ -37,7 +36,7 @@ from pairloom.pipeline.model.class_changes import (
     train_more,
 )
 from pairloom.pipeline.model.fitted_model import FittedModel
-from pairloom.pipeline.model.judged_model import Resources
+from pairloom.pipeline.model.fitting import Resources
 from pairloom.pipeline.model.settings import is_count
 
 __all__ = ["grow_fitted_model"]

@@ -18,15 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import listed
-from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, every_sample
-from pairloom.pipeline.calibration.held_out import out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out import (
+    DrawnSamples,
+    draw_samples,
+    every_sample,
+    out_of_fold_edge_logits,
+)
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.completion.shortlist import Shortlists, with_mass
 from pairloom.pipeline.machines.linear_machines import LinearModel
-from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.model.fitted_model import FittedModel, checksum
-from pairloom.pipeline.pieces import in_threads, pieces, thread_count
+from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, thread_count
 
 __all__ = ["LabelDoubts", "doubts_of_held_out", "doubts_of_rows", "held_out_rows", "training_classes"]
 

@@ -14,11 +14,11 @@ from pairloom.pipeline.calibration.coupled_learning import (
     LearningSamples,
     learn_changes,
 )
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples
+from pairloom.pipeline.calibration.held_out import DrawnSamples
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.machines.linear_machines import AffineLogits, LinearModel
 from pairloom.pipeline.model.settings import ModelSettings
-from pairloom.pipeline.pieces import thread_count
+from pairloom.pipeline.threads import thread_count
 
 __all__ = [
     "LEARN",

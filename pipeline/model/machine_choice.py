@@ -38,8 +38,7 @@ from pairloom import graphs
 from pairloom.pipeline.calibration.coupled_calibration import FEW_SAMPLES
 from pairloom.pipeline.calibration.scale import clearly_more
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.features.class_distances import distances_from
-from pairloom.pipeline.features.moments import Moments
+from pairloom.pipeline.features.moments import Moments, distances_from
 from pairloom.pipeline.machines.kernel_function import MOST_ROWS, KernelFunction, gamma_of
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
@@ -47,7 +46,7 @@ from pairloom.pipeline.model.choice import Draw, JudgedCandidate, judge_trial
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress, begin_training
 from pairloom.pipeline.model.settings import Candidate, ModelSettings
 from pairloom.pipeline.model.training_set import Probe, TrainingSet, plan_probe
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "NO_CHOICE",

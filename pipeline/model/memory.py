@@ -8,7 +8,7 @@ import psutil
 from scipy import sparse
 
 from pairloom.pipeline.machines.folds import PARTS
-from pairloom.pipeline.machines.slopes import PROFILE_SIZE
+from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE
 
 __all__ = ["available_bytes", "check_memory", "fit_bytes", "machine_bytes", "prediction_bytes"]
 

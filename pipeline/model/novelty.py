@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import quoted
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, novelty_signals
 from pairloom.pipeline.coupling.model_coupling import prior_odds
-from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, FittedModel
 from pairloom.pipeline.model.prediction_sets import SetBy, thresholds_of
-from pairloom.pipeline.model.predictor import PREDICTION_BATCH
 from pairloom.pipeline.model.settings import is_share
-from pairloom.pipeline.pieces import in_threads, pieces, thread_count
+from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, thread_count
 
 __all__ = ["check_reject", "novelty_limits", "novelty_of", "reject_label_of", "with_rejected"]
 

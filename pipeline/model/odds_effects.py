@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from pairloom.pipeline.calibration.shortlist_gradient_kernels import add_differences, pass_on_blocks
+from pairloom.pipeline.calibration.shortlist_gradient import add_differences, pass_on_blocks
 from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.completion_kernels import complete_blocks, divergences
 from pairloom.pipeline.completion.couplers import CodeCoupler, neutral_shift
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, top_classes
-from pairloom.pipeline.completion.shortlist_kernels import complete_blocks, divergences
 from pairloom.pipeline.coupling.codes.couple_code import check_machine_weights
 from pairloom.pipeline.coupling.codes.gradient import CODE_GRADIENTS, TOLERANCE
 from pairloom.pipeline.coupling.pairs.gradient import gradient_of_odds, log_probabilities

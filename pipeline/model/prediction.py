@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import plain_line
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, normalised, prior_odds
 from pairloom.pipeline.display.tables import Table, html_of, text_of
@@ -17,10 +16,9 @@ from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import dense
 from pairloom.pipeline.machines.sparse_machines import SparseLogits
-from pairloom.pipeline.model.fitted_model import FittedModel
+from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, FittedModel
 from pairloom.pipeline.model.memory import check_memory, prediction_bytes
-from pairloom.pipeline.model.predictor import PREDICTION_BATCH
-from pairloom.pipeline.pieces import in_threads, pieces, thread_count
+from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, thread_count
 
 __all__ = [
     "PairMachine",

@@ -37,7 +37,7 @@ from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, weighte
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, prior_odds
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.settings import is_share
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "ClassPool",

@@ -35,8 +35,8 @@ from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import TrainedMachines, svm_kind
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import Normalisation
+from pairloom.pipeline.machines.pair_calibration import SlopePrior, Slopes
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, SavedModel
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.model_folder import (

@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pairloom import graphs
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples, draw_samples, members_of
-from pairloom.pipeline.features.class_distances import (
+from pairloom.pipeline.calibration.held_out import DrawnSamples, draw_samples, members_of
+from pairloom.pipeline.features.moments import (
     class_means,
     distances_between,
     distances_from,
     kernel_mean_distances,
 )
 from pairloom.pipeline.machines.kinds import TrainedMachines
-from pairloom.pipeline.machines.normalisation import NormalisedMoments
-from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import (
+from pairloom.pipeline.machines.normalisation import (
+    NormalisedMoments,
     Shrinkage,
     Whitening,
     WithinClasses,
@@ -34,9 +33,10 @@ from pairloom.pipeline.machines.whitening import (
     unwhitened,
     within_classes_of,
 )
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fit_progress import NO_PROGRESS, FitProgress
 from pairloom.pipeline.model.settings import Candidate, ModelSettings
-from pairloom.pipeline.pieces import thread_count
+from pairloom.pipeline.threads import thread_count
 
 __all__ = [
     "MOST_PROBE_ROWS",

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.graphs.text import plain_line
+from pairloom.graphs.text import plain_line, short_names
 from pairloom.pipeline.display.class_layout import ClassOrder
 from pairloom.pipeline.display.evaluation import Confusions
 from pairloom.pipeline.report.page import Section
 from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
 from pairloom.pipeline.report.score_tables import ConfusedPair
-from pairloom.pipeline.report.short_names import short_names
 
 __all__ = ["gray_png", "maps_section", "picture_url", "pooled"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.features.feature_set import names_of
-from pairloom.pipeline.machines.whitening import is_whitened
+from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.model.label_doubts import LabelDoubts, doubts_of_held_out, doubts_of_rows
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.run.feature_store import drawn_samples, read_ids, read_stored_rows

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.graphs.text import plain_line
+from pairloom.graphs.text import plain_line, short_names
 from pairloom.pipeline.display.class_layout import ClassOrder, circle_layout
 from pairloom.pipeline.report.class_maps import picture_url
 from pairloom.pipeline.report.page import Section, coordinate
 from pairloom.pipeline.report.run_results import TrainedPairs
-from pairloom.pipeline.report.short_names import short_names
 
 __all__ = ["code_section", "graph_section"]
 

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from pairloom.graphs.text import csv_cell, duration, plain_line
+from pairloom.graphs.text import csv_cell, duration, plain_line, short_names
 from pairloom.pipeline.display.class_layout import ClassOrder, order_classes
 from pairloom.pipeline.display.evaluation import Outcomes, Scores, scores_of
 from pairloom.pipeline.growth.waves import Wave
-from pairloom.pipeline.report.baselines import baseline_outcomes
 from pairloom.pipeline.report.charts import growth_section, reliability_section
 from pairloom.pipeline.report.class_maps import maps_section
-from pairloom.pipeline.report.coverage import coverage_section
 from pairloom.pipeline.report.errors import ConfidentError, confident_errors, errors_section
 from pairloom.pipeline.report.label_doubts import doubts_section, held_out_doubts
 from pairloom.pipeline.report.model_graph_figure import code_section, graph_section
@@ -40,13 +38,14 @@ from pairloom.pipeline.report.run_results import (
 from pairloom.pipeline.report.score_tables import (
     ClassScores,
     ConfusedPair,
+    baseline_outcomes,
     class_scores,
     classes_section,
     confused_pairs,
+    coverage_section,
     methods_section,
     pairs_section,
 )
-from pairloom.pipeline.report.short_names import short_names
 from pairloom.pipeline.report.stage_times import RunTimes, run_seconds, times_section
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.results import chosen_coupling

@@ -17,11 +17,11 @@ from scipy.sparse import csr_array
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.display.evaluation import Confusions, Outcomes, outcomes
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.probability_store import read_lists
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "MOST_ERRORS",

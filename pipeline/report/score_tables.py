@@ -1,28 +1,48 @@
-"""Tables of scores: of the coupling methods, of every class, and of the pairs of classes that are confused."""
+"""Tables of scores: coupling methods, classes, confused pairs; baselines without a model; errors against coverage."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from pairloom.pipeline.display.evaluation import Confusions, Outcomes, Scores, scores_of
+from pairloom.pipeline.display.evaluation import (
+    Confusions,
+    Outcomes,
+    RiskCoverage,
+    Scores,
+    risk_coverage_of,
+    scores_of,
+)
+from pairloom.pipeline.report.charts import Chart, round_ticks
 from pairloom.pipeline.report.page import Column, PageTable, Section
-from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
+from pairloom.pipeline.report.run_results import NUMBERS_AT_ONCE, JudgedSamples, TrainedPairs
+from pairloom.pipeline.run.feature_store import read_normalisation, read_samples, read_stored_rows
+from pairloom.pipeline.run.run import Run
+from pairloom.pipeline.run.run_directory import rows_per_file
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
+    "FREQUENCIES",
+    "NEAREST",
     "ClassScores",
     "ConfusedPair",
+    "baseline_outcomes",
+    "by_frequencies",
+    "by_nearest",
     "class_scores",
     "classes_section",
     "confused_pairs",
+    "coverage_section",
     "methods_section",
     "pairs_section",
 ]
+
 
 #: Rows of the tables of classes and of pairs in the page, and of pairs.csv.
 _MOST_CLASSES, _MOST_PAIRS, _MOST_PAIRS_IN_FILE = 2000, 500, 100_000
@@ -241,3 +261,112 @@ def pairs_section(confused: Sequence[ConfusedPair], names: Sequence[str], on_pai
         ),
     }
     return Section("pairs", "Confused pairs", content)
+
+
+#: Shares of the samples, the most confident first, in the table.
+_SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+#: Points of the curve, at most.
+_POINTS = 200
+
+
+def coverage_section(outcomes: Outcomes) -> Section:
+    """The share of errors among the samples that are at least so confident, against their share of all."""
+    curve = risk_coverage_of(outcomes)
+    some = np.unique(np.linspace(0, len(curve.risk) - 1, _POINTS).astype(int))
+    top = max(float(curve.risk.max()), 1e-3)
+    plane = Chart(52, 16, 334, 190, (0.0, 1.0), (0.0, 1.06 * top))
+    content = {
+        "area": curve.area,
+        "risk": float(curve.risk[-1]),
+        "plane": plane,
+        "x_ticks": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+        "y_ticks": round_ticks(0.0, top, 4),
+        "path": plane.path(curve.coverage[some], curve.risk[some]),
+        "table": _table(curve),
+    }
+    return Section("coverage", "Errors against coverage", content)
+
+
+def _table(curve: RiskCoverage) -> PageTable:
+    last = len(curve.risk) - 1
+    places = [max(0, min(last, round(share * (last + 1)) - 1)) for share in _SHARES]
+    rows = [
+        [f"{curve.coverage[at]:.0%}", at + 1, f"{curve.risk[at]:.4f}", f"{curve.confidence[at]:.4f}"]
+        for at in dict.fromkeys(places)
+    ]
+    columns = [
+        Column("coverage", "number", "share of the samples that are predicted"),
+        Column("samples", "number"),
+        Column("errors", "number", "share of these that are predicted wrong"),
+        Column("confidence", "number", "the least probability of the predicted class among them"),
+    ]
+    return PageTable("coverage", "Errors against coverage", columns, rows)
+
+
+FREQUENCIES, NEAREST = "class frequencies", "nearest centroid"
+#: Numbers of the training rows that centroids are found from, at most: 1 GiB of float32.
+_MOST_NUMBERS = 2**28
+#: Multiplications for the distances, some seconds' worth: with more samples, every k-th is compared.
+_MOST_WORK = 2e10
+
+
+def baseline_outcomes(run: Run, labels: NDArray[np.int64]) -> dict[str, Outcomes]:
+    """The outcomes of the labelled test samples by each baseline; without centroids if there are very many rows."""
+    shape = run.shape
+    found = {FREQUENCIES: by_frequencies(np.array(shape.rows), labels)}
+    if sum(shape.rows) * shape.features <= _MOST_NUMBERS:
+        step = max(1, round(shape.samples * len(shape.classes) * shape.features / _MOST_WORK))
+        found[NEAREST] = _of_samples(_scores(run, step), labels[::step])
+    return found
+
+
+def by_frequencies(rows: NDArray[np.integer], labels: NDArray[np.int64]) -> Outcomes:
+    """Every sample is given the shares of the classes in training."""
+    shares, n = rows / rows.sum(), len(labels)
+    place = np.empty(len(rows), np.int64)
+    place[np.argsort(-shares, kind="stable")] = np.arange(len(rows))
+    likeliest = int(shares.argmax())
+    return Outcomes(
+        labels, np.full(n, likeliest), np.full(n, shares[likeliest]), shares[labels], place[labels]
+    )
+
+
+def by_nearest(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> Outcomes:
+    """Outcomes by scores (sample, class) that are no probabilities: confidences are unknown."""
+    every = np.arange(len(labels))
+    unknown = np.full(len(labels), np.nan)
+    rank = (scores > scores[every, labels][:, None]).sum(axis=1)
+    return Outcomes(labels, scores.argmax(axis=1), unknown, unknown, rank)
+
+
+def _of_samples(parts: Iterator[NDArray[np.floating]], labels: NDArray[np.int64]) -> Outcomes:
+    found, start = [], 0
+    for scores in parts:
+        found.append(by_nearest(scores, labels[start : start + len(scores)]))
+        start += len(scores)
+    return Outcomes.joined(found)
+
+
+def _scores(run: Run, step: int) -> Iterator[NDArray[np.floating]]:
+    """x · m - |m|² / 2 of every step-th test sample x and every centroid m: the largest is that of the nearest."""
+    centroids = _centroids(run)
+    half = (centroids**2).sum(axis=1) / 2
+    most = max(1, NUMBERS_AT_ONCE // len(half))
+    for slab in pieces(run.shape.samples, run.shape.samples_per_slab):
+        X = read_samples(run, slab)[-slab.start % step :: step]
+        for some in pieces(len(X), most):
+            yield X[some] @ centroids.T - half
+
+
+def _centroids(run: Run) -> NDArray[np.float32]:
+    """(N, D) means of the normalised training rows of each class; the store has them sorted by class."""
+    N, D, classes = (
+        len(run.shape.classes),
+        run.shape.features,
+        np.repeat(np.arange(len(run.shape.classes)), run.rows),
+    )
+    sums = np.zeros((N, D))
+    for some in pieces(len(classes), rows_per_file(D)):
+        X = read_normalisation(run)(read_stored_rows(run, some.start, some.stop))
+        sums += csr_array((np.ones(len(X)), (classes[some], np.arange(len(X)))), shape=(N, len(X))) @ X
+    return np.asarray(sums / np.array(run.shape.rows)[:, None], np.float32)

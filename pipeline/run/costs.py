@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from pairloom.pipeline.machines.folds import PARTS
-from pairloom.pipeline.machines.slopes import PROFILE_SIZE
-from pairloom.pipeline.machines.whitening import scatter_parts
+from pairloom.pipeline.machines.normalisation import scatter_parts
+from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE
 from pairloom.pipeline.run.run_directory import rows_per_file
 from pairloom.pipeline.run.tiles import many_edges, stores_collapsed
 

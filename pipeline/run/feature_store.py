@@ -14,15 +14,14 @@ import numpy as np
 import zict
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.drawn_samples import (
+from pairloom.pipeline.calibration.held_out import (
     DrawnSamples,
     draw_by_class,
     draws_by_class,
     first_of_each_class,
 )
 from pairloom.pipeline.machines.linear_machines import whitened_rows
-from pairloom.pipeline.machines.normalisation import Normalisation
-from pairloom.pipeline.machines.whitening import Shrinkage, Whitening, is_whitened
+from pairloom.pipeline.machines.normalisation import Normalisation, Shrinkage, Whitening, is_whitened
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, rows_per_file
 from pairloom.pipeline.storage.location import Location

@@ -21,14 +21,13 @@ from pairloom.pipeline.calibration.held_out import (
     unit_of,
 )
 from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.completion_kernels import add_divergences
 from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, shortlists, top_classes
-from pairloom.pipeline.completion.shortlist_kernels import add_divergences
 from pairloom.pipeline.machines.kernel_machines import KernelModel
 from pairloom.pipeline.machines.linear_machines import LinearModel
+from pairloom.pipeline.machines.normalisation import centred_at, is_whitened
+from pairloom.pipeline.machines.pair_calibration import Slopes
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.slopes import Slopes
-from pairloom.pipeline.machines.whitening import centred_at, is_whitened
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import read_draws, read_whitening
 from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_model, read_tiles
 from pairloom.pipeline.run.results import chosen_candidate, class_weights_of, read_slopes
@@ -36,6 +35,7 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.run.tiles import many_edges
 from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["read_held_out", "scores_in_two_passes", "write_slab"]
 

@@ -18,12 +18,12 @@ from pairloom.pipeline.completion.couplers import CodeCoupler, Coupler, PairCoup
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_machines import KernelMachines, KernelModel, machines_followed_by
 from pairloom.pipeline.machines.linear_machines import Machines, no_profiles
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import read_class_rows
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, StoredGroup, open_group, write_whole
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "TILES_AT_ONCE",

@@ -15,8 +15,8 @@ from pairloom.pipeline.config.cluster_config import PROCESS_BYTES
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_function import KEPT_BYTES, gram_type
 from pairloom.pipeline.machines.kernel_machines import VECTORS_AT_ONCE
-from pairloom.pipeline.machines.slopes import PROFILE_SIZE
-from pairloom.pipeline.model.predictor import PREDICTION_BATCH
+from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE
+from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH
 from pairloom.pipeline.run.feature_store import CACHE_BYTES
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE
 from pairloom.pipeline.run.run import Run

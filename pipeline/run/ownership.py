@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pairloom.graphs.text import listed
-from pairloom.pipeline.config.config import Config, ConfigError
-from pairloom.pipeline.config.input_errors import input_errors
+from pairloom.pipeline.config.config import Config, ConfigError, input_errors
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.source_files import IN_MEMORY, expand_data_folder, shown
 from pairloom.pipeline.run.run import Run

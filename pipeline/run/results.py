@@ -20,8 +20,8 @@ from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.linear_machines import AffineLogits
+from pairloom.pipeline.machines.pair_calibration import SlopePrior, Slopes
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.slopes import SlopePrior, Slopes
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials
 from pairloom.pipeline.model.learning import Learned
 from pairloom.pipeline.model.settings import Candidate

@@ -21,15 +21,15 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.waves import usual_wave
 from pairloom.pipeline.machines.folds import folds_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.whitening import is_whitened, scatter_parts
+from pairloom.pipeline.machines.normalisation import is_whitened, scatter_parts
 from pairloom.pipeline.model.machine_choice import NO_CHOICE, KernelChoice
 from pairloom.pipeline.model.settings import Candidate, ModelSettings
 from pairloom.pipeline.model.training_set import Probe
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.run_directory import RunShape, rows_per_file
 from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["FORMAT", "Keys", "Run", "Stage"]
 

@@ -52,9 +52,9 @@ from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.normalisation import Shrinkage, is_whitened, scatter_parts
+from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.slopes import PROFILE_SIZE
-from pairloom.pipeline.machines.whitening import Shrinkage, is_whitened, scatter_parts
 from pairloom.pipeline.storage.folder import Folder, folder_of
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import (

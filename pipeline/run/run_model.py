@@ -15,8 +15,8 @@ from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.machines.whitening import is_whitened
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, FittedModel, SavedModel
 from pairloom.pipeline.model.saved_model import (
     assembled,
@@ -26,7 +26,6 @@ from pairloom.pipeline.model.saved_model import (
     slope_arrays,
     whole_model,
 )
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.feature_store import (
     read_ids,
     read_moments,
@@ -55,6 +54,7 @@ from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
 from pairloom.pipeline.storage.zarr_metadata import RefusedArray
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 

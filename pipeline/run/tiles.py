@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.model.predictor import PREDICTION_BATCH
+from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH
 
 __all__ = [
     "crude_training_seconds",

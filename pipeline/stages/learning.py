@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pairloom.pipeline.calibration.coupled_learning import FEW_SAMPLES, MOST_WORK, sample_limit
-from pairloom.pipeline.calibration.drawn_samples import draw_evenly_by_class
+from pairloom.pipeline.calibration.held_out import draw_evenly_by_class
 from pairloom.pipeline.completion.shortlist import USUAL_SIZE
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.linear_machines import AffineLogits, LinearModel

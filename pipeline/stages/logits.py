@@ -6,7 +6,7 @@ import numpy as np
 
 from pairloom.pipeline.completion.complete import complete_slab
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.run.collapsed_machines import collapsed_machines
+from pairloom.pipeline.run.collapsed_store import collapsed_machines
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import read_samples
 from pairloom.pipeline.run.needs import FLOAT, completion_bytes, machine_read_bytes, support_bytes

@@ -15,20 +15,25 @@ from pairloom import graphs
 from pairloom.graphs.families import check_code_size
 from pairloom.graphs.text import format_bytes
 from pairloom.pipeline import stages
-from pairloom.pipeline.blas import one_blas_thread
-from pairloom.pipeline.calibration.drawn_samples import draws_by_class
+from pairloom.pipeline.calibration.held_out import draws_by_class
 from pairloom.pipeline.completion.shortlist import USUAL_SIZE, shortlist_size
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
-from pairloom.pipeline.features.class_distances import distances_between, distances_from
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.features.moments import distances_between, distances_from
 from pairloom.pipeline.machines.folds import fold_scheme, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gram_rows
 from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
-from pairloom.pipeline.machines.normalisation import Normalisation, NormalisedMoments, normalised_moments
+from pairloom.pipeline.machines.normalisation import (
+    Normalisation,
+    NormalisedMoments,
+    Shrinkage,
+    check_covariance,
+    is_whitened,
+    normalised_moments,
+)
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.machines.whitening import Shrinkage, check_covariance, is_whitened
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.learning import check_weights
 from pairloom.pipeline.model.machine_choice import ChosenMachines, MachineQuestion, ProbeRows, choose_machines
@@ -56,6 +61,7 @@ from pairloom.pipeline.run.tiles import (
 )
 from pairloom.pipeline.stages.run_file import installed_versions
 from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = ["check_size", "plan_run"]
 

@@ -22,10 +22,8 @@ from pairloom.pipeline.completion.slab import couple_slab
 from pairloom.pipeline.coupling.model_coupling import normalised, prior_odds
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.model.predictor import PREDICTION_BATCH, Predictor, applies_listed_pairs
-from pairloom.pipeline.pieces import pieces
-from pairloom.pipeline.run.collapsed_machines import collapsed_machines, release_machines
-from pairloom.pipeline.run.collapsed_store import stored_shortlists
+from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, Predictor, applies_listed_pairs
+from pairloom.pipeline.run.collapsed_store import collapsed_machines, release_machines, stored_shortlists
 from pairloom.pipeline.run.costs import RunSizes, StageCost
 from pairloom.pipeline.run.feature_store import read_samples
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE, coupler_of_run
@@ -43,6 +41,7 @@ from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["Probabilities", "release_predictors"]
 

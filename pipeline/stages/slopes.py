@@ -5,7 +5,7 @@ from __future__ import annotations
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.folds import PARTS
-from pairloom.pipeline.machines.slopes import PROFILE_SIZE, slope_prior, slopes_of
+from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE, slope_prior, slopes_of
 from pairloom.pipeline.run.costs import READS_AT_ONCE, StageCost
 from pairloom.pipeline.run.machine_store import read_profiles
 from pairloom.pipeline.run.needs import FLOAT

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pairloom.pipeline.calibration.drawn_samples import DrawnSamples
+from pairloom.pipeline.calibration.held_out import DrawnSamples
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.machines.whitening import class_scatter, rows_per_batch
+from pairloom.pipeline.machines.normalisation import class_scatter, rows_per_batch
 from pairloom.pipeline.model.fitted_model import checksum
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import drawn_samples, read_normalisation, read_stored_rows
 from pairloom.pipeline.run.run import Keys, Run, Stage
@@ -17,6 +16,7 @@ from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.stages.draws import BLOCKS_AT_ONCE
 from pairloom.pipeline.stages.features import block_bytes
 from pairloom.pipeline.storage.digests import digest_of
+from pairloom.pipeline.threads import pieces
 
 __all__ = ["Statistics"]
 

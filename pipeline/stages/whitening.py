@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.machines.whitening import ClassScatter, centred_at, is_whitened, within_classes
+from pairloom.pipeline.machines.normalisation import ClassScatter, centred_at, is_whitened, within_classes
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import drawn_samples, read_normalisation
 from pairloom.pipeline.run.run import Keys, Run, Stage

@@ -11,9 +11,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import url2pathname
 
-from pairloom.pipeline.storage.local_path import looks_like_url
+__all__ = [
+    "URL_ADVICE",
+    "BadUrl",
+    "Location",
+    "NotLocal",
+    "StoreUrl",
+    "check_local",
+    "location_of",
+    "looks_like_url",
+]
 
-__all__ = ["BadUrl", "Location", "StoreUrl", "location_of"]
+
+# A `Path` has lost one of the slashes. A scheme has two letters or more: C:/data is a drive of Windows.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+URL_ADVICE = "Mount the storage, or copy the files, and give their path."
+
+
+class NotLocal(ValueError):
+    """A URL where a path is needed."""
+
+
+def looks_like_url(path: str | Path) -> bool:
+    """Whether a path begins as a URL does.
+
+    Examples
+    --------
+    >>> [looks_like_url(path) for path in ("s3://bucket/run", "file:///run", "C:/runs", "runs/s3:/x", "runs")]
+    [True, True, False, False, False]
+    """
+    return _URL.match(str(path)) is not None
+
+
+def check_local(parameter: str, path: str | Path) -> None:
+    """Raise `NotLocal` if a path looks like a URL. Otherwise it would quietly become a folder of that name."""
+    if looks_like_url(path):
+        raise NotLocal(f"{parameter} must be a path, not a URL, got {str(path)!r}. {URL_ADVICE}")
+
 
 _SCHEMES = ("s3", "gs", "az", "memory")
 _KNOWN = "s3://, gs://, az://, memory:// or file://"

@@ -18,7 +18,7 @@ from pairloom.cluster.commands.cli import main
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.run.lock import RunLock
 from pairloom.pipeline.stages.run_file import read_run, write_run
-from pairloom.pipeline.storage.local_path import looks_like_url
+from pairloom.pipeline.storage.location import looks_like_url
 
 
 def pairloom(*arguments):

@@ -18,7 +18,7 @@ from pairloom import PairwiseSVC
 from pairloom.cluster.config.config_file import load_config
 from pairloom.cluster.drive.driver import load_data, prepare_run
 from pairloom.pipeline.features import row_sources
-from pairloom.pipeline.machines import whitening as class_scatter
+from pairloom.pipeline.machines import normalisation as class_scatter
 from pairloom.pipeline.run import run_directory
 from pairloom.pipeline.run.feature_store import read_class
 from pairloom.pipeline.run.run_directory import open_group, rows_per_file, stamp_groups

@@ -5,7 +5,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pairloom.pipeline.pieces import pieces
 from pairloom.pipeline.run.tiles import (
     default_draws_per_slab,
     default_edges_per_tile,
@@ -13,6 +12,7 @@ from pairloom.pipeline.run.tiles import (
     default_samples_per_slab,
     order_by_blocks,
 )
+from pairloom.pipeline.threads import pieces
 
 
 def complete_edges(n):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pairloom.pipeline.blas import one_blas_thread
+from pairloom.pipeline.threads import one_blas_thread
 
 
 def blas_threads():

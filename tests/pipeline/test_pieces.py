@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from joblib import parallel_config
 
-from pairloom.pipeline.pieces import in_threads, pieces, thread_count
+from pairloom.pipeline.threads import in_threads, pieces, thread_count
 
 
 @given(length=st.integers(0, 300), size=st.integers(1, 50))

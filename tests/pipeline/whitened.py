@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pairloom.pipeline.machines.whitening import centring, within_classes_of
+from pairloom.pipeline.machines.normalisation import centring, within_classes_of
 
 
 def whitening_of(X, y, shrinkage="none", held_out=None):

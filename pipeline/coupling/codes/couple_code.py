@@ -27,8 +27,8 @@ from pairloom.pipeline.coupling.codes.solvers import (
     solve_linear,
     solve_zadrozny,
 )
-from pairloom.pipeline.coupling.pairs.solvers import normalise, softmax
-from pairloom.pipeline.pieces import in_threads, pieces, thread_count
+from pairloom.pipeline.coupling.pairs.couple import normalise, softmax
+from pairloom.pipeline.threads import in_threads, pieces, thread_count
 
 Logits: TypeAlias = NDArray[np.floating]
 CodeSolver: TypeAlias = Callable[[CodeProblem, int, int, Solution], None]

@@ -28,7 +28,7 @@ from pairloom.pipeline.coupling.codes.couple_code import (
     resolved_barrier,
 )
 from pairloom.pipeline.coupling.codes.solvers import machine_of_class
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Classes: TypeAlias = NDArray[np.integer]

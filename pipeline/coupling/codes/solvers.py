@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.coupling.arguments import Solution
 from pairloom.pipeline.coupling.codes.code_kernels import CLIP, couple_bradley_terry_code, couple_zadrozny
-from pairloom.pipeline.coupling.pairs.solvers import softmax
-from pairloom.pipeline.coupling.pairs.tensor_kernels import product_by_sample
+from pairloom.pipeline.coupling.pairs.couple import softmax
+from pairloom.pipeline.coupling.vector_kernels import product_by_sample
 
 #: Bounds of each list, the entries of all lists, and the sign of each entry.
 Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]

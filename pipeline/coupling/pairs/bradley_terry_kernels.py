@@ -3,9 +3,8 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import inline_kernel, simd_kernel
-from pairloom.pipeline.coupling.pairs.tensor_kernels import BLOCK, gather_upper
 from pairloom.pipeline.coupling.pairs.wlw2_kernels import CLIP
-from pairloom.pipeline.coupling.vector_kernels import exp32_within
+from pairloom.pipeline.coupling.vector_kernels import BLOCK, exp32_within, gather_upper
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: No p is smaller than exp of this.

@@ -23,8 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
-from pairloom.pipeline.coupling.pairs.couple import couple
-from pairloom.pipeline.coupling.pairs.solvers import laplacian_inverse, pair_probabilities, wlw2_directly
+from pairloom.pipeline.coupling.pairs.couple import (
+    couple,
+    laplacian_inverse,
+    pair_probabilities,
+    wlw2_directly,
+)
 from pairloom.pipeline.coupling.pairs.wlw2_kernels import CLIP
 
 __all__ = [

@@ -3,8 +3,15 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import inline_kernel, kernel, simd_kernel
-from pairloom.pipeline.coupling.pairs.tensor_kernels import BLOCK, gather_upper
-from pairloom.pipeline.coupling.vector_kernels import GROUP, error_left, exp32, rate_of, row_product
+from pairloom.pipeline.coupling.vector_kernels import (
+    BLOCK,
+    GROUP,
+    error_left,
+    exp32,
+    gather_upper,
+    rate_of,
+    row_product,
+)
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: Products of larger residual logits leave the range of float32: such a sample is solved directly.

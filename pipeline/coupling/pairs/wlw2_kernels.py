@@ -3,8 +3,15 @@
 import numpy as np
 
 from pairloom.pipeline.accelerate import simd_kernel
-from pairloom.pipeline.coupling.pairs.tensor_kernels import BLOCK, gather_upper
-from pairloom.pipeline.coupling.vector_kernels import GROUP, error_left, exp32_within, rate_of, row_product
+from pairloom.pipeline.coupling.vector_kernels import (
+    BLOCK,
+    GROUP,
+    error_left,
+    exp32_within,
+    gather_upper,
+    rate_of,
+    row_product,
+)
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: [LW]: LIBSVM clips r_ij to [1e-7, 1 - 1e-7], which is a logit of 16.

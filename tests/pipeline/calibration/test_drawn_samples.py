@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pairloom.pipeline.calibration.drawn_samples import draw_by_class, draws_by_class
+from pairloom.pipeline.calibration.held_out import draw_by_class, draws_by_class
 
 SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=60).map(np.array)
 

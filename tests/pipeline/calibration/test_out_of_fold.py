@@ -8,15 +8,15 @@ from sklearn.linear_model import LogisticRegression
 from whitened import whitening_of
 
 from pairloom import graphs
-from pairloom.pipeline.blas import one_blas_thread
 from pairloom.pipeline.calibration.held_out import out_of_fold_edge_logits
 from pairloom.pipeline.machines.estimator_machines import train_estimator_model
 from pairloom.pipeline.machines.folds import NEVER_HELD_OUT, PARTS, class_folds, class_parts
 from pairloom.pipeline.machines.linear_machines import train_linear_model
-from pairloom.pipeline.machines.platt import fit_platt
+from pairloom.pipeline.machines.normalisation import centring
+from pairloom.pipeline.machines.pair_calibration import fit_platt
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
-from pairloom.pipeline.machines.whitening import centring
+from pairloom.pipeline.threads import one_blas_thread
 
 EDGES = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
 PAIRS = graphs.Pairs(EDGES, 4)

@@ -6,7 +6,7 @@ import pytest
 
 from pairloom import couple, graphs
 from pairloom.pipeline.completion.complete import plan_completion, plan_ranking
-from pairloom.pipeline.coupling.pairs.solvers import softmax
+from pairloom.pipeline.coupling.pairs.couple import softmax
 
 LINE = abs(np.subtract.outer(range(19), range(19))).astype(float)
 MODEL_GRAPHS = {

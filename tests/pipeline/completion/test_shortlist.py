@@ -17,8 +17,7 @@ from pairloom.pipeline.completion.shortlist import (
     top_classes,
 )
 from pairloom.pipeline.completion.slab import couple_slab
-from pairloom.pipeline.coupling.pairs.couple import METHODS
-from pairloom.pipeline.coupling.pairs.solvers import softmax
+from pairloom.pipeline.coupling.pairs.couple import METHODS, softmax
 
 LINE = abs(np.subtract.outer(range(19), range(19))).astype(float)
 MODEL_GRAPHS = {

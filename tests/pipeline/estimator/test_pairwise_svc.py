@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from pairloom import PairwiseSVC
 from pairloom.pipeline.completion import slab
 from pairloom.pipeline.completion.shortlist import with_mass
-from pairloom.pipeline.model.predictor import PREDICTION_BATCH
+from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH
 
 FOLDS_OF_REPEATS = "a sample of weight 2 is in one fold, two samples are in two: other machines"
 EXPECTED = {

@@ -5,14 +5,14 @@ import pytest
 from click.testing import CliRunner
 
 from pairloom.cluster.commands.cli import main
-from pairloom.pipeline.experiments import adapted_features
-from pairloom.pipeline.experiments.adapted_features import adapted_set
+from pairloom.pipeline.experiments import network_answers
+from pairloom.pipeline.experiments.network_answers import adapted_set
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(adapted_features, "UNITS", 16)
-    monkeypatch.setattr(adapted_features, "EPOCHS", 30)
+    monkeypatch.setattr(network_answers, "UNITS", 16)
+    monkeypatch.setattr(network_answers, "EPOCHS", 30)
 
 
 def test_the_network_that_made_the_features_is_the_network_of_the_tables(digits_features, small, tmp_path):
@@ -28,7 +28,7 @@ def test_the_network_that_made_the_features_is_the_network_of_the_tables(digits_
 def test_it_is_trained_once(digits_features, small, tmp_path, monkeypatch):
     first, _ = adapted_set(digits_features, tmp_path / "adapted.npz")
     calls = []
-    monkeypatch.setattr(adapted_features, "_trained_on", lambda *a: calls.append(a))
+    monkeypatch.setattr(network_answers, "_trained_on", lambda *a: calls.append(a))
     again, _ = adapted_set(digits_features, tmp_path / "adapted.npz")
     np.testing.assert_array_equal(first.X_test, again.X_test)
     assert not calls

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from pairloom.pipeline.experiments.radial_machines import radial_logits
-from pairloom.pipeline.experiments.trained_tensor import machine_settings, train_tensor
+from pairloom.pipeline.experiments.trained_tensor import machine_settings, radial_logits, train_tensor
 from pairloom.pipeline.machines.fold_alone import standardisation
 from pairloom.pipeline.machines.folds import INNER_FOLDS, class_folds, class_parts
-from pairloom.pipeline.machines.platt import fit_platt
+from pairloom.pipeline.machines.pair_calibration import fit_platt
 
 
 def test_logits_are_means_of_libsvm_on_standardised_folds():

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from pairloom.pipeline.experiments import released_curves
-from pairloom.pipeline.experiments.released_curves import released_accuracy, released_graphs, released_growth
+from pairloom.pipeline.experiments import growth_curves
+from pairloom.pipeline.experiments.growth_curves import released_accuracy, released_graphs, released_growth
 
 DATA = Path(os.environ.get("PAIRLOOM_DATA", Path(__file__).parents[4] / "shared" / "data"))
 PUBLISHED = DATA.parent / "published"
@@ -17,7 +17,7 @@ PUBLISHED = DATA.parent / "published"
 
 def test_random_growth_rises_to_the_end_and_no_graph_is_above_all_pairs():
     for kernel in ("linear", "radial"):
-        line = [p for p in released_growth() if (p.kernel, p.model) == (kernel, released_curves.RANDOM)]
+        line = [p for p in released_growth() if (p.kernel, p.model) == (kernel, growth_curves.RANDOM)]
         assert (line[0].pairs, line[-1].pairs) == (49, 1225)
         assert all(first.accuracy < second.accuracy for first, second in pairwise(line))
         assert all(p.accuracy < line[-1].accuracy for p in released_graphs() if p.kernel == kernel)
@@ -30,9 +30,9 @@ def test_largest_errors_reach_the_complete_model_with_a_quarter_of_the_pairs():
 
 def test_curves_are_drawn_against_pairs_or_their_share():
     pairs, shares = Figure().subplots(1, 2)
-    released_curves.draw_released_growth(pairs)
-    released_curves.draw_released_growth(shares, ("random-edge",), share=True)
-    released_curves.draw_released_graphs(shares)
+    growth_curves.draw_released_growth(pairs)
+    growth_curves.draw_released_growth(shares, ("random-edge",), share=True)
+    growth_curves.draw_released_graphs(shares)
     assert [line.get_xdata()[-1] for line in pairs.lines] == [1225] * 3
     assert [round(line.get_xdata()[-1]) for line in shares.lines] == [100, 51, 14]
 
@@ -44,6 +44,6 @@ def test_embedded_files_are_the_published_ones(name):
         pytest.skip(f"{published.name} is not here")
     ours, theirs = (
         list(csv.reader(path.open()))
-        for path in (released_curves._FOLDER / f"imagenet50-{name}.csv", published)
+        for path in (growth_curves._FOLDER / f"imagenet50-{name}.csv", published)
     )
     assert ours == theirs

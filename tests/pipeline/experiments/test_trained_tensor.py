@@ -12,7 +12,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
     train_tensor,
 )
 from pairloom.pipeline.machines.linear_machines import train_linear_model
-from pairloom.pipeline.machines.whitening import centring
+from pairloom.pipeline.machines.normalisation import centring
 
 GRAPHS = {"star": graphs.star(10, 3), "path": graphs.path(10), "bipartite": graphs.bipartite(10, 3)}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom.pipeline.features.moments import find_moments, moments_of
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.threads import pieces
 
 
 def samples(dtype, place, unit):

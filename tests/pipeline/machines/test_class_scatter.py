@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from whitened import whitening_of
 
-from pairloom.pipeline.machines import whitening as module
-from pairloom.pipeline.machines.whitening import (
+from pairloom.pipeline.machines import normalisation as module
+from pairloom.pipeline.machines.normalisation import (
     class_scatter,
     scatter_parts,
     within_classes_of,

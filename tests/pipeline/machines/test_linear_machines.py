@@ -9,11 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from pairloom import graphs
 from pairloom.pipeline.machines.folds import PARTS, class_folds, class_parts
 from pairloom.pipeline.machines.linear_machines import TILE, train_edges, train_linear_model
+from pairloom.pipeline.machines.normalisation import centring
+from pairloom.pipeline.machines.pair_calibration import fit_platt
 from pairloom.pipeline.machines.pair_kernels import dprime, fewest_errors
-from pairloom.pipeline.machines.platt import fit_platt
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
-from pairloom.pipeline.machines.whitening import centring
 
 EDGES = np.array([(i, j) for i in range(5) for j in range(i + 1, 5)])
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.calibration import _SigmoidCalibration
 
-from pairloom.pipeline.machines.platt import fit_platt
+from pairloom.pipeline.machines.pair_calibration import fit_platt
 
 
 def targets(y, weight):

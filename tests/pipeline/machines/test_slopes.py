@@ -8,8 +8,13 @@ from pairloom import PairwiseSVC
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes
 from pairloom.pipeline.calibration.held_out import log_losses
 from pairloom.pipeline.machines.folds import PARTS
+from pairloom.pipeline.machines.pair_calibration import (
+    POINTS_PER_OCTAVE,
+    PROFILE_SIZE,
+    slope_prior,
+    slopes_of,
+)
 from pairloom.pipeline.machines.pair_kernels import loss_profile
-from pairloom.pipeline.machines.slopes import POINTS_PER_OCTAVE, PROFILE_SIZE, slope_prior, slopes_of
 
 
 def profile_of(distances, parts, weight=None):

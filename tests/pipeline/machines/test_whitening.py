@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from whitened import whitening_of
 
-from pairloom.pipeline.machines.whitening import centring, within_classes_of
+from pairloom.pipeline.machines.normalisation import centring, within_classes_of
 
 
 @pytest.fixture(scope="module")

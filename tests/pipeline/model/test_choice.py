@@ -10,8 +10,7 @@ from pairloom.pipeline.calibration.scale import ScaleChoice
 from pairloom.pipeline.features.moments import moments_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import LinearKind, candidate_Cs
-from pairloom.pipeline.machines.normalisation import Normalisation, normalised_moments
-from pairloom.pipeline.machines.whitening import is_worth_a_trial
+from pairloom.pipeline.machines.normalisation import Normalisation, is_worth_a_trial, normalised_moments
 from pairloom.pipeline.model.choice import JudgedCandidate, best_candidate, n_trials, trial
 from pairloom.pipeline.model.settings import Candidate, calibrations_of, candidates_of
 from pairloom.pipeline.model.training_set import PROBE_CLASSES, plan_probe, probe_rows

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.naive_bayes import GaussianNB
 
 from pairloom import PairwiseSVC
-from pairloom.pipeline.calibration.drawn_samples import draw_samples, every_sample
+from pairloom.pipeline.calibration.held_out import draw_samples, every_sample
 from pairloom.pipeline.model import label_doubts
 
 

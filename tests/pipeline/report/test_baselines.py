@@ -5,7 +5,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import log_loss
 
 from pairloom.pipeline.display.evaluation import scores_of
-from pairloom.pipeline.report.baselines import by_frequencies, by_nearest
+from pairloom.pipeline.report.score_tables import by_frequencies, by_nearest
 
 
 def test_class_frequencies_score_as_the_dummy_classifier():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pairloom.pipeline.report.short_names import short_names
+from pairloom.graphs.text import short_names
 
 PLACES = {
     "at the end": "a quite long introduction, then the number {}",

@@ -1,4 +1,8 @@
-"""Slopes: how many units of log odds a unit of distance is worth, for every machine its own.
+"""Calibration of single pairs: from a machine's decision value, or a distance, to the log odds of its two classes.
+
+Platt scaling takes the decision value f to P(y = +1 | f) = 1 / (1 + exp(A f + B)), for every machine its own A and B.
+
+Slopes say how many units of log odds a unit of distance is worth, for every pair its own.
 
 The logit of a pair is s d, where d is the signed distance of a sample to the pair's hyperplane. One slope s for all
 pairs believes the machines between classes that cannot be told apart, whose distances look like any others. A slope
@@ -25,16 +29,150 @@ import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 
-from pairloom.pipeline.pieces import pieces
+from pairloom.pipeline.machines.folds import FoldScheme
+from pairloom.pipeline.machines.pair_kernels import (
+    MAX_ITERATIONS,
+    POINTS_PER_OCTAVE,
+    TOLERANCE,
+    calibrate,
+    dprime,
+    fit_sigmoid,
+    loss_profile,
+    measure_distances,
+    out_of_fold_logits,
+    thresholds_of,
+)
+from pairloom.pipeline.threads import pieces
 
-__all__ = ["POINTS_PER_OCTAVE", "PROFILE_SIZE", "SlopePrior", "Slopes", "slope_prior", "slopes_of"]
+__all__ = [
+    "PROFILE_SIZE",
+    "Platt",
+    "SlopePrior",
+    "Slopes",
+    "calibrate_machines",
+    "fit_platt",
+    "separation",
+    "slope_prior",
+    "slopes_of",
+]
+
+
+class Platt(NamedTuple):
+    """The pairwise logit of decision value f is -(A f + B)."""
+
+    A: float
+    B: float
+    iterations: int
+    converged: bool
+
+
+def fit_platt(
+    decision_values: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    tol: float = TOLERANCE,
+    max_iterations: int = int(MAX_ITERATIONS),
+) -> Platt:
+    """Fit (A, B) by maximum likelihood, with Platt's targets, which a prior keeps away from 0 and 1.
+
+    Parameters
+    ----------
+    decision_values : array-like of shape (n,)
+        Decision values of held-out samples.
+    y : array-like of shape (n,)
+        Labels, -1 or +1.
+    sample_weight : array-like of shape (n,), default=None
+        Weight per sample. With weights, n+ and n- below are sums of weights.
+    tol : float, default=1e-5
+        Largest component of the gradient, per unit of weight and of the decision values' scale.
+    max_iterations : int, default=100
+        Largest number of Newton steps.
+
+    Returns
+    -------
+    Platt
+
+    Notes
+    -----
+    t+ = (n+ + 1) / (n+ + 2), t- = 1 / (n- + 2), and the start is A = 0, B = log((n- + 1) / (n+ + 1)) [LW 8].
+
+    References
+    ----------
+    .. [LW] H.-T. Lin, C.-J. Lin and R. C. Weng (2007). "A note on Platt's probabilistic outputs for support vector
+       machines". Machine Learning 68, 267-276. doi:10.1007/s10994-007-5018-6
+    """
+    f = np.ascontiguousarray(decision_values, np.float64)
+    weight = np.ones(len(f)) if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)
+    return Platt(*fit_sigmoid(f, np.ascontiguousarray(y, np.float64), weight, tol, max_iterations))
+
+
+def calibrate_machines(
+    f: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    folds: NDArray[np.int64],
+    parts: NDArray[np.int64],
+    scheme: FoldScheme,
+    norms: NDArray[np.float64],
+    by_distance: bool,
+    thresholds: bool,
+    platt: NDArray[np.float64],
+    crossfit: NDArray[np.float64],
+    profile: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Calibrate the M machines of one problem from their decision values on its n samples.
+
+    Parameters
+    ----------
+    f : (M, n)
+    y : (n,)
+        Labels: all +1 come first, then all -1.
+    weight, folds, parts : (n,)
+    scheme : FoldScheme
+    norms : (M,)
+        |w| of each machine, where it is known.
+    by_distance : bool
+        Whether the logit of a machine is f divided by its norm. If not, it is found by Platt scaling.
+    thresholds : bool
+        Shift the logit to where it makes fewest errors on held-out samples [HT 3].
+    platt, crossfit : (M, 2) and (M, PARTS, 2)
+        Written. The threshold of the problem is in `crossfit`.
+    profile : (PARTS, PROFILE_SIZE) or (PARTS, 0)
+        Written, if it has room for the profile of the problem: see `slopes`.
+
+    Returns
+    -------
+    d' of the held-out logits, and the threshold.
+    """
+    if by_distance:
+        measure_distances(scheme.distance_units(norms), platt, crossfit)
+    else:
+        calibrate(f, y, weight, folds, parts, scheme.calibrated_on, scheme.pooled, platt, crossfit)
+    if profile.shape[1]:
+        loss_profile(f, norms, y, weight, folds, parts, scheme.out_of_fold, profile)
+    apart = separation(f, y, folds, parts, scheme, platt)
+    if not thresholds:
+        return apart, 0.0
+    return apart, float(thresholds_of(f, y, weight, folds, parts, scheme.out_of_fold, platt, crossfit))
+
+
+def separation(
+    f: NDArray[np.float64],
+    y: NDArray[np.float64],
+    folds: NDArray[np.int64],
+    parts: NDArray[np.int64],
+    scheme: FoldScheme,
+    platt: NDArray[np.float64],
+) -> float:
+    """d' of the held-out logits of a problem; arguments as of `calibrate_machines`."""
+    logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
+    return float(dprime(logits, int((y > 0).sum())))
+
 
 Floats: TypeAlias = NDArray[np.float64]
-#: Points of a profile per octave of s: its kernel squares instead of taking exponentials.
-POINTS_PER_OCTAVE = 2
 _STEP = math.log(2) / POINTS_PER_OCTAVE
 #: Points of a profile: from 1/32 to 32 times the slope at which the pair's mean distance is worth one unit of log odds.
 _POINTS = 10 * POINTS_PER_OCTAVE + 1
