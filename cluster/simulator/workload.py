@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pairloom.pipeline import stages
 from pairloom.pipeline.calibration.held_out import draws_by_class
 from pairloom.pipeline.completion.shortlist import shortlist_size
+from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.model.choice import n_trials
 from pairloom.pipeline.report.errors import affordable_explanations, most_explained
 from pairloom.pipeline.report.run_results import MOST_ERRORS
@@ -20,6 +21,7 @@ from pairloom.pipeline.run.costs import RunSizes, StageCost
 from pairloom.pipeline.run.needs import probe_pairs
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.tiles import (
+    default_draws_per_listed_slab,
     default_draws_per_slab,
     default_edges_per_tile,
     default_samples_per_prediction,
@@ -226,17 +228,20 @@ def imagined_sizes(
         edges, 2 * r, d, like.folds, plan.config.growth is not None
     )
     n_samples, listed = samples or like.samples, shortlist_size(model.shortlist, n) or n
+    draws = int(quotas.sum()) if like.draws else 0
     explained = min(MOST_ERRORS, n_samples, affordable_explanations(edges, d, listed))
     return like._replace(
         classes=n,
         rows=r,
         features=d,
         samples=n_samples,
-        draws=int(quotas.sum()) if like.draws else 0,
+        draws=draws,
         edges=edges,
         edges_per_tile=min(tile, edges),
         samples_per_slab=samples_per_slab or default_samples_per_prediction(n, d),
-        draws_per_slab=default_draws_per_slab(edges, n if listed < n else 0, like.calibrations),
+        draws_per_slab=default_draws_per_listed_slab(draws, like.folds * PARTS, n, d, like.calibrations)
+        if listed < n
+        else default_draws_per_slab(edges),
         listed=listed,
         tensor_stored=False,
         explained=explained if like.explained else 0,

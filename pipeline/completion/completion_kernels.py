@@ -109,16 +109,6 @@ def divergences(logits, edges, sums):
 
 
 @kernel()
-def add_divergences(logits, edges, sums):
-    """Add what some of the edges contribute to `divergences`."""
-    for r in range(logits.shape[0]):
-        row, total = logits[r], sums[r]
-        for e in range(edges.shape[0]):
-            total[edges[e, 0]] += row[e]
-            total[edges[e, 1]] -= row[e]
-
-
-@kernel()
 def mark_neighbours(c, offsets, neighbours, edge_of, edge_to):
     """edge_to[m] = the edge between class c and its neighbour m, counted from 1, negative where c is its second."""
     for at in range(offsets[c], offsets[c + 1]):

@@ -2,49 +2,40 @@
 
 A slab of samples meets every edge at once, so it is ranked and its shortlists are completed where it is scored. What is
 stored is all that calibration and growth need: the shortlists, or where all pairs are coupled or something is learned
-from the edges themselves, the logits of the edges.
+from the edges themselves, the logits of the edges. Samples that are listed are stored by fold and part: those of a slab
+then share the machines and the parameters that did not see them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.held_out import (
-    ENOUGH,
     HeldOutSamples,
     out_of_fold_edge_logits,
     typical_sizes,
     unit_of,
 )
+from pairloom.pipeline.calibration.out_of_fold_lists import Listed, Unseen, listed_out_of_fold
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.completion_kernels import add_divergences
-from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, shortlists, top_classes
+from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
 from pairloom.pipeline.machines.kernel_machines import KernelModel
-from pairloom.pipeline.machines.linear_machines import LinearModel
+from pairloom.pipeline.machines.linear_machines import LinearModel, Machines
 from pairloom.pipeline.machines.normalisation import centred_at, is_whitened
 from pairloom.pipeline.machines.pair_calibration import Slopes
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.run.feature_store import read_draws, read_whitening
+from pairloom.pipeline.run.feature_store import Draws, read_draws, read_whitening
 from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_model, read_tiles
 from pairloom.pipeline.run.results import chosen_candidate, class_weights_of, read_slopes
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
-from pairloom.pipeline.run.tiles import many_edges
 from pairloom.pipeline.storage.zarr_layout import read_whole
 from pairloom.pipeline.threads import pieces
 
-__all__ = ["read_held_out", "scores_in_two_passes", "write_slab"]
-
-
-class _Listed(NamedTuple):
-    """The shortlists of some drawn samples, and the typical size of their logits."""
-
-    lists: Shortlists
-    sizes: NDArray[np.float32]
+__all__ = ["read_held_out", "write_slab"]
 
 
 def write_slab(run: Run, draws: slice) -> list[str]:
@@ -84,13 +75,15 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
     weight = class_weights_of(run, drawn.classes)
     if run.shape.listed:
         found, sizes = _read_listed(run, pairs, number)
+        # Places of the samples in the order of the slabs.
+        chosen = np.argsort(_by_slab(run, read_draws(run, run.draws_whitened)))[drawn.chosen]
         lists = Shortlists(
-            found.classes[drawn.chosen],
-            np.ascontiguousarray(found.tensor[:, :, drawn.chosen]),
-            found.potentials[drawn.chosen],
+            found.classes[chosen],
+            np.ascontiguousarray(found.tensor[:, :, chosen]),
+            found.potentials[chosen],
             coupler_of_run(run, pairs).weights,
         )
-        unit = unit_of(sizes[drawn.chosen], calibration)
+        unit = unit_of(sizes[chosen], calibration)
         return HeldOutSamples(lists, drawn.classes, weight, unit, totals=run.totals)
     stored = read_whole(open_group(run.directory, "logits.zarr")["held_out"], (number, slice(pairs)))
     logits = np.ascontiguousarray(stored[_order(run, pairs)][:, drawn.chosen])
@@ -106,14 +99,14 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
     )
 
 
-def _read_listed(run: Run, pairs: int, number: int) -> _Listed:
+def _read_listed(run: Run, pairs: int, number: int) -> Listed:
     """The stored shortlists; of a smaller graph than the run has now, which are not stored, they are made again."""
     if pairs == run.shape.n_edges:
         group = open_group(run.directory, "logits.zarr")
         classes, tensor, potentials, sizes = (
             read_whole(group[name], number) for name in ("listed", "blocks", "ranking", "size")
         )
-        return _Listed(Shortlists(classes.astype(np.int64), tensor, potentials), sizes)
+        return Listed(Shortlists(classes.astype(np.int64), tensor, potentials), sizes)
     calibration = run.shape.calibrations[number]
     slabs = [_listed(run, _Slab(run, draws, pairs), pairs)[calibration] for draws in run.draw_slabs]
     lists = Shortlists(
@@ -121,28 +114,35 @@ def _read_listed(run: Run, pairs: int, number: int) -> _Listed:
         np.concatenate([slab.lists.tensor for slab in slabs], axis=2),
         np.concatenate([slab.lists.potentials for slab in slabs]),
     )
-    return _Listed(lists, np.concatenate([slab.sizes for slab in slabs]))
+    return Listed(lists, np.concatenate([slab.sizes for slab in slabs]))
 
 
-def scores_in_two_passes(run: Run) -> bool:
-    """Whether the logits of a slab by all edges would take too much memory, so that edges are applied twice.
+def _by_slab(run: Run, drawn: Draws) -> NDArray[np.intp]:
+    """The permutation of all stored draws into the order of the slabs: by fold and part where they are listed."""
+    if not run.shape.listed:
+        return np.arange(len(drawn.folds))
+    return np.lexsort((drawn.parts, drawn.folds))
 
-    The first pass ranks the classes. The second finds the logits of the pairs that the lists need.
-    """
-    return bool(run.shape.listed) and run.kernel is None and many_edges(run.most_pairs)
 
-
-def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, _Listed]:
+def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, Listed]:
     """The shortlists of a slab by each calibration, by the first edges in the run's order."""
-    completion, k = coupler_of_run(run, pairs).completion, run.shape.listed
-    if scores_in_two_passes(run):
-        return _listed_in_two_passes(slab, completion, _order(run, pairs), k)
+    completion, order = coupler_of_run(run, pairs).completion, _order(run, pairs)
+    if run.kernel is None:
+        rows, unseen = slab.whitened_rows(), slab.unseen()
+        return listed_out_of_fold(unseen, rows, slab.machines, completion, order, run.shape.listed)
+    return _listed_by_all_edges(slab, completion, order, run.shape.listed)
+
+
+def _listed_by_all_edges(
+    slab: _Slab, completion: Completion, order: NDArray[np.intp], k: int
+) -> dict[Calibration, Listed]:
+    """The same from the logits of all edges, as machines with a kernel have them."""
     found = {}
-    for calibration, logits in _all_logits(slab, pairs).items():
-        by_sample = np.ascontiguousarray(logits[:, _order(run, pairs)])
+    for calibration, logits in _all_logits(slab, len(order)).items():
+        by_sample = np.ascontiguousarray(logits[:, order])
         potentials = completion.ranking.of_samples(by_sample)
         lists = shortlists(by_sample, potentials, completion, k)
-        found[calibration] = _Listed(lists, typical_sizes(by_sample.T))
+        found[calibration] = Listed(lists, typical_sizes(by_sample.T))
     return found
 
 
@@ -152,55 +152,6 @@ def _all_logits(slab: _Slab, pairs: int) -> dict[Calibration, NDArray[np.float32
     for tile, by_calibration in slab.tiles():
         for by, of_tile in by_calibration.items():
             logits[by][:, tile] = of_tile
-    return logits
-
-
-def _listed_in_two_passes(
-    slab: _Slab, completion: Completion, order: NDArray[np.intp], k: int
-) -> dict[Calibration, _Listed]:
-    """The shortlists of a slab, without the logits of all its edges at once. ``order`` sorts the edges."""
-    some = order[:: max(1, len(order) // ENOUGH)]
-    ranked = _ranked(slab, completion, np.argsort(order), some)
-    needed = {by: NeededEdges.of(top_classes(u, k), completion) for by, (u, _) in ranked.items()}
-    logits = _needed_logits(slab, needed, order)
-    return {
-        by: _Listed(needed[by].completed(logits[by], u, completion), sizes)
-        for by, (u, sizes) in ranked.items()
-    }
-
-
-def _ranked(
-    slab: _Slab, completion: Completion, place: NDArray[np.intp], some: NDArray[np.intp]
-) -> dict[Calibration, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """The first pass: potentials (r, N) and the typical sizes (r,) of the logits of some edges, by calibration."""
-    sums = {by: np.zeros((slab.n_samples, completion.n_classes), np.float32) for by in slab.calibrations}
-    sampled = {by: np.empty((len(some), slab.n_samples), np.float32) for by in slab.calibrations}
-    for tile, by_calibration in slab.tiles():
-        edges = completion.edges[place[tile]]
-        own = np.flatnonzero((some >= tile.start) & (some < tile.stop))
-        for by, of_tile in by_calibration.items():
-            add_divergences(of_tile, edges, sums[by])
-            sampled[by][own] = of_tile[:, some[own] - tile.start].T
-    found = {}
-    for by in slab.calibrations:
-        potentials = np.ascontiguousarray(completion.ranking.solved(sums.pop(by).T).T)
-        found[by] = potentials, typical_sizes(sampled[by])
-    return found
-
-
-def _needed_logits(
-    slab: _Slab, needed: Mapping[Calibration, NeededEdges], order: NDArray[np.intp]
-) -> dict[Calibration, NDArray[np.float32]]:
-    """The second pass: the logits of the edges that the lists need, each for its sample, by calibration."""
-    logits = {by: np.empty(len(own.edges), np.float32) for by, own in needed.items()}
-    places = {by: order[own.edges] for by, own in needed.items()}
-    by_tile = {by: np.argsort(of_edges, kind="stable") for by, of_edges in places.items()}
-    samples = {by: own.samples for by, own in needed.items()}
-    for tile, by_calibration in slab.tiles():
-        for by, of_tile in by_calibration.items():
-            first, last = np.searchsorted(places[by], [tile.start, tile.stop], sorter=by_tile[by])
-            own = by_tile[by][first:last]
-            logits[by][own] = of_tile[samples[by][own], places[by][own] - tile.start]
     return logits
 
 
@@ -218,7 +169,8 @@ class _Slab:
     def __init__(self, run: Run, draws: slice, pairs: int) -> None:
         # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
         drawn = read_draws(run, run.draws_whitened)
-        self._X, self._folds, self._parts = drawn.X[draws], drawn.folds[draws], drawn.parts[draws]
+        own = _by_slab(run, drawn)[draws]
+        self._X, self._folds, self._parts = drawn.X[own], drawn.folds[own], drawn.parts[own]
         self._run, self._pairs = run, pairs
         self._scheme = run.settings.machines().scheme
         self.calibrations: tuple[Calibration, ...] = run.shape.calibrations
@@ -228,11 +180,39 @@ class _Slab:
         """r, how many samples the slab has."""
         return len(self._folds)
 
+    def machines(self) -> Iterator[tuple[slice, Machines]]:
+        """The machines of each tile of edges."""
+        return read_tiles(self._run.directory, self._pairs, self._run.shape.edges_per_tile)
+
+    def whitened_rows(self) -> NDArray[np.float32]:
+        """(r, D) the samples as linear machines are given them."""
+        whitening = read_whitening(self._run, chosen_candidate(self._run).whiten)
+        return np.ascontiguousarray(whitening(self._X), np.float32)
+
+    def unseen(self) -> dict[Calibration, Unseen]:
+        """The machines that did not see the samples, by calibration."""
+        slopes = self._slopes()
+        return {
+            by: Unseen.of(
+                self._scheme,
+                self._folds,
+                self._parts,
+                by_part=by != "distance",
+                turned=self._run.settings.turns_into_distances(by),
+                slopes=slopes if by == "slopes" else None,
+            )
+            for by in self.calibrations
+        }
+
+    def _slopes(self) -> Slopes | None:
+        """The slopes of all edges, in the order of the tiles, where one of the calibrations has them."""
+        if "slopes" not in self.calibrations:
+            return None
+        return read_slopes(self._run.directory, np.arange(self._run.shape.n_edges)).slopes
+
     def tiles(self) -> Iterator[tuple[slice, dict[Calibration, NDArray[np.float32]]]]:
         """Each tile of edges, and the logits (r, edges) of the slab by each calibration."""
-        slopes = None
-        if "slopes" in self.calibrations:
-            slopes = read_slopes(self._run.directory, np.arange(self._run.shape.n_edges)).slopes
+        slopes = self._slopes()
         for tile, model, rows in self._models():
             yield tile, self._logits(tile, model, rows, slopes)
 
@@ -245,9 +225,9 @@ class _Slab:
                 yield tile, read_kernel_model(run, [tile]), self._X
             return
         # Whitened here, once for all tiles.
-        rows = np.ascontiguousarray(read_whitening(run, chosen_candidate(run).whiten)(self._X), np.float32)
+        rows = self.whitened_rows()
         as_they_are = centred_at(np.zeros(rows.shape[1]))
-        for tile, machines in read_tiles(run.directory, self._pairs, run.shape.edges_per_tile):
+        for tile, machines in self.machines():
             # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round
             # the logits of these edges differently, and so change the score of a wave.
             filled = np.arange(run.shape.edges_per_tile) % (tile.stop - tile.start)

@@ -16,12 +16,12 @@ from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH
 
 __all__ = [
     "crude_training_seconds",
+    "default_draws_per_listed_slab",
     "default_draws_per_slab",
     "default_edges_per_tile",
     "default_samples_per_listed_slab",
     "default_samples_per_prediction",
     "default_samples_per_slab",
-    "many_edges",
     "numbers_per_row",
     "order_by_blocks",
     "stores_collapsed",
@@ -101,22 +101,20 @@ def default_samples_per_prediction(classes: int, features: int) -> int:
     return min(_LARGEST_PREDICTED_SLAB, max(PREDICTION_BATCH, samples))
 
 
-def default_draws_per_slab(edges: int, ranked: int = 0, calibrations: int = 1) -> int:
-    """The number of drawn samples whose logits by all edges take half a gigabyte with a copy: from 16 to 512.
+def default_draws_per_slab(edges: int) -> int:
+    """The number of drawn samples whose logits by all edges take half a gigabyte with a copy: from 16 to 512."""
+    return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, _power_of_two(_DRAWS_BYTES / (8 * edges))))
 
-    Where so many classes are ranked, and edges are many, these are applied in two passes, and samples are those whose
-    rankings take half a gigabyte: from 16 to 1024. Every slab reads all machines, so they should be few.
+
+def default_draws_per_listed_slab(draws: int, groups: int, classes: int, features: int, maps: int) -> int:
+    """The number of drawn samples whose rankings take half a gigabyte: from 16 to 512.
+
+    Samples that were not seen by the same machines make one of so many groups, and each group has so many rankings, a
+    row of weights per class. Every slab reads all machines twice, so slabs should be few.
     """
-    if ranked and many_edges(edges):
-        samples, most = _power_of_two(_DRAWS_BYTES / (8 * ranked * calibrations)), 2 * _LARGEST_SLAB
-    else:
-        samples, most = _power_of_two(_DRAWS_BYTES / (8 * edges)), _LARGEST_SLAB
-    return min(most, max(_SMALLEST_SLAB, samples))
-
-
-def many_edges(edges: int) -> bool:
-    """Whether the logits of a slab of drawn samples by all edges would take more than half a gigabyte."""
-    return 8 * edges * _LARGEST_SLAB > _DRAWS_BYTES
+    ranked = _DRAWS_BYTES / (4 * classes * (features + 1) * maps)
+    # A slab that begins within a group has a part of one group more.
+    return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, int((ranked - 1) * draws / groups)))
 
 
 def stores_collapsed(edges: int, features: int) -> bool:

@@ -5,11 +5,12 @@ A wave of growth has them scored again: applying machines costs little beside tr
 
 from __future__ import annotations
 
+from pairloom.pipeline.calibration.held_out import ENOUGH
 from pairloom.pipeline.completion.laplacian import solver_bytes
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.run.costs import RunSizes, StageCost
-from pairloom.pipeline.run.held_out_store import scores_in_two_passes, write_slab
+from pairloom.pipeline.run.held_out_store import write_slab
 from pairloom.pipeline.run.needs import (
     FLOAT,
     completion_bytes,
@@ -24,10 +25,14 @@ __all__ = ["HeldOut"]
 
 
 def _memory(s: RunSizes) -> float:
-    """Roughly: the logits of a slab by all edges or, in two passes, the ranking of its classes."""
+    """Roughly: the logits of a slab by all edges or, of lists, the rankings of its classes."""
     slab = min(s.draws_per_slab, s.draws)
-    by_sample = 4.0 * (1 + s.calibrations) * s.classes if s.passes == 2 else 12.0 * s.edges
-    return slab * by_sample + 470.0 * s.edges + solver_bytes(s.classes, s.edges)
+    maps = 4.0 * s.classes * (s.rankings * s.features + slab * (1 + s.calibrations))
+    return (
+        (maps if s.passes == 2 else 12.0 * slab * s.edges)
+        + 470.0 * s.edges
+        + solver_bytes(s.classes, s.edges)
+    )
 
 
 class HeldOut(Stage):
@@ -40,9 +45,7 @@ class HeldOut(Stage):
     cost = StageCost(
         "draw slab",
         seconds=(0.01, 2.5e-3),
-        work=lambda s: (
-            s.passes * (s.draw_slabs * s.collapsing_work + 8.6e-6 * s.calibrations * s.draws * s.edges)
-        ),
+        work=lambda s: s.unseen_work,
         reads=lambda s: s.passes * s.draw_slabs * s.edges * s.machine_bytes,
         writes=lambda s: s.held_out_bytes,
         shared=lambda s: 4.0 * s.draws * s.features,
@@ -52,7 +55,7 @@ class HeldOut(Stage):
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on all machines, their slopes and the drawn samples."""
-        facts = [run.config.model.shortlist, run.shape.listed, run.shape.draws_per_slab]
+        facts = [run.config.model.shortlist, run.shape.listed, run.shape.draws_per_slab, "by fold and part"]
         key = digest_of([earlier["machines"], earlier["slopes"], earlier["draws"], *facts])
         return (key,) * len(run.draw_slabs)
 
@@ -61,15 +64,24 @@ class HeldOut(Stage):
         return write_slab(run, run.draw_slabs[unit])
 
     def task_bytes(self, run: Run) -> int:
-        """The logits of a slab of drawn samples by all edges and calibrations, with a copy, and their shortlists."""
+        """The logits of a slab of drawn samples by all edges and calibrations, with a copy; or rankings for lists."""
         shape, V = run.shape, len(run.shape.calibrations)
         slab = min(shape.draws_per_slab, shape.draws)
-        by_edges = (2 + V) * run.most_pairs + 4 * len(shape.classes) + 2 * shape.listed**2
-        by_class = V * (
-            2 * len(shape.classes) + 2 * shape.edges_per_tile + 8 * most_needed(run, shape.listed)
-        )
-        logits = slab * (by_class if scores_in_two_passes(run) else by_edges)
+        lists = 2 * shape.listed**2 + 4 * len(shape.classes)
+        logits = slab * (lists + (2 + V) * run.most_pairs)
+        if shape.listed and run.kernel is None:
+            logits = slab * V * (
+                lists + 10 * (most_needed(run, shape.listed) + 2 * ENOUGH)
+            ) + _ranking_numbers(run)
         slopes = 2 * 2 * (1 + PARTS) * run.most_pairs if shape.sloped else 0
         draws = 3 * shape.draws * shape.features
         needed = FLOAT * (logits + slopes + draws) + machine_read_bytes(run) + completion_bytes(run)
         return needed + support_bytes(run, shape.edges_per_tile)
+
+
+def _ranking_numbers(run: Run) -> int:
+    """Numbers of the rankings of a slab: for each calibration, those of the folds and parts that its samples are of."""
+    shape, groups = run.shape, run.settings.folds * PARTS
+    of_slab = min(groups, -(-groups * shape.draws_per_slab // max(1, shape.draws)) + 1)
+    shares = shape.edges_per_tile * shape.machines_per_edge
+    return len(shape.calibrations) * of_slab * (len(shape.classes) * (shape.features + 1) + 2 * shares)

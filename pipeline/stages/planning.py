@@ -22,7 +22,7 @@ from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_pr
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.features.moments import distances_between, distances_from
-from pairloom.pipeline.machines.folds import fold_scheme, usable_folds
+from pairloom.pipeline.machines.folds import PARTS, fold_scheme, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gram_rows
 from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
 from pairloom.pipeline.machines.normalisation import (
@@ -50,6 +50,7 @@ from pairloom.pipeline.run.needs import task_bytes, with_process
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import RunShape
 from pairloom.pipeline.run.tiles import (
+    default_draws_per_listed_slab,
     default_draws_per_slab,
     default_edges_per_tile,
     default_samples_per_listed_slab,
@@ -191,7 +192,7 @@ def _shape(
     tile = min(tile, E)
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
     stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
-    ranked = 0 if curved or not _listed(config, N) else N
+    draws = _draws(config, rows, folds, all(map(is_whitened, shrinkages)))
     kept, collapsed = _kept(config, N), not stored and not curved and _collapses(config, E, N, D)
     slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
     if kept and collapsed:
@@ -207,11 +208,11 @@ def _shape(
         edges=order_by_blocks(edges, tile),
         machines_per_edge=fold_scheme(folds, model.fit_on).n_machines,
         shrinkages=shrinkages,
-        draws=_draws(config, rows, folds, all(map(is_whitened, shrinkages))),
+        draws=draws,
         listed=_listed(config, N),
         edges_per_tile=tile,
         samples_per_slab=config.run.samples_per_slab or slab,
-        draws_per_slab=default_draws_per_slab(config.most_pairs(E, N), ranked, len(calibrations)),
+        draws_per_slab=_draws_per_slab(config, draws, folds, (E, N, D), len(calibrations), curved=curved),
         couplings=config.couplings,
         edges_calibrated=model.coupled_calibration == "edges" or "slopes" in calibrations,
         calibrations=calibrations,
@@ -239,6 +240,16 @@ def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) 
     if config.model.coupled_calibration == "none" and config.growth is None:
         return 0
     return int(draws_by_class(rows, config.model.calibration_samples, folds, whitened).sum())
+
+
+def _draws_per_slab(
+    config: Config, draws: int, folds: int, sizes: tuple[int, int, int], calibrations: int, *, curved: bool
+) -> int:
+    """Drawn samples of a slab, of a run with so many edges, classes and features."""
+    E, N, D = sizes
+    if curved or not _listed(config, N):
+        return default_draws_per_slab(config.most_pairs(E, N))
+    return default_draws_per_listed_slab(draws, folds * PARTS, N, D, calibrations)
 
 
 def _stores_tensor(config: Config, tensor_bytes: int) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom.pipeline.run.tiles import (
+    default_draws_per_listed_slab,
     default_draws_per_slab,
     default_edges_per_tile,
     default_samples_per_prediction,
@@ -73,3 +74,8 @@ def test_slabs_without_a_tensor_are_whole_batches_of_a_prediction():
 
 def test_fewer_drawn_samples_are_scored_at_once_by_more_edges():
     assert [default_draws_per_slab(n) for n in (10, 18_000, 499_500, 10**8)] == [512, 512, 128, 16]
+
+
+def test_fewer_drawn_samples_are_ranked_at_once_by_more_classes():
+    slabs = [default_draws_per_listed_slab(2000, 32, n, 512, 3) for n in (60, 1000, 6355, 21_841, 10**6)]
+    assert slabs == [512, 512, 512, 187, 16]

@@ -17,6 +17,7 @@ from pairloom.pipeline.coupling.pairs.couple import METHODS
 from pairloom.pipeline.run import held_out_store, tiles
 from pairloom.pipeline.run.growing_run import judged_waves
 from pairloom.pipeline.run.ledger import Ledger
+from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.needs import file_count
 from pairloom.pipeline.run.probability_store import read_lists
 from pairloom.pipeline.run.results import read_mass_check
@@ -144,20 +145,31 @@ def test_each_stage_of_a_virtual_run_is_resumed_by_itself(stage, grown_run, conf
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["all edges", "the first edges"])
-def test_held_out_samples_scored_in_two_passes_are_those_scored_in_one(whole, grown_run, monkeypatch):
+def test_lists_of_held_out_samples_are_those_from_the_logits_of_all_edges(whole, grown_run):
     run = read_run(grown_run)
-    pairs = run.shape.n_edges if whole else run.waves[0]
+    assert_lists_are_those_of_all_edges(run, run.shape.n_edges if whole else run.waves[0])
+
+
+@pytest.mark.parametrize("fit_on", ["rest", "all"])
+def test_lists_of_held_out_samples_with_each_calibration(fit_on, config_file, client, tmp_path):
+    settings = ("model.shortlist=4", "model.calibration=auto", f"model.fit_on={fit_on}")
+    run = run_here(config_file, tmp_path / "run", client, VIRTUAL, *settings)
+    assert run.shape.calibrations == ("distance", "slopes", "platt")
+    assert_lists_are_those_of_all_edges(run, run.shape.n_edges)
+
+
+def assert_lists_are_those_of_all_edges(run, pairs):
     slab = held_out_store._Slab(run, run.draw_slabs[0], pairs)
-    in_one = held_out_store._listed(run, slab, pairs)
-    monkeypatch.setattr(held_out_store, "scores_in_two_passes", lambda run: True)
-    in_two = held_out_store._listed(run, slab, pairs)
-    assert list(in_one) == list(in_two) == list(run.shape.calibrations)
-    for calibration, (lists, sizes) in in_one.items():
-        found = in_two[calibration]
-        np.testing.assert_array_equal(found.lists.classes, lists.classes)
-        np.testing.assert_allclose(found.lists.tensor, lists.tensor, atol=1e-5)
-        np.testing.assert_allclose(found.lists.potentials, lists.potentials, atol=1e-5)
-        np.testing.assert_allclose(found.sizes, sizes, rtol=1e-6)
+    found = held_out_store._listed(run, slab, pairs)
+    completion, order = coupler_of_run(run, pairs).completion, held_out_store._order(run, pairs)
+    reference = held_out_store._listed_by_all_edges(slab, completion, order, run.shape.listed)
+    assert list(found) == list(reference) == list(run.shape.calibrations)
+    for calibration, (lists, sizes) in reference.items():
+        own = found[calibration]
+        np.testing.assert_array_equal(own.lists.classes, lists.classes)
+        np.testing.assert_allclose(own.lists.tensor, lists.tensor, atol=1e-5)
+        np.testing.assert_allclose(own.lists.potentials, lists.potentials, atol=1e-5)
+        np.testing.assert_allclose(own.sizes, sizes, rtol=1e-5)
 
 
 @pytest.mark.parametrize("tensor", ["stored", "virtual"])

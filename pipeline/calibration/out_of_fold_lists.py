@@ -1,0 +1,215 @@
+"""Shortlists of held-out samples, found without the logits of all edges.
+
+Each sample has machines and parameters that it had no part in: those that all samples of its fold and part have. So the
+machines of all edges are joined into one ranking of the classes for each such group of samples, a row of weights per
+class, and its samples are ranked by it. Then the logits of those pairs are found that the lists of the samples need.
+Both steps go through the edges tile by tile, so no machine is read more than twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pairloom.pipeline.calibration.held_out import ENOUGH, typical_sizes
+from pairloom.pipeline.calibration.out_of_fold_kernels import add_class_sums, apply_unseen
+from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, top_classes
+from pairloom.pipeline.machines.folds import FoldScheme
+from pairloom.pipeline.machines.linear_machines import Machines
+from pairloom.pipeline.machines.pair_calibration import Slopes
+from pairloom.pipeline.machines.settings import Calibration
+
+__all__ = ["Listed", "Unseen", "listed_out_of_fold"]
+
+
+#: Weights, shares and biases: see `out_of_fold_kernels`.
+Maps = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+
+
+class Listed(NamedTuple):
+    """The shortlists of some held-out samples, and the typical size of their logits."""
+
+    lists: Shortlists
+    sizes: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """The machines that held-out samples were not seen by, with one calibration, group by group.
+
+    Attributes
+    ----------
+    scheme : FoldScheme
+    turned : bool
+        Whether logits are distances.
+    slopes : Slopes, optional
+        Of all edges, in the order of the tiles.
+    groups : (G, 2) int array
+        The fold and the part of the samples of each group.
+    group : (R,) int array
+        The group of each sample.
+    """
+
+    scheme: FoldScheme
+    turned: bool
+    slopes: Slopes | None
+    groups: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        scheme: FoldScheme,
+        folds: NDArray[np.integer],
+        parts: NDArray[np.integer],
+        *,
+        by_part: bool,
+        turned: bool,
+        slopes: Slopes | None = None,
+    ) -> Unseen:
+        """Those of samples with these folds and parts, where ``by_part`` says whether parts have their own numbers."""
+        of_part = parts if by_part else np.zeros_like(parts)
+        groups, group = np.unique(np.column_stack([folds, of_part]), axis=0, return_inverse=True)
+        return cls(scheme, turned, slopes, groups.astype(np.int64), group.reshape(-1).astype(np.int64))
+
+    def maps(self, tile: slice, own: Machines) -> Maps:
+        """The weights (T, M, D) of the machines of a tile, the shares (G, T, M) of each, and the biases (G, T)."""
+        assert isinstance(own.coef, np.ndarray), "runs have dense features"
+        shares = np.empty((len(self.groups), *own.intercept.shape), np.float32)
+        bias = np.empty(shares.shape[:2], np.float32)
+        for g, (fold, part) in enumerate(self.groups.tolist()):
+            A, B = np.moveaxis(own.crossfit[:, :, part] * self.scheme.out_of_fold[fold][:, None], 2, 0)
+            slope = np.ones(len(A)) if self.slopes is None else self.slopes.without_part[tile, part]
+            shares[g] = -A * slope[:, None]
+            bias[g] = -(A * own.intercept + B).sum(axis=1) * slope
+        return np.ascontiguousarray(own.coef), shares, bias
+
+
+def _maps_of_tile(
+    unseen: Mapping[Calibration, Unseen], tile: slice, machines: Machines
+) -> Iterator[tuple[Calibration, Maps]]:
+    """The machines of a tile as maps of the samples that did not see them, by calibration."""
+    scheme = next(own.scheme for own in unseen.values())
+    turned = machines.by_distance(scheme) if any(own.turned for own in unseen.values()) else machines
+    for by, own in unseen.items():
+        yield by, own.maps(tile, turned if own.turned else machines)
+
+
+#: The machines of all edges, tile by tile, from the first to the last; called for each pass over them.
+Tiles = Callable[[], Iterable[tuple[slice, Machines]]]
+
+
+def listed_out_of_fold(
+    unseen: Mapping[Calibration, Unseen],
+    X: NDArray[np.float32],
+    tiles: Tiles,
+    completion: Completion,
+    order: NDArray[np.intp],
+    k: int,
+) -> dict[Calibration, Listed]:
+    """The shortlists of held-out samples by each calibration.
+
+    Parameters
+    ----------
+    unseen : mapping of calibration -> Unseen
+    X : (R, D) float32 array
+        The samples, as machines are given them.
+    tiles : callable
+    completion : Completion
+        Of the sorted edges.
+    order : (E,) int array
+        The places of the sorted edges in the order of the tiles.
+    k : int
+        Classes per list.
+    """
+    ranked = _ranked(unseen, X, tiles, completion, np.argsort(order))
+    needed = {by: NeededEdges.of(top_classes(u, k), completion) for by, u in ranked.items()}
+    some = order[:: max(1, len(order) // ENOUGH)]
+    wanted = {by: _Wanted.of(own, order, some) for by, own in needed.items()}
+    logits = _logits(unseen, X, tiles, wanted)
+    found = {}
+    for by, own in needed.items():
+        of_lists, of_some = np.split(logits[by], [len(own.edges)])
+        sizes = typical_sizes(of_some.reshape(len(some), len(X)))
+        found[by] = Listed(own.completed(of_lists, ranked[by], completion), sizes)
+    return found
+
+
+def _ranked(
+    unseen: Mapping[Calibration, Unseen],
+    X: NDArray[np.float32],
+    tiles: Tiles,
+    completion: Completion,
+    place: NDArray[np.intp],
+) -> dict[Calibration, NDArray[np.float32]]:
+    """The first pass: the potentials (R, N) of the classes, by calibration."""
+    N, D = completion.n_classes, X.shape[1]
+    sums = {by: np.zeros((N, len(own.groups), D + 1), np.float32) for by, own in unseen.items()}
+    for tile, machines in tiles():
+        edges = np.ascontiguousarray(completion.edges[place[tile]])
+        for by, maps in _maps_of_tile(unseen, tile, machines):
+            joined = _joined(*maps)
+            add_class_sums(joined.reshape(len(joined), -1), edges, sums[by].reshape(N, -1))
+    potentials = {}
+    for by, own in unseen.items():
+        ranking = sums.pop(by)
+        found = np.empty((len(X), N), np.float32)
+        for g in range(len(own.groups)):
+            samples = np.flatnonzero(own.group == g)
+            found[samples] = X[samples] @ ranking[:, g, :D].T + ranking[:, g, D]
+        del ranking
+        potentials[by] = np.ascontiguousarray(completion.ranking.solved(found.T).T)
+    return potentials
+
+
+def _joined(
+    coef: NDArray[np.float32], shares: NDArray[np.float32], bias: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """(T, G, D + 1) the machines of each edge as one map for each group: weights, and the bias after them.
+
+    Products of one edge have the same shape in tiles of any size, and so the same bits.
+    """
+    joined = np.empty((len(coef), len(shares), coef.shape[2] + 1), np.float32)
+    np.matmul(shares.transpose(1, 0, 2), coef, out=joined[:, :, :-1])
+    joined[:, :, -1] = bias.T
+    return joined
+
+
+class _Wanted(NamedTuple):
+    """Logits that are wanted: of which sample, by the edge at which place, and an order that goes tile by tile."""
+
+    samples: NDArray[np.int64]
+    places: NDArray[np.int64]
+    by_place: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, needed: NeededEdges, order: NDArray[np.intp], some: NDArray[np.intp]) -> _Wanted:
+        """Those that lists need, and then those of some edges, at these places, for all samples."""
+        n_samples = len(needed.classes)
+        samples = np.concatenate([needed.samples, np.tile(np.arange(n_samples), len(some))])
+        places = np.concatenate([order[needed.edges], np.repeat(some, n_samples)])
+        return cls(samples, places, np.argsort(places, kind="stable"))
+
+
+def _logits(
+    unseen: Mapping[Calibration, Unseen],
+    X: NDArray[np.float32],
+    tiles: Tiles,
+    wanted: Mapping[Calibration, _Wanted],
+) -> dict[Calibration, NDArray[np.float32]]:
+    """The second pass: the logits that are wanted, by calibration."""
+    logits = {by: np.empty(len(own.places), np.float32) for by, own in wanted.items()}
+    for tile, machines in tiles():
+        for by, maps in _maps_of_tile(unseen, tile, machines):
+            samples, places, by_place = wanted[by]
+            first, last = np.searchsorted(places, [tile.start, tile.stop], sorter=by_place)
+            own = by_place[first:last]
+            found = np.empty(len(own), np.float32)
+            apply_unseen(*maps, X, unseen[by].group, samples[own], places[own] - tile.start, found)
+            logits[by][own] = found
+    return logits
