@@ -25,9 +25,10 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.features.moments import units_differ
 from pairloom.pipeline.features.table_facts import TableFacts, look_at_table
 from pairloom.pipeline.features.tables import is_table
+from pairloom.pipeline.features.zarr_groups import has_array
 from pairloom.pipeline.machines.folds import usable_folds
 from pairloom.pipeline.storage.atomic_file import write_atomically
-from pairloom.pipeline.storage.location import check_local
+from pairloom.pipeline.storage.location import location_of, looks_like_url
 
 __all__ = ["config_command", "init_command"]
 
@@ -88,11 +89,12 @@ def init_command(
     """Look at DATA and write a configuration for it.
 
     DATA is a table (.csv, .tsv, .parquet) with a --label column, a .npz file, a .npy file, a folder of .npy files, a
-    zarr group, or the name of an embedded set. Without DATA, the configuration is for the digits of scikit-learn.
+    zarr group (also s3://bucket/features.zarr), or the name of an embedded set. Without DATA, the configuration is for
+    the digits of scikit-learn.
     """
     with exits():
         source = data or _EXAMPLE
-        check_local("DATA", source)
+        source = str(location_of(source, "DATA"))
         target = out or Path(f"{_run_name(source)}.toml")
         if target.exists() and not force:
             raise OutputExists(
@@ -121,7 +123,7 @@ class _DataSummary(NamedTuple):
 
 
 def _look_at(source: str, label: str | None, id_column: str | None) -> _DataSummary:
-    if source not in EMBEDDED:
+    if source not in EMBEDDED and not looks_like_url(source):
         path = Path(source)
         if not path.exists():
             sets = ", ".join(EMBEDDED)
@@ -176,6 +178,8 @@ def _has_test_set(source: str) -> bool:
     if path.suffix == ".npz" and path.is_file():
         with np.load(path, allow_pickle=False) as archive:
             return "X_test" in archive.files
+    if looks_like_url(source):
+        return has_array(location_of(source, "DATA"), "X_test")
     return (path / "X_test").exists() or (path / "X_test.npy").exists()
 
 
@@ -283,7 +287,8 @@ def _run_name(source: str) -> str:
 
 def _text(summary: _DataSummary, target: Path) -> str:
     """The configuration: the findings as comments, and every key that a user may want to change."""
-    features = summary.source if summary.source in EMBEDDED else _relative_to(summary.source, target)
+    named = summary.source in EMBEDDED or looks_like_url(summary.source)
+    features = summary.source if named else _relative_to(summary.source, target)
     pairs = summary.classes * (summary.classes - 1) // 2
     few = summary.classes <= _FEW_CLASSES
     family = "complete" if few else "hub_neighbours"

@@ -12,9 +12,16 @@ from click.shell_completion import CompletionItem
 
 from pairloom.cluster.config.config_file import named_configs, with_cluster, with_section
 from pairloom.pipeline.config.config import Config
-from pairloom.pipeline.storage.location import URL_ADVICE, BadUrl, location_of, looks_like_url
+from pairloom.pipeline.storage.location import (
+    URL_ADVICE,
+    BadUrl,
+    location_of,
+    looks_like_url,
+    without_credentials,
+)
 
 __all__ = [
+    "DataLocation",
     "LocalPath",
     "RunLocation",
     "cluster_options",
@@ -34,21 +41,30 @@ class LocalPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if looks_like_url(value):
-            self.fail(f"must be a path, not a URL, got {str(value)!r}. {URL_ADVICE}", param, ctx)
+            shown = without_credentials(str(value))
+            self.fail(f"must be a path, not a URL, got {shown!r}. {URL_ADVICE}", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class RunLocation(LocalPath):
     """The path of a folder, or the URL of one in an object store."""
 
+    called = "DIRECTORY"  # in errors
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not looks_like_url(value):
             return super().convert(value, param, ctx)
         try:
-            place = location_of(str(value), "DIRECTORY")
+            place = location_of(str(value), self.called)
         except BadUrl as error:
             self.fail(str(error), param, ctx)
         return super(LocalPath, self).convert(place, param, ctx) if isinstance(place, Path) else place
+
+
+class DataLocation(RunLocation):
+    """The path of samples, or the URL of a zarr group in an object store."""
+
+    called = "--features"
 
 
 def _options(*options: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from dask.utils import format_bytes
 from rich.table import Table
 
 from pairloom.cluster.commands.exits import PipedConsole, exits, print_error, stderr
-from pairloom.cluster.commands.options import LocalPath, RunLocation, json_option, run_argument
+from pairloom.cluster.commands.options import DataLocation, LocalPath, RunLocation, json_option, run_argument
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.driver import drive, unfinished_units
 from pairloom.cluster.drive.schedule import Stop
@@ -57,7 +57,7 @@ from pairloom.pipeline.run.probability_files import (
 from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.atomic_file import write_atomically
 from pairloom.pipeline.storage.folder import Folder
-from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.storage.location import Location, StoreUrl
 
 __all__ = [
     "audit_command",
@@ -138,11 +138,11 @@ def print_result(directory: Location, as_json: bool) -> None:
 @run_argument
 @click.option(
     "--features",
-    type=LocalPath(allow_dash=True),
+    type=DataLocation(allow_dash=True),
     metavar="PATH",
     required=True,
-    help="Samples X: a table with the columns of the training data, a .npz file, a zarr group, or a folder of .npy"
-    " files; - is standard input.",
+    help="Samples X: a table with the columns of the training data, a .npz file, a zarr group (also s3://bucket/x.zarr),"
+    " or a folder of .npy files; - is standard input.",
 )
 @click.option(
     "--out",
@@ -191,7 +191,7 @@ def print_result(directory: Location, as_json: bool) -> None:
 )
 def predict_command(
     directory: Location,
-    features: str,
+    features: str | StoreUrl,
     out: Path,
     id_column: str | None,
     top: int | None,
@@ -212,8 +212,8 @@ def predict_command(
         to_stdout = str(out) == "-"
         with input_errors():
             if not to_stdout:
-                check_target(out, force=force, samples=features)
-            source = str(stack.enter_context(_standard_input())) if features == "-" else features
+                check_target(out, force=force, samples=str(features))
+            source = str(stack.enter_context(_standard_input()) if features == "-" else features)
         model = PairwiseSVC.from_run(directory, coupling=coupling)
         with input_errors():
             samples = _new_samples(

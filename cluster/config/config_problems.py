@@ -13,6 +13,7 @@ from pairloom.cluster.config.config_reference import sections
 from pairloom.pipeline.config.cluster_config import is_shown
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.config.sections import PATTERNS
+from pairloom.pipeline.storage.location import without_credentials
 
 __all__ = ["did_you_mean_key", "problems_of", "similar"]
 
@@ -36,6 +37,8 @@ def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
     if detail["type"] == "value_error" and isinstance(detail["input"], dict):
         return f"{detail['ctx']['error']}."  # the check of a section names its keys itself
     value = detail["input"]
+    if isinstance(value, str):
+        value = without_credentials(value)
     got = repr(value) if is_shown(key) else f"a {type(value).__name__}"  # it may be a secret
     return f"{key} {_or([_requirement(detail) for detail in details])}, got {got}."
 

@@ -23,7 +23,7 @@ from pairloom.pipeline.model.settings import (
     check_fold_alone,
     is_share,
 )
-from pairloom.pipeline.storage.location import looks_like_url
+from pairloom.pipeline.storage.location import BadUrl, location_of
 
 __all__ = [
     "ADDRESS",
@@ -74,7 +74,8 @@ class DataConfig(Section):
 
     features: str = Field(
         min_length=1,
-        description=".npz file, zarr group, folder of .npy files, table (.csv, .tsv, .parquet), or an embedded set",
+        description=".npz file, zarr group (also s3://bucket/features.zarr), folder of .npy files, table (.csv, .tsv,"
+        " .parquet), or an embedded set",
     )
     label: str | None = Field(None, min_length=1, description="column of a table that holds the classes")
     id: str | None = Field(
@@ -98,9 +99,13 @@ class DataConfig(Section):
 
     @field_validator("features", "test")
     @classmethod
-    def _local(cls, source: str | None) -> str | None:
-        if source is not None and looks_like_url(source):
-            raise ValueError("must be a path, not a URL (mount the storage, or copy the files)")
+    def _no_strange_url(cls, source: str | None) -> str | None:
+        try:
+            location_of(source or "", "")
+        except BadUrl:  # its message has the value, which the caller shows without credentials
+            raise ValueError(
+                "must be a path, or a URL such as s3://bucket/features.zarr without user, password, query or fragment"
+            ) from None
         return source
 
     @property

@@ -30,7 +30,7 @@ from sklearn.neural_network import MLPClassifier
 
 from pairloom.pipeline.display.evaluation import confusion_counts
 from pairloom.pipeline.features.feature_set import FeatureSet, rows_for_test
-from pairloom.pipeline.features.source_files import expand_data_folder
+from pairloom.pipeline.features.source_files import location_of_source
 from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN
 from pairloom.pipeline.images.network_outputs import class_probabilities
 from pairloom.pipeline.images.picture_store import name_in_store, settings_of
@@ -98,8 +98,8 @@ def stored_answers(source: str) -> NetworkAnswers | None:
 
 def _store(source: str) -> Path | None:
     """The store at a source, if it is one that was made of pictures."""
-    path = expand_data_folder(source)
-    return path if source and settings_of(path) is not None else None
+    path = location_of_source(source)
+    return path if isinstance(path, Path) and source and settings_of(path) is not None else None
 
 
 def _array(store: Path, name: str) -> NDArray[Any]:

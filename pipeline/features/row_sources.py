@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.storage.object_store import StoreError
 from pairloom.pipeline.threads import pieces
 
 __all__ = [
@@ -210,6 +211,8 @@ class ZarrRows(Rows):
     def _opened(self, read: Callable[[], Any]) -> NDArray[Any]:
         try:
             return np.asarray(read())
+        except StoreError:  # the store of the array is away, which says nothing about its chunks
+            raise
         except Exception as error:  # zarr and its codecs raise many kinds
             raise ValueError(f"{self._name} is damaged or not what its name says: {error}.") from error
 

@@ -22,22 +22,18 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.features.row_sources import ArrayRows, Arrays, FileRows, MappedRows, Rows, ZarrRows
 from pairloom.pipeline.features.tables import TableColumns, TableRows, is_table, open_table, read_table
-from pairloom.pipeline.storage.zarr_metadata import (
-    HARMLESS,
-    MissingChunk,
-    RefusedArray,
-    is_array,
-    open_checked,
-    stored_array,
-)
+from pairloom.pipeline.features.zarr_groups import is_zarr_group, open_zarr_group
+from pairloom.pipeline.storage.location import Location, StoreUrl, location_of, looks_like_url
+from pairloom.pipeline.storage.object_store import StoreError
+from pairloom.pipeline.storage.zarr_metadata import RefusedArray
 
 __all__ = [
     "DATA_FOLDER",
     "IN_MEMORY",
     "MissingChunks",
-    "expand_data_folder",
     "features_of",
     "given_names",
+    "location_of_source",
     "open_arrays",
     "read_new_rows",
     "shown",
@@ -82,23 +78,50 @@ def open_arrays(
     ``columns`` say how the columns of a table are used; ``features`` are the names of those to read, if they are known.
     ``missing_chunks`` of the features in a zarr group are refused or take the fill value of their array.
     """
-    path = expand_data_folder(source)
+    path = location_of_source(source, parameter)
+    if isinstance(path, StoreUrl):
+        _check_no_table(columns, parameter, str(path))
+        return _as_sources(_in_store(path, parameter, missing_chunks), source)
     if not _exists(path):
         sets = f" (embedded sets: {', '.join(embedded)})" if embedded else ""
         raise FileNotFoundError(f"{parameter}: no such file or folder: {shown(path)}{sets}.")
     with _readable(path, parameter):
         if path.is_file() and is_table(path):
             return _open_table(path, parameter, columns or TableColumns(), features)
-        if columns is not None and columns != TableColumns() and parameter == "data.features":
-            raise ValueError(
-                "data.label, data.id, data.leave_out and data.missing must not be set, since they are for tables"
-                f" (.csv, .tsv, .parquet), got data.features = {shown(path)!r}."
-            )
-        arrays = _arrays(path, parameter, missing_chunks)
-        return {
-            name: features_of(values, name, shown(source)) if name in _FEATURES else values
-            for name, values in arrays.items()
-        }
+        _check_no_table(columns, parameter, shown(path))
+        return _as_sources(_arrays(path, parameter, missing_chunks), source)
+
+
+def _check_no_table(columns: TableColumns | None, parameter: str, source: str) -> None:
+    if columns is not None and columns != TableColumns() and parameter == "data.features":
+        raise ValueError(
+            "data.label, data.id, data.leave_out and data.missing must not be set, since they are for tables"
+            f" (.csv, .tsv, .parquet), got data.features = {source!r}."
+        )
+
+
+def _as_sources(arrays: dict[str, Any], source: str) -> Arrays:
+    """Arrays of a source, its features as rows."""
+    return {
+        name: features_of(values, name, shown(source)) if name in _FEATURES else values
+        for name, values in arrays.items()
+    }
+
+
+def _in_store(url: StoreUrl, parameter: str, missing_chunks: MissingChunks) -> dict[str, Any]:
+    """The arrays of a zarr group in an object store. The errors of a store that is away or refuses are its own."""
+    try:
+        return open_zarr_group(url, str(url), _FEATURES, _SMALL, missing_chunks == "fill")
+    except StoreError:
+        raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{parameter}: {error}.") from None
+    except RefusedArray as error:
+        if str(url) in str(error):
+            raise
+        raise ValueError(f"{parameter}: {url}: {error}.") from None
+    except _BROKEN as error:
+        raise ValueError(f"{parameter}: {url} is damaged or not what its name says: {error}.") from error
 
 
 def read_new_rows(
@@ -109,8 +132,8 @@ def read_new_rows(
     ``features`` are the names of the columns to read, if they are known, and ``ids`` that of the column with the names
     of the rows, if there is one.
     """
-    path = expand_data_folder(source)
-    if not (path.is_file() and is_table(path)):
+    path = location_of_source(source, parameter)
+    if isinstance(path, StoreUrl) or not (path.is_file() and is_table(path)):
         return None
     with _readable(path, parameter):
         columns = TableColumns(missing="keep_rows", id=ids)
@@ -157,7 +180,12 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
     return {"X": table.X, **labels, "ids": table.ids, "feature_names": np.array(table.names)}
 
 
-def expand_data_folder(source: str) -> Path:
+def location_of_source(source: str, parameter: str = "data.features") -> Location:
+    """Where a source is: a URL, or a path, in which ``$PAIRLOOM_DATA`` and ``~`` are replaced."""
+    return location_of(source, parameter) if looks_like_url(source) else _expanded(source)
+
+
+def _expanded(source: str) -> Path:
     """Replace ``$PAIRLOOM_DATA`` by the value of the environment variable, and ``~`` by a home folder."""
     if f"${DATA_FOLDER}" not in source:
         return _with_home(source)
@@ -204,8 +232,9 @@ def _arrays(path: Path, parameter: str, missing_chunks: MissingChunks) -> dict[s
     if path.suffix == ".npz" and path.is_file():
         return _read_npz(path)
     if path.is_dir():
-        is_zarr = (path / "zarr.json").exists() or (path / ".zgroup").exists()
-        return _open_zarr(path, missing_chunks) if is_zarr else _open_npy_files(path)
+        if is_zarr_group(path):
+            return open_zarr_group(path, shown(path), _FEATURES, _SMALL, missing_chunks == "fill")
+        return _open_npy_files(path)
     raise ValueError(
         f"{parameter} must be a .npz file, a zarr group, a folder of .npy files, or a table (.csv, .tsv, .parquet), got"
         f" {shown(path)}."
@@ -277,50 +306,6 @@ def _check_npy(file: IO[bytes], size: int, name: str) -> None:
     named = math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and named > size:
         raise EOFError(f"{name} has {size} bytes, which cannot hold {named}")
-
-
-def _open_zarr(path: Path, missing_chunks: MissingChunks) -> dict[str, Any]:
-    """The features of a group, opened, and its labels and names, read. Other arrays are named in messages only."""
-    try:
-        zarr.open_group(path, mode="r", use_consolidated=False)
-        return {
-            folder.name: _open_array(folder, missing_chunks)
-            for folder in sorted(path.iterdir())
-            if is_array(folder)
-        }
-    except RefusedArray:
-        raise
-    except Exception as error:  # zarr and its codecs raise many kinds
-        raise RuntimeError(error) from error
-
-
-def _open_array(folder: Path, missing_chunks: MissingChunks) -> Any:
-    """An array by its own metadata: that of a group, which zarr would believe first, may say something else."""
-    if folder.name not in (*_FEATURES, *_SMALL):
-        return np.empty(0)
-    try:
-        stored = stored_array(folder, HARMLESS)
-        filled = missing_chunks == "fill" and folder.name in _FEATURES
-        stored.check_files(may_be_absent=filled)
-        array = open_checked(stored)
-    except MissingChunk as error:
-        raise MissingChunk(
-            f"{shown(folder.parent)}: {folder.name}: {error}. {_advice_for(folder.name)}"
-        ) from None
-    except RefusedArray as error:
-        raise RefusedArray(f"{shown(folder.parent)}: {folder.name} is not read: {error}.") from error
-    return array if folder.name in _FEATURES else np.asarray(array[...])
-
-
-def _advice_for(name: str) -> str:
-    """What to do about a missing chunk. zarr does not write chunks that hold nothing but the fill value."""
-    write_all = 'write it with zarr.config.set({"array.write_empty_chunks": True})'
-    if name in _FEATURES:
-        return (
-            "Copy the group again if it is incomplete. If such chunks mean the fill value of the array, say"
-            f' data.missing_chunks = "fill" (--fill-missing-chunks), or {write_all}.'
-        )
-    return f"Copy the group again if it is incomplete. If the chunk means the fill value of the array, {write_all}."
 
 
 def _open_npy_files(path: Path) -> dict[str, NDArray[Any]]:

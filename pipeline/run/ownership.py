@@ -12,11 +12,11 @@ from pathlib import Path
 from pairloom.graphs.text import listed
 from pairloom.pipeline.config.config import Config, ConfigError, input_errors
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
-from pairloom.pipeline.features.source_files import IN_MEMORY, expand_data_folder, shown
+from pairloom.pipeline.features.source_files import IN_MEMORY, location_of_source, shown
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import group_members
 from pairloom.pipeline.storage.folder import Folder, is_litter
-from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.storage.location import Location, StoreUrl
 from pairloom.pipeline.storage.places import LinkInside
 
 __all__ = ["NotARun", "check_directory", "check_links", "unfinished_files"]
@@ -48,8 +48,8 @@ def check_directory(directory: Location, config: Config) -> None:
         if source is None or source in EMBEDDED or source == IN_MEMORY:
             continue
         with input_errors():
-            place = expand_data_folder(source)
-        if isinstance(directory, Path) and _lies_in(place, directory):
+            place = location_of_source(source, key)
+        if _lies_in(place, directory):
             raise ConfigError(
                 f"{key} must not lie in the run directory {directory}, got {shown(source)}. Choose another --directory."
             )
@@ -131,8 +131,12 @@ def unfinished_files(run: Run) -> Iterator[str]:
             yield path.relative_to(directory).as_posix()
 
 
-def _lies_in(path: Path, directory: Path) -> bool:
-    return path.resolve().is_relative_to(directory.resolve())
+def _lies_in(place: Location, directory: Location) -> bool:
+    if isinstance(place, StoreUrl) and isinstance(directory, StoreUrl):
+        return place.lies_in(directory)
+    if isinstance(place, Path) and isinstance(directory, Path):
+        return place.resolve().is_relative_to(directory.resolve())
+    return False
 
 
 def _holds_a_run(folder: Folder) -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "check_local",
     "location_of",
     "looks_like_url",
+    "without_credentials",
 ]
 
 
@@ -43,10 +44,28 @@ def looks_like_url(path: str | Path) -> bool:
     return _URL.match(str(path)) is not None
 
 
+def without_credentials(text: str) -> str:
+    """A value as messages show it: of a URL no user, password, query and fragment, which may be secret.
+
+    Examples
+    --------
+    >>> without_credentials("s3://me:secret@bucket/run?signature=secret"), without_credentials("x@y.npz")
+    ('s3://bucket/run', 'x@y.npz')
+    """
+    begin = _URL.match(text)
+    if begin is None:
+        return text
+    slashes = len(text) - len(text[begin.end() :].lstrip("/"))
+    plain = re.split(r"[?#]", text[slashes:])[0]
+    return text[:slashes] + plain.rpartition("@")[2]
+
+
 def check_local(parameter: str, path: str | Path) -> None:
     """Raise `NotLocal` if a path looks like a URL. Otherwise it would quietly become a folder of that name."""
     if looks_like_url(path):
-        raise NotLocal(f"{parameter} must be a path, not a URL, got {str(path)!r}. {URL_ADVICE}")
+        raise NotLocal(
+            f"{parameter} must be a path, not a URL, got {without_credentials(str(path))!r}. {URL_ADVICE}"
+        )
 
 
 _SCHEMES = ("s3", "gs", "az", "memory")

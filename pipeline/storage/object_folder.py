@@ -211,6 +211,10 @@ class ObjectFolder(Folder):
         """The paths of all objects below a folder."""
         return sorted(found["path"] for found in self._all(folder))
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The bytes of all objects below a folder, by their paths."""
+        return {found["path"]: int(found["size"]) for found in self._all(folder)}
+
     def _all(self, folder: str) -> Iterable[Any]:
         listing = self._request("list", folder)
         with translated(self.root / folder):
@@ -260,12 +264,12 @@ class ObjectFolder(Folder):
     def chunks(self, path: str) -> list[str]:
         """The objects of all chunks of a zarr array, which are checked."""
         stored = self._array_stored(path)
-        sizes = {found["path"]: found["size"] for found in self._all(path)}
+        sizes = self.sizes(path)
 
         def size_of(chunk: Path) -> int:
             if chunk.as_posix() not in sizes:
                 raise FileNotFoundError(chunk)
-            return int(sizes[chunk.as_posix()])
+            return sizes[chunk.as_posix()]
 
         stored.check_files(size_of=size_of)
         return [chunk.as_posix() for chunk in stored.files()]
@@ -275,6 +279,10 @@ class ObjectFolder(Folder):
             return array_of_metadata(path, self.read(f"{path}/zarr.json"), OURS)
         except FileNotFoundError:
             raise RefusedArray("it has no zarr.json") from None
+
+    def opened(self, path: str, zarr_format: Any) -> zarr.Array[Any]:
+        """An array of others, of which the caller has checked what it says of itself."""
+        return zarr.open_array(_RunStore(self, read_only=True), path=path, mode="r", zarr_format=zarr_format)
 
     def array(self, path: str, *, write: bool = False) -> Any:
         """A zarr array, opened again only if its metadata has changed."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from zarr.storage import LocalStore
 
 __all__ = [
     "HARMLESS",
+    "MOST_METADATA_BYTES",
     "OURS",
     "MissingChunk",
     "RefusedArray",
@@ -82,7 +83,7 @@ HARMLESS = Rules((2, 3), _OWN_CODECS | _COMPRESSORS | _REARRANGING, frozenset({*
 
 # Zstd, which packs closest, makes at most 128 KiB of a block of four bytes.
 _MOST_EXPANSION = 2**17 // 4
-_MOST_METADATA_BYTES = 16 * 2**20
+MOST_METADATA_BYTES = 16 * 2**20
 _MOST_DIMENSIONS = 32
 # A file of a chunk, from the folder of its array on.
 _CHUNK = re.compile(r"(c|(c[./])?\d+([./]\d+)*)")
@@ -134,18 +135,23 @@ class StoredArray(NamedTuple):
         *,
         may_be_absent: bool = False,
         size_of: Callable[[Path], int] = lambda file: file.stat().st_size,
+        there: Iterable[Path] | None = None,
     ) -> None:
-        """Raise `RefusedArray` if the file of a chunk is missing, or cannot hold what it should."""
-        for file in self.files() if not may_be_absent else self._present():
+        """Raise `RefusedArray` if the file of a chunk is missing, or cannot hold what it should.
+
+        If chunks may be absent, ``there`` are the files below the folder, by default those of the file system.
+        """
+        for file in self.files() if not may_be_absent else self._present(there):
             try:
                 self._check_size(file, size_of(file))
             except FileNotFoundError:
                 raise MissingChunk(f"chunk {file.relative_to(self.folder).as_posix()} is missing") from None
 
-    def _present(self) -> Iterator[Path]:
+    def _present(self, there: Iterable[Path] | None) -> Iterator[Path]:
         """The files of chunks that are there."""
-        for path in self.folder.rglob("*"):
-            if _CHUNK.fullmatch(path.relative_to(self.folder).as_posix()) and path.is_file():
+        local = (path for path in self.folder.rglob("*") if path.is_file())
+        for path in local if there is None else there:
+            if _CHUNK.fullmatch(path.relative_to(self.folder).as_posix()):
                 yield path
 
     def _check_size(self, file: Path, size: int) -> None:
@@ -188,8 +194,10 @@ def stored_array(folder: Path, rules: Rules) -> StoredArray:
     return _of_format_2(folder, _read_json(folder / ".zarray"), rules)
 
 
-def array_of_metadata(path: str, data: bytes, rules: Rules) -> StoredArray:
-    """The array of format 3 with this zarr.json, or raise `RefusedArray` if that breaks the rules."""
+def array_of_metadata(path: str, data: bytes, rules: Rules, zarr_format: int = 3) -> StoredArray:
+    """The array with this zarr.json (format 3) or .zarray (2), or raise `RefusedArray` if that breaks the rules."""
+    if zarr_format == 2:
+        return _of_format_2(Path(path), _parsed(".zarray", data), rules)
     return _of_format_3(Path(path), _parsed("zarr.json", data), rules)
 
 
@@ -197,7 +205,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         raise RefusedArray(f"it has no {path.name}")
     try:
-        data = path.read_bytes() if path.stat().st_size <= _MOST_METADATA_BYTES else b"null"
+        data = path.read_bytes() if path.stat().st_size <= MOST_METADATA_BYTES else b"null"
     except OSError as error:
         raise RefusedArray(f"{path.name} cannot be read: {error}") from error
     return _parsed(path.name, data)
@@ -205,11 +213,11 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 
 def _parsed(name: str, data: bytes) -> Mapping[str, Any]:
     try:
-        content = json.loads(data) if len(data) <= _MOST_METADATA_BYTES else None
+        content = json.loads(data) if len(data) <= MOST_METADATA_BYTES else None
     except (ValueError, RecursionError) as error:
         raise RefusedArray(f"{name} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise RefusedArray(f"{name} must be a JSON object of at most {_MOST_METADATA_BYTES} bytes")
+        raise RefusedArray(f"{name} must be a JSON object of at most {MOST_METADATA_BYTES} bytes")
     return content
 
 

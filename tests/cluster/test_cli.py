@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 from dataclasses import replace
@@ -136,7 +137,7 @@ def test_a_cluster_that_will_not_do_is_found_before_anything_is_written(
     assert everything_in(copied_run) == before
 
 
-URLS = ["s3://bucket/run", "gs://bucket/run", "http://host/run", "file:///run", "abfs+x://a@b/run"]
+URLS = ["s3://bucket/run", "gs://bucket/run", "http://host/run", "file:///run", "abfs+x://b/run"]
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -145,9 +146,6 @@ URLS = ["s3://bucket/run", "gs://bucket/run", "http://host/run", "file:///run", 
     [
         "run {}",
         "plan {}",
-        "run digits --set data.features={}",
-        "run digits --set data.test={}",
-        "predict . --features {} --out p.csv",
         "predict . --features x.npz --out {}",
     ],
 )
@@ -157,6 +155,27 @@ def test_a_url_is_refused_where_a_path_is_needed(command, url, tmp_path, monkeyp
     assert done.exit_code == 2, done.output
     assert "must be a path, not a URL" in done.stderr
     assert url in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host/x", "abfs+x://a@b/x", "s3://me:hunter2@b/x", "s3://b/x?sig=hunter2"]
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run digits --set data.features={}",
+        "run digits --set data.test={}",
+        "predict . --features {} --out p.csv",
+        "init {}",
+    ],
+)
+def test_a_url_that_is_no_place_of_data_is_refused(command, url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = pairloom(*command.format(url).split())
+    assert done.exit_code == 2, done.output
+    assert re.search("must be a (path or a )?URL|must be a path, or a URL", done.stderr.replace("\n", " "))
+    assert "hunter2" not in done.output
     assert list(tmp_path.iterdir()) == []
 
 

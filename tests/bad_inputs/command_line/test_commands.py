@@ -28,7 +28,7 @@ COMMANDS = [
     ("init data.npz --out odd.toml", 3, "odd.toml exists. Pass --force to replace it"),
     ("init data.npz --out odd.txt", 2, "--out must end in .toml, got odd.txt"),
     ("init data.npz --out gone/x.toml", 2, "--out must lie in a folder that exists, got gone/x.toml"),
-    ("init s3://bucket/x.csv", 2, "DATA must be a path, not a URL"),
+    ("init s3://bucket/x.csv", 2, "s3://bucket/x.csv: only zarr groups are read from an object store"),
     ("config digit", 2, "NAME must be a configuration that ships .* got 'digit'. Did you mean 'digits'?"),
     ("config digits --schema", 2, "--schema takes no NAME"),
     ("ls gone", 2, "'gone' does not exist"),

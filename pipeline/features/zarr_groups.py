@@ -1,0 +1,154 @@
+"""The arrays of a zarr group in a folder or an object store: features are opened, all else is read.
+
+Both homes are checked alike before zarr opens anything: codecs, data types, and that every chunk is there and can hold
+what it should.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location, StoreUrl
+from pairloom.pipeline.storage.object_store import StoreError
+from pairloom.pipeline.storage.zarr_metadata import (
+    HARMLESS,
+    MOST_METADATA_BYTES,
+    MissingChunk,
+    RefusedArray,
+    StoredArray,
+    array_of_metadata,
+    is_array,
+    open_checked,
+    stored_array,
+)
+
+__all__ = ["has_array", "is_zarr_group", "open_zarr_group"]
+
+# What cannot be a zarr group, from the ending of its name.
+_OTHER_FILES = re.compile(r"\.(npz|npy|csv|tsv|csv\.gz|tsv\.gz|parquet)$")
+
+
+def is_zarr_group(folder: Path) -> bool:
+    """Whether a folder is that of a zarr group."""
+    return (folder / "zarr.json").exists() or (folder / ".zgroup").exists()
+
+
+def has_array(group: Location, name: str) -> bool:
+    """Whether a group has a member of this name."""
+    return name in Folder(group).folders()
+
+
+def open_zarr_group(
+    group: Location, shown: str, features: Collection[str], others: Collection[str], filled: bool
+) -> dict[str, Any]:
+    """The arrays of a group with these names. What else it holds is named in messages only, with nothing in it.
+
+    Parameters
+    ----------
+    shown
+        The name of the group in errors.
+    filled
+        Whether chunks of features that are missing hold the fill value of their array.
+    """
+    try:
+        arrays = _in_store(group) if isinstance(group, StoreUrl) else _in_folder(group)
+        opened: dict[str, Any] = {}
+        for name, array in arrays.items():
+            if name not in (*features, *others):
+                opened[name] = np.empty(0)
+                continue
+            found = array.opened(shown, filled and name in features, name in features)
+            opened[name] = found if name in features else np.asarray(found[...])
+        return opened
+    except (RefusedArray, StoreError, FileNotFoundError):
+        raise
+    except Exception as error:  # zarr and its codecs raise many kinds
+        raise RuntimeError(error) from error
+
+
+class _Member:
+    """An array of a group: that in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._name = folder.name
+
+    def opened(self, shown: str, filled: bool, is_features: bool) -> Any:
+        """The array by its own metadata: that of the group, which zarr would believe first, may say something else."""
+        try:
+            return self._checked(filled)
+        except MissingChunk as error:
+            advice = _advice_for(is_features)
+            raise MissingChunk(f"{shown}: {self._name}: {error}. {advice}") from None
+        except RefusedArray as error:
+            raise RefusedArray(f"{shown}: {self._name} is not read: {error}.") from error
+
+    def _checked(self, filled: bool) -> Any:
+        stored = stored_array(self._folder, HARMLESS)
+        stored.check_files(may_be_absent=filled)
+        return open_checked(stored)
+
+
+def _advice_for(is_features: bool) -> str:
+    """What to do about a missing chunk. zarr does not write chunks that hold nothing but the fill value."""
+    write_all = 'write it with zarr.config.set({"array.write_empty_chunks": True})'
+    if is_features:
+        return (
+            "Copy the group again if it is incomplete. If such chunks mean the fill value of the array, say"
+            f' data.missing_chunks = "fill" (--fill-missing-chunks), or {write_all}.'
+        )
+    return f"Copy the group again if it is incomplete. If the chunk means the fill value of the array, {write_all}."
+
+
+def _in_folder(group: Path) -> dict[str, _Member]:
+    zarr.open_group(group, mode="r", use_consolidated=False)
+    return {folder.name: _Member(folder) for folder in sorted(group.iterdir()) if is_array(folder)}
+
+
+class _StoredMember(_Member):
+    """An array of a group in an object store, of which only objects below its own name are listed."""
+
+    def __init__(self, group: StoreUrl, name: str) -> None:
+        self._group, self._name = Folder(group), name
+
+    def _checked(self, filled: bool) -> Any:
+        group: Any = self._group  # an `ObjectFolder`, which needs the extra `cloud`
+        sizes: dict[Path, int] = {Path(path): size for path, size in group.sizes(self._name).items()}
+        stored = self._metadata(sizes)
+
+        def size_of(chunk: Path) -> int:
+            if chunk not in sizes:
+                raise FileNotFoundError(chunk)
+            return sizes[chunk]
+
+        stored.check_files(may_be_absent=filled, size_of=size_of, there=sizes)
+        return group.opened(self._name, stored.zarr_format)
+
+    def _metadata(self, sizes: dict[Path, int]) -> StoredArray:
+        for name, zarr_format in (("zarr.json", 3), (".zarray", 2)):
+            path = Path(self._name, name)
+            if path in sizes:
+                if sizes[path] > MOST_METADATA_BYTES:
+                    raise RefusedArray(f"{name} must have at most {MOST_METADATA_BYTES} bytes")
+                data = self._group.read(path.as_posix())
+                return array_of_metadata(self._name, data, HARMLESS, zarr_format)
+        raise RefusedArray("it has no zarr.json")
+
+
+def _in_store(group: StoreUrl) -> dict[str, _Member]:
+    if _OTHER_FILES.search(group.name):
+        raise RefusedArray(
+            "only zarr groups are read from an object store. Copy the file to this computer, or store its arrays as a"
+            " zarr group"
+        )
+    folder = Folder(group)
+    if not {"zarr.json", ".zgroup"} & set(folder.names("", "")):
+        raise FileNotFoundError(f"no such zarr group: {group}")
+    return {name: _StoredMember(group, name) for name in folder.folders()}
