@@ -264,6 +264,7 @@ def run(
 def submit(
     config: str | Path | Mapping[str, Any] | Config,
     *,
+    data: GivenData | None = None,
     directory: str | Location | None = None,
     client: Client | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -272,12 +273,15 @@ def submit(
     """Plan a run, send its driver to a worker of a cluster, and return.
 
     This is ``pairloom submit`` in Python. The run goes on when this process ends. ``pairloom attach DIRECTORY`` follows
-    it. The run directory and the data must have the same paths here and on the workers.
+    it. The run directory, and the data if they are files, must have the same paths here and on the workers.
 
     Parameters
     ----------
     config, directory, overrides, update
         As in `run`.
+    data : tuple (X, y) or mapping, default=None
+        The data, as in `run`. This process copies them into the run directory before the call returns; the driver does
+        not need them.
     client : distributed.Client, default=None
         A client of any Dask cluster, which stays open. By default the scheduler that the configuration names.
 
@@ -297,7 +301,9 @@ def submit(
     >>> model.n_features_in_
     64
     """
-    settings = configured(config, overrides or {})
+    given = None if data is None else arrays_of_data(data)
+    source = {} if data is None else {"data.features": IN_MEMORY}
+    settings = configured(config, {**(overrides or {}), **source})
     where = _directory(settings, directory)
     if client is None:
         if settings.cluster.kind != "scheduler":
@@ -310,10 +316,9 @@ def submit(
         _check_client(client)
         settings = _on_cluster_of(client, settings)
         answers = functools.partial(_is_open, client)
-    with checked_run(
-        settings, where, _connection(settings, client, Stop()), at_once=True, update=update
-    ) as ready:
-        driver = submit_driver(ready)
+    connect = _connection(settings, client, Stop())
+    with checked_run(settings, where, connect, at_once=True, update=update, given=given) as ready:
+        driver = submit_driver(ready, copies_data=given is not None)
     return SubmittedRun(where, driver, answers)
 
 

@@ -148,6 +148,10 @@ def _look_at(source: str, label: str | None, id_column: str | None) -> _DataSumm
     if constant:
         findings.append(f"constant columns: {constant}, which carry no information and are only centred")
     standardise, units = _units(deviations, bool(opened.feature_names))
+    if opened.columns is not None:
+        per_row = round(opened.columns.nnz / len(opened.classes))
+        units = f"sparse: {per_row} columns with entries per class; nothing is centred, machines are linear"
+        standardise = False
     split = _has_test_set(source)
     return _DataSummary(
         source,
@@ -180,7 +184,7 @@ def _has_test_set(source: str) -> bool:
             return "X_test" in archive.files
     if looks_like_url(source):
         return has_array(location_of(source, "DATA"), "X_test")
-    return (path / "X_test").exists() or (path / "X_test.npy").exists()
+    return any((path / f"X_test{ending}").exists() for ending in ("", ".npy", ".npz"))
 
 
 def _look_at_table(path: Path, label: str | None, id_column: str | None) -> _DataSummary:
@@ -225,7 +229,8 @@ def _rows_by_class(opened: OpenFeatures) -> dict[str, int]:
 
 def _sizes(opened: OpenFeatures) -> str:
     n, m, D = len(opened.X_train), len(opened.X_test), opened.X_train.shape[1]
-    return f"{n + m} rows, {D} features, {opened.X_train.dtype}"
+    kind = "" if opened.columns is None else "sparse, "
+    return f"{n + m} rows, {D} features, {kind}{opened.X_train.dtype}"
 
 
 def _class_findings(rows: dict[str, int], label: str | None = None) -> Iterator[str]:

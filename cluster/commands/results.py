@@ -284,7 +284,7 @@ def _bad_rows_text(samples: NewSamples, bad_rows: str) -> str:
         "skip": "they are skipped",
         "refuse": "see --bad-rows",
     }
-    count, n = len(samples.problems), len(samples.X)
+    count, n = len(samples.problems), samples.X.shape[0]
     lines = [
         f"  {plain_line(samples.ids[row])}: {why}"
         for row, why in islice(samples.problems.items(), _MOST_BAD_ROWS)

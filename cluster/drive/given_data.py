@@ -54,15 +54,12 @@ def arrays_of_data(data: GivenData) -> Arrays:
 
 def _rows(values: Any, name: str) -> Any:
     """Features as rows that are read piece by piece."""
-    if sparse.issparse(values):
-        raise ConfigError(
-            f"data: {name} must be dense, got {type(values).__name__}: fit it with PairwiseSVC, which keeps it sparse."
-        )
     if dask.is_dask_collection(values):
         return _BlockRows(values.to_dask_array(lengths=True) if hasattr(values, "columns") else values, name)
     if hasattr(values, "columns"):
         check_columns(values, "data")
-    return features_of(values if isinstance(values, zarr.Array) else np.asarray(values), name, "data")
+    opened = isinstance(values, zarr.Array) or sparse.issparse(values)
+    return features_of(values if opened else np.asarray(values), name, "data")
 
 
 def _labels(values: Any, name: str) -> NDArray[Any]:

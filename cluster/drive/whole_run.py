@@ -178,13 +178,20 @@ def _forecast(run: Run, data: OpenFeatures | None, progress: Quiet) -> Ranges | 
     return ranges
 
 
-def submit_driver(ready: CheckedRun) -> Future[str]:
-    """Write the plan of a run, send its driver to a worker of the cluster, and return the driver's task."""
-    directory = ready.directory
+def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str]:
+    """Write the plan of a run, send its driver to a worker of the cluster, and return the driver's task.
+
+    With ``copies_data`` the stages that read the data are done here: a driver elsewhere does not have them.
+    """
+    directory, stop = ready.directory, Stop()
     with ready.connect() as client:
         Folder(directory).make()
-        with RunLock(directory) as lock:
-            adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+        with RunLock(directory, stop.request) as lock:
+            run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+            if copies_data:
+                stop.look_with(lock.heed)
+                stages = tuple(stage for stage in run.stages if stage.needs_data)
+                drive(run, ready.data, lambda: contextlib.nullcontext(client), stop, Quiet(), stages)
             lock.end_as(SUBMITTED)
         # Every submission has its own key: for a known key, Dask would return the outcome of the driver before.
         key = f"pairloom-driver-{time.time_ns()}"

@@ -140,7 +140,7 @@ def is_worth_a_forecast(plan: Run) -> bool:
     """Whether a run is long enough to measure its data first."""
     shape, folds = plan.shape, plan.settings.folds
     rows = shape.rows_per_edge
-    width = numbers_per_row(shape.features, rows, plan.kernel is not None)
+    width = numbers_per_row(shape.numbers_per_row, rows, plan.kernel is not None)
     seconds = crude_training_seconds(plan.most_pairs, rows, width, folds)
     return seconds / plan.config.cluster.expected_workers > _LONG_SECONDS
 

@@ -26,6 +26,8 @@ from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.config.sections import DataConfig, GraphConfig
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.features.moments import moments_of
+from pairloom.pipeline.features.row_sources import Arrays
+from pairloom.pipeline.features.source_files import IN_MEMORY, features_of
 from pairloom.pipeline.machines.kernel_machines import train_kernel_model
 from pairloom.pipeline.machines.linear_machines import train_machines, whitened_rows
 from pairloom.pipeline.machines.normalisation import normalised_moments
@@ -155,10 +157,9 @@ def measure_costs(plan: Run, data: OpenFeatures) -> UnitCosts:
     The first of two such runs loads kernels; the second is measured.
     """
     with tempfile.TemporaryDirectory() as folder:
-        part = Path(folder) / "part.npz"
-        _write_part(part, data, _CODED_CLASSES if plan.config.has_code else _CLASSES)
-        config = _short(plan, DataConfig(features=str(part)))
-        features = load_data(config)
+        part = _part_of(data, _CODED_CLASSES if plan.config.has_code else _CLASSES)
+        config = _short(plan, DataConfig(features=IN_MEMORY))
+        features = load_data(config, part)
         short = plan_run(config, features)
         first, second = (
             _run_in_turn(replace(short, directory=Path(folder) / name), features)
@@ -193,23 +194,23 @@ def _short(plan: Run, part: DataConfig) -> Config:
     return with_section(config, "model", {"priors": None, "class_weight": None})
 
 
-def _write_part(path: Path, data: OpenFeatures, classes: int) -> None:
-    """Write the first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
+def _part_of(data: OpenFeatures, classes: int) -> Arrays:
+    """The first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
     n = min(len(data.classes), classes)
     rows = np.concatenate([np.flatnonzero(data.y_train == c)[:_ROWS] for c in range(n)])
     samples, labels = np.arange(len(data.X_test)), data.y_test
     if labels is not None and (labels < n).any():  # the report needs labels
         samples = np.flatnonzero(labels < n)
     samples = samples[:: max(1, len(samples) // _SAMPLES)][:_SAMPLES]
-    arrays = {
-        "X_train": data.X_train.read(rows),
+    arrays: Arrays = {
+        "X_train": features_of(data.X_train.read(rows), "X_train", IN_MEMORY),
         "y_train": data.y_train[rows],
-        "X_test": data.X_test.read(samples),
+        "X_test": features_of(data.X_test.read(samples), "X_test", IN_MEMORY),
         "classes": data.labels[:n],
     }
     if labels is not None and (labels[samples] < n).all():
         arrays["y_test"] = labels[samples]
-    np.savez(path, allow_pickle=False, **arrays)
+    return arrays
 
 
 def _with_errors(sizes: RunSizes, directory: Location) -> RunSizes:
@@ -277,7 +278,7 @@ def _affordable_rows(plan: Run) -> int:
     """As many rows per class as the plan has, if training a few such pairs takes seconds; else fewer."""
     rows = int(np.mean(plan.shape.rows))
     pairs = math.comb(min(_GROWTH_CLASSES, len(plan.shape.classes)), 2)
-    width = numbers_per_row(plan.shape.features, 2 * rows, plan.kernel is not None)
+    width = numbers_per_row(plan.shape.numbers_per_row, 2 * rows, plan.kernel is not None)
     crude = crude_training_seconds(pairs, 2 * rows, width, plan.settings.folds)
     return int(rows * min(1.0, _GROWTH_SECONDS / crude))
 

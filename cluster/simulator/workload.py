@@ -180,7 +180,7 @@ def planned_sizes(plan: Run) -> RunSizes:
     return RunSizes(
         classes=n,
         rows=float(np.mean(shape.rows)),
-        features=shape.features,
+        features=shape.numbers_per_row,
         itemsize=np.dtype(shape.dtype).itemsize,
         samples=shape.samples,
         draws=shape.draws,

@@ -55,10 +55,10 @@ from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checks
 from pairloom.pipeline.model.fitting import Fit, fit_model
 from pairloom.pipeline.model.machine_choice import (
     ChosenMachines,
-    KernelChoice,
     MachineQuestion,
     ProbeRows,
     choose_machines,
+    linear_for_sparse,
 )
 from pairloom.pipeline.model.memory import check_memory, fit_bytes
 from pairloom.pipeline.model.settings import (
@@ -161,9 +161,7 @@ def _choose_machines(
     if moments is None:
         return None
     if sparse.issparse(samples.X):
-        why = KernelChoice((), "linear: X is sparse" if parameters.kernel == "auto" else "")
-        standardise = parameters.standardise is True
-        return ChosenMachines(standardise, "linear", parameters.gamma, choice=why)
+        return linear_for_sparse(parameters)
     members = members_of(classes, len(labels))
 
     def rows_of(of_classes: NDArray[np.int64], most: int) -> ProbeRows:

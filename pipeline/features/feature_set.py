@@ -1,7 +1,7 @@
 """Open or load, check and fingerprint features and labels.
 
 A source is the name of an embedded set, or a ``.npz`` file, a zarr group or a folder of ``.npy`` files with
-``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split) and optionally ``classes``,
+``X_train, y_train, X_test, y_test`` (or ``X, y``, one pool to be split), dense or CSR, and optionally ``classes``,
 ``feature_names`` and ``ids_train, ids_test`` (or ``ids``), the names of the samples; or a table, a CSV or Parquet file,
 which is one pool. Labels may be of any sortable type. Pickled arrays are not read.
 """
@@ -11,16 +11,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.features.embedded_sets import EMBEDDED, RECIPES
-from pairloom.pipeline.features.moments import Moments, find_moments
+from pairloom.pipeline.features.moments import Moments, class_totals, find_moments
 from pairloom.pipeline.features.row_sources import (
     Arrays,
     CheckedRows,
@@ -31,6 +33,7 @@ from pairloom.pipeline.features.row_sources import (
     row_checksums,
 )
 from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, read_new_rows, shown
+from pairloom.pipeline.features.sparse_rows import csr_in_order
 from pairloom.pipeline.features.tables import TableColumns, numbered_rows
 from pairloom.pipeline.threads import pieces
 
@@ -87,6 +90,7 @@ class OpenFeatures:
 
     The fields are those of `FeatureSet`, with `Rows` in place of arrays, the labels of the classes in place of their
     names, the moments of the training samples, the ids of all samples, and the names of the features, if they have any.
+    Where rows are sparse, ``columns`` (N, D) is true where the training rows of a class have an entry in a column.
     Labels are sorted and have the type of the source: whole numbers stay numbers. Ids are text or int64: those of the
     source, or the numbers of the rows in it, from 0.
     """
@@ -102,6 +106,7 @@ class OpenFeatures:
     ids_test: NDArray[Any]
     synthetic: bool = False
     feature_names: tuple[str, ...] = ()
+    columns: sparse.csr_array | None = None
     _kept: dict[str, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -123,8 +128,11 @@ class OpenFeatures:
     def by_class(self, folder: Path) -> Rows:
         """The training rows sorted by class, to be read from the first to the last; see `row_sources.in_order`."""
         if "by class" not in self._kept:
-            order = np.argsort(self.y_train, kind="stable")
-            self._kept["by class"] = in_order(self.X_train, order, folder)
+            order, reordered = (
+                np.argsort(self.y_train, kind="stable"),
+                in_order if self.columns is None else csr_in_order,
+            )
+            self._kept["by class"] = reordered(self.X_train, order, folder)
         return self._kept["by class"]
 
     @property
@@ -227,7 +235,7 @@ class NewSamples(NamedTuple):
 
     Attributes
     ----------
-    X : (n, D) array
+    X : (n, D) array, or CSR
         Of samples with problems, the numbers that they have.
     ids : (n,) array
         Their names: those of the source, or the numbers of the rows in it, from 0.
@@ -235,14 +243,14 @@ class NewSamples(NamedTuple):
         What is wrong with each sample that cannot be predicted, by its number.
     """
 
-    X: NDArray[np.floating]
+    X: Any
     ids: NDArray[Any]
     problems: Mapping[int, str]
 
     @property
     def whole(self) -> NDArray[np.bool_]:
         """(n,) which samples can be predicted."""
-        whole = np.ones(len(self.X), bool)
+        whole = np.ones(self.X.shape[0], bool)
         whole[list(self.problems)] = False
         return whole
 
@@ -268,11 +276,11 @@ def load_samples(
         if name in arrays:
             rows = _named_columns(arrays, name, source, tuple(names or ()))
             X = _new_rows(rows, name, source, features)
-            return NewSamples(X, _ids(arrays, of_rows, source, len(X)), _problems(X, names))
+            return NewSamples(X, _ids(arrays, of_rows, source, X.shape[0]), _problems(X, names))
     raise ValueError(f"{source}: must contain X (or X_test), got {_listed(arrays)}.")
 
 
-def _new_rows(rows: Rows, name: str, source: str, features: int) -> NDArray[np.floating]:
+def _new_rows(rows: Rows, name: str, source: str, features: int) -> Any:
     if rows.shape[1] != features:
         raise ValueError(
             f"{source}: {name} must have {features} features, as the model has, got {rows.shape[1]}."
@@ -282,17 +290,26 @@ def _new_rows(rows: Rows, name: str, source: str, features: int) -> NDArray[np.f
     return rows.read(slice(None))
 
 
-def _problems(
-    X: NDArray[np.floating], names: Sequence[str] | None, known: Mapping[int, str] | None = None
-) -> dict[int, str]:
+def _problems(X: Any, names: Sequence[str] | None, known: Mapping[int, str] | None = None) -> dict[int, str]:
     """What is wrong with rows that are not finite, by their number; ``known`` says more about some."""
-    finite = np.isfinite(X)
     problems = dict(known or {})
-    for row in np.flatnonzero(~finite.all(axis=1)).tolist():
-        column = int(np.flatnonzero(~finite[row])[0])
+    for row, column in _first_not_finite(X):
         named = repr(names[column]) if names else str(column)
         problems.setdefault(row, f"column {named} must be finite, got {X[row, column]}")
     return dict(sorted(problems.items()))
+
+
+def _first_not_finite(X: Any) -> list[tuple[int, int]]:
+    """The rows that are not finite, each with the first such column."""
+    if sparse.issparse(X):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        rows, first = np.unique(np.searchsorted(X.indptr, bad, side="right") - 1, return_index=True)
+        return list(zip(rows.tolist(), X.indices[bad[first]].tolist(), strict=True))
+    finite = np.isfinite(X)
+    if finite.all():
+        return []
+    rows = np.flatnonzero(~finite.all(axis=1))
+    return [(row, int(np.argmin(finite[row]))) for row in rows.tolist()]
 
 
 def _split_pool(arrays: Arrays, source: str, fraction: float, seed: int) -> Arrays:
@@ -424,15 +441,20 @@ def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str,
     if "y_test" in arrays:
         y_test = _encoded(arrays["y_test"], values, "y_test", test_source, len(X_test))
     _check_every_class_has_rows(y_train, names_of(labels), source)
+    if (X_train.entries is None) != (X_test.entries is None):
+        kinds = ["dense" if rows.entries is None else "sparse" for rows in (X_train, X_test)]
+        raise ValueError(
+            f"{test_source}: X_test must be {kinds[0]}, as X_train is, got {kinds[1]} rows: store both in one form."
+        )
     names = (labels.dtype.kind, *names_of(labels), *features)
-    train, moments, X_train = _read_training(X_train, y_train, names, len(labels), source)
+    train, moments, X_train, columns = _read_training(X_train, y_train, names, len(labels), source)
     test, X_test = _read_test(X_test, y_test, names, test_source)
     ids = (
         _ids(arrays, "ids_train", source, len(X_train)),
         _ids(arrays, "ids_test", test_source, len(X_test)),
     )
     prints = {"train": train, "test": test, "ids": _fingerprint_of_ids(ids)}
-    return OpenFeatures(X_train, y_train, X_test, y_test, labels, prints, moments, *ids)
+    return OpenFeatures(X_train, y_train, X_test, y_test, labels, prints, moments, *ids, columns=columns)
 
 
 def _ids(arrays: Arrays, name: str, source: str, rows: int) -> NDArray[Any]:
@@ -458,26 +480,27 @@ def _fingerprint_of_ids(parts: Sequence[NDArray[Any]]) -> str:
 
 def _read_training(
     X: Rows, y: NDArray[np.int64], names: tuple[str, ...], n_classes: int, source: str
-) -> tuple[str, Moments, Rows]:
-    """The fingerprint of the training samples, their moments, and the samples, which have to stay what they are.
+) -> tuple[str, Moments, Rows, sparse.csr_array | None]:
+    """The fingerprint of the training samples, their moments, the samples, which have to stay what they are, and the
+    columns of each class, if they are sparse.
 
     An error if they are not finite.
     """
-    seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_train", source)
-    kept = _Checksums(X, f"{source}: X_train")
+    seen, finite = _Fingerprint(X, y, names), _Finiteness("X_train", source)
+    kept, columns = _Checksums(X, f"{source}: X_train"), _ColumnsOfClasses(n_classes, X)
 
-    def checked() -> Iterator[tuple[NDArray[np.floating], NDArray[np.int64]]]:
+    def checked() -> Iterator[tuple[Any, NDArray[np.int64]]]:
         for part, piece in X.pieces():
             if part.stop > finite.rows_seen:  # not in a second pass
                 finite.look_at(piece)
-                seen.update(piece.data)
+                seen.look_at(piece)
                 kept.look_at(piece)
+                columns.look_at(piece, y[part])
             yield piece, y[part]
 
-    moments = find_moments(checked, X.shape[1], n_classes)
+    moments = find_moments(checked, X.shape[1], n_classes, is_sparse=X.entries is not None)
     finite.raise_if_not()
-    seen.update(y.data)
-    return seen.hexdigest(), moments, kept.rows()
+    return seen.with_labels(y), moments, kept.rows(), columns.found
 
 
 def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> tuple[str, Rows]:
@@ -485,40 +508,83 @@ def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], sou
 
     An error if they are not finite.
     """
-    seen, finite = _fingerprint_of(X, y, names), _Finiteness("X_test", source)
+    seen, finite = _Fingerprint(X, y, names), _Finiteness("X_test", source)
     kept = _Checksums(X, f"{source}: X_test")
     for _, piece in X.pieces():
         finite.look_at(piece)
-        seen.update(piece.data)
+        seen.look_at(piece)
         kept.look_at(piece)
     finite.raise_if_not()
-    if y is not None:
-        seen.update(y.data)
-    return str(seen.hexdigest()), kept.rows()
+    return seen.with_labels(y), kept.rows()
 
 
-def _fingerprint_of(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> Any:
-    """A fingerprint that is to be updated with the samples, then with their labels."""
-    return hashlib.sha256(repr((X.shape, y is None, names)).encode())
+class _Fingerprint:
+    """A fingerprint of rows that come in pieces of any size, and of their labels."""
+
+    def __init__(self, X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> None:
+        self._seen = hashlib.sha256(repr((X.shape, y is None, names)).encode())
+        #: Of sparse rows: their sizes, their columns and their entries.
+        self._parts = [] if X.entries is None else [hashlib.sha256() for _ in range(3)]
+
+    def look_at(self, piece: Any) -> None:
+        """Look at the next rows."""
+        if not self._parts:
+            self._seen.update(piece.data)
+            return
+        sizes, columns = np.diff(piece.indptr).astype(np.int64), piece.indices.astype(np.int64)
+        for part, values in zip(self._parts, (sizes, columns, piece.data), strict=True):
+            part.update(values.data)
+
+    def with_labels(self, y: NDArray[np.int64] | None) -> str:
+        """The fingerprint, after all rows."""
+        for part in self._parts:
+            self._seen.update(part.digest())
+        if y is not None:
+            self._seen.update(y.data)
+        return self._seen.hexdigest()
+
+
+class _ColumnsOfClasses:
+    """Collects the columns in which the rows of each class have entries, from sparse rows that come in pieces."""
+
+    def __init__(self, n_classes: int, X: Rows) -> None:
+        self.found = None if X.entries is None else sparse.csr_array((n_classes, X.shape[1]), dtype=np.bool_)
+
+    def look_at(self, piece: Any, y: NDArray[np.int64]) -> None:
+        """Look at the next rows and their classes."""
+        if self.found is None:
+            return
+        ones = sparse.csr_array((np.ones(piece.nnz), piece.indices, piece.indptr), piece.shape)
+        self.found = self.found + (class_totals(ones, y, self.found.shape[0]) > 0)
 
 
 class _Checksums:
-    """Takes the checksums of rows that come in pieces, if somebody else could change them."""
+    """Takes the checksums of rows that come in pieces, if somebody else could change them.
+
+    Of sparse rows it counts the entries, which may be fewer than are stored: zeros are none, and doubles are added.
+    """
 
     def __init__(self, rows: Rows, name: str) -> None:
         self._rows, self._name = rows, name
         self._parts: list[NDArray[np.uint32]] = []
+        self._entries: list[NDArray[np.int64]] = []
 
-    def look_at(self, piece: NDArray[np.floating]) -> None:
+    def look_at(self, piece: Any) -> None:
         """Look at the next rows."""
         if self._rows.can_change:
             self._parts.append(row_checksums(piece))
+        if self._rows.entries is not None:
+            self._entries.append(np.diff(piece.indptr).astype(np.int64))
 
     def rows(self) -> Rows:
         """The rows, which from now on must be what they were."""
-        if not self._parts:
-            return self._rows
-        return CheckedRows(self._rows, np.concatenate(self._parts), self._name)
+        rows = self._rows
+        if self._parts:
+            rows = CheckedRows(rows, np.concatenate(self._parts), self._name)
+        if self._entries:
+            rows = copy(rows)
+            rows.entries = np.concatenate(self._entries)
+        return rows
 
 
 class _Finiteness:
@@ -528,15 +594,14 @@ class _Finiteness:
         self._name, self._source = name, source
         self.rows_seen, self._bad, self._first = 0, 0, (0, 0)
 
-    def look_at(self, piece: NDArray[np.floating]) -> None:
+    def look_at(self, piece: Any) -> None:
         """Look at the next rows."""
-        finite = np.isfinite(piece)
-        if not finite.all():
-            rows = np.flatnonzero(~finite.all(axis=1))
-            if not self._bad:
-                self._first = self.rows_seen + int(rows[0]), int(np.flatnonzero(~finite[rows[0]])[0])
-            self._bad += len(rows)
-        self.rows_seen += len(piece)
+        bad = _first_not_finite(piece)
+        if bad and not self._bad:
+            row, column = bad[0]
+            self._first = self.rows_seen + row, column
+        self._bad += len(bad)
+        self.rows_seen += piece.shape[0]
 
     def raise_if_not(self) -> None:
         """Raise if a number was not finite."""

@@ -16,8 +16,9 @@ from scipy import sparse
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import pdist, squareform
 
-from pairloom.graphs import PointDistances
+from pairloom.graphs import Decomposition, PointDistances
 from pairloom.pipeline.accelerate import kernel
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "Moments",
@@ -30,6 +31,7 @@ __all__ = [
 
 #: Classes whose distances are computed all at once: 32 MiB, a second.
 _FEW_CLASSES = 2048
+_MACHINES_AT_ONCE = 1024
 
 
 def class_totals(X: Any, y: NDArray[np.integer], n_classes: int) -> Any:
@@ -38,6 +40,22 @@ def class_totals(X: Any, y: NDArray[np.integer], n_classes: int) -> Any:
     if issparse(sums):
         sums.sort_indices()
     return sums
+
+
+def columns_of_machines(columns: csr_array, machines: Decomposition) -> NDArray[np.int64]:
+    """(E,) in how many columns the classes of each machine have entries; ``columns`` (N, D) is true where a class has.
+
+    A few machines at a time: those of many touch many columns.
+    """
+    counts, ones = [np.empty(0, np.int64)], columns.astype(np.float32)
+    for some in pieces(machines.n_machines, _MACHINES_AT_ONCE):
+        members = machines.part(some).members()
+        ends = np.concatenate([[0], np.cumsum([len(own) for own in members])])
+        parts = np.ones(ends[-1], np.float32), np.concatenate(members), ends
+        touched = csr_array(parts, shape=(len(members), columns.shape[0])) @ ones
+        touched.eliminate_zeros()
+        counts.append(np.diff(touched.indptr).astype(np.int64))
+    return np.concatenate(counts)
 
 
 def class_means(X: Any, y: NDArray[np.integer], n_classes: int) -> Any:
@@ -127,7 +145,7 @@ def add_rows(
 
 
 #: Opens the rows for one pass: pieces (n, D) in their order, each with the classes (n,) of its rows.
-RowPieces = Callable[[], Iterable[tuple[NDArray[np.floating], NDArray[np.integer]]]]
+RowPieces = Callable[[], Iterable[tuple[Any, NDArray[np.integer]]]]
 
 # Squares of numbers up to 2^400 can be added in float64: all float32 can, and all but absurd float64.
 _LARGEST_EXPONENT = 400
@@ -244,20 +262,19 @@ def units_differ(deviations: NDArray[np.floating], *, is_table: bool) -> bool:
 def moments_of(X: Any, y: NDArray[np.integer] | None = None, n_classes: int = 1) -> Moments:
     """The moments of rows in memory, dense or canonical CSR; without classes, all rows are of one class."""
     classes = np.zeros(X.shape[0], np.int64) if y is None else y
-    if sparse.issparse(X):
-        return _sparse_moments(X, classes, n_classes)
-    return find_moments(lambda: [(X, classes)], X.shape[1], n_classes)
+    return find_moments(lambda: [(X, classes)], X.shape[1], n_classes, is_sparse=sparse.issparse(X))
 
 
-def find_moments(pieces: RowPieces, n_features: int, n_classes: int) -> Moments:
-    """The moments of rows that come in pieces.
+def find_moments(pieces: RowPieces, n_features: int, n_classes: int, *, is_sparse: bool = False) -> Moments:
+    """The moments of rows that come in pieces, of arrays or of canonical CSR.
 
     One pass is enough unless the numbers are so large or so small (beyond 2^400, of float64 only) that their squares
     would overflow or vanish. Then a second pass adds the rows divided by a power of two.
     """
-    moments = _added(pieces(), n_features, n_classes, 0)
+    added = _sparse_added if is_sparse else _added
+    moments = added(pieces(), n_features, n_classes, 0)
     exponent = _exponent_of(moments.lowest, moments.highest)
-    return _added(pieces(), n_features, n_classes, exponent) if exponent else moments
+    return added(pieces(), n_features, n_classes, exponent) if exponent else moments
 
 
 def _exponent_of(*values: NDArray[np.floating]) -> int:
@@ -266,21 +283,30 @@ def _exponent_of(*values: NDArray[np.floating]) -> int:
     return exponent if abs(exponent) > _LARGEST_EXPONENT else 0
 
 
-def _sparse_moments(X: sparse.csr_array, y: NDArray[np.integer], n_classes: int) -> Moments:
-    """The moments of rows most of whose entries are zero: no array is larger than X, or than a row of it."""
-    n, exponent = X.shape[0], _exponent_of(X.data)
-    scaled = sparse.csr_array((np.ldexp(X.data.astype(np.float64), -exponent), X.indices, X.indptr), X.shape)
-    total = np.asarray(np.bincount(X.indices, scaled.data, X.shape[1]), np.float64)
-    about_zero = np.bincount(X.indices, np.square(scaled.data), X.shape[1])
-    return Moments(
-        counts=np.bincount(y, minlength=n_classes),
-        totals=class_totals(scaled, y, n_classes),
-        total=total,
-        squares=np.maximum(about_zero - np.square(total) / n, 0.0),
-        lowest=X.min(axis=0).toarray().ravel(),
-        highest=X.max(axis=0).toarray().ravel(),
-        exponent=exponent,
-    )
+def _sparse_added(
+    pieces: Iterable[tuple[sparse.csr_array, NDArray[np.integer]]], D: int, N: int, exponent: int
+) -> Moments:
+    """The moments of rows most of whose entries are zero: no array is larger than the sums of the classes.
+
+    Every sum is added row by row, so that pieces change no bit.
+    """
+    total, about_zero, totals = np.zeros(D), np.zeros(D), sparse.csr_array((N, D), dtype=np.float64)
+    counts, extremes = np.zeros(N, np.int64), None
+    for X, y in pieces:
+        data = np.ldexp(X.data.astype(np.float64), -exponent)
+        np.add.at(total, X.indices, data)
+        np.add.at(about_zero, X.indices, np.square(data))
+        scaled = sparse.csr_array((data, X.indices, X.indptr), X.shape)
+        # The sums so far come first, as rows of their own.
+        totals = class_totals(sparse.vstack([totals, scaled], "csr"), np.concatenate([np.arange(N), y]), N)
+        lowest, highest = (found.toarray().ravel() for found in (X.min(axis=0), X.max(axis=0)))
+        if extremes is not None:
+            lowest, highest = np.minimum(lowest, extremes[0]), np.maximum(highest, extremes[1])
+        extremes = lowest, highest
+        counts += np.bincount(y, minlength=N)
+    assert extremes is not None
+    squares = np.maximum(about_zero - np.square(total) / int(counts.sum()), 0.0)
+    return Moments(counts, totals, total, squares, *extremes, exponent)
 
 
 def _added(

@@ -1,5 +1,7 @@
 """Where rows of features come from: memory, a file, a zarr array or a generator, read in pieces of bounded size.
 
+Rows may be sparse: then `Rows.read` returns CSR, and pieces are cut by entries (`sparse_rows` has those sources).
+
 Nothing here holds more of a source than was asked for, so a set may be larger than memory. Files are read, not mapped:
 the pages of a mapped file count as memory of the process until something else needs it.
 """
@@ -16,7 +18,9 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.storage.object_store import StoreError
 from pairloom.pipeline.threads import pieces
 
@@ -28,10 +32,13 @@ __all__ = [
     "ChosenColumns",
     "FileRows",
     "GeneratedRows",
+    "Index",
     "MappedRows",
     "Rows",
     "SelectedRows",
     "ZarrRows",
+    "consecutive",
+    "fill",
     "in_order",
     "row_checksums",
     "write_all",
@@ -52,10 +59,12 @@ class Rows(ABC):
     dtype : the type of the rows that `read` returns
     scattered : whether rows far apart are read about as fast as rows side by side
     can_change : whether somebody else can write to where the rows are
+    entries : (n,) the entries of each row, or more, where rows are sparse; None where they are dense
     """
 
     scattered = True
     can_change = False
+    entries: NDArray[np.int64] | None = None
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = (int(shape[0]), int(shape[1]))
@@ -66,11 +75,11 @@ class Rows(ABC):
         return self.shape[0]
 
     @abstractmethod
-    def _read(self, rows: Index) -> NDArray[Any]:
+    def _read(self, rows: Index) -> Any:
         """The rows in a slice with both ends given, or with these numbers."""
 
-    def read(self, rows: Index) -> NDArray[np.floating]:
-        """The rows in a slice, or with these numbers, as a new array."""
+    def read(self, rows: Index) -> Any:
+        """The rows in a slice, or with these numbers, as a new array, or as canonical CSR if they are sparse."""
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self._as_rows(self._read(slice(start, stop)))
@@ -78,7 +87,9 @@ class Rows(ABC):
             return self.read(slice(int(rows[0]), int(rows[-1]) + 1))
         return self._as_rows(self._read(rows))
 
-    def _as_rows(self, values: NDArray[Any]) -> NDArray[np.floating]:
+    def _as_rows(self, values: Any) -> Any:
+        if sparse.issparse(values):
+            return canonical_csr(values.astype(self.dtype))
         return np.ascontiguousarray(values, dtype=self.dtype)
 
     @property
@@ -86,10 +97,27 @@ class Rows(ABC):
         """How many rows are read at once by `pieces`."""
         return max(1, PIECE_BYTES // (self.dtype.itemsize * self.shape[1]))
 
-    def pieces(self) -> Iterator[tuple[slice, NDArray[np.floating]]]:
+    @property
+    def entries_per_piece(self) -> int:
+        """How many entries of sparse rows are read at once by `pieces`, with their columns."""
+        return PIECE_BYTES // (self.dtype.itemsize + 4)
+
+    def pieces(self) -> Iterator[tuple[slice, Any]]:
         """All rows in their order, piece by piece."""
-        for part in pieces(len(self), self.rows_per_piece):
+        sparse_parts = self.entries is not None and _by_entries(self.entries, self.entries_per_piece)
+        for part in sparse_parts or pieces(len(self), self.rows_per_piece):
             yield part, self.read(part)
+
+
+def _by_entries(entries: NDArray[np.int64], most: int) -> list[slice]:
+    """Cut rows into pieces with so many entries at most, or of one row; a row counts as one entry itself."""
+    ends, parts, start = np.cumsum(entries + 1), [], 0
+    while start < len(ends):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        parts.append(slice(start, stop))
+        start = stop
+    return parts
 
 
 #: The arrays of a source by name: features as rows, everything else as arrays.
@@ -130,9 +158,9 @@ class FileRows(Rows):
     def _read_from(self, file: IO[bytes], rows: Index) -> NDArray[Any]:
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         values = np.empty((count, self.shape[1]), self._stored)
-        for place, first, length in _runs(rows):
+        for place, first, length in consecutive(rows):
             file.seek(self._offset + first * values.strides[0])
-            _fill(values[place : place + length].data.cast("B"), file)
+            fill(values[place : place + length].data.cast("B"), file)
         return values
 
 
@@ -142,7 +170,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _runs(rows: Index) -> Iterator[tuple[int, int, int]]:
+def consecutive(rows: Index) -> Iterator[tuple[int, int, int]]:
     """Runs of consecutive rows: their place in the selection, the first row, and how many there are."""
     if isinstance(rows, slice):
         yield 0, rows.start, rows.stop - rows.start
@@ -152,7 +180,7 @@ def _runs(rows: Index) -> Iterator[tuple[int, int, int]]:
     yield from zip(starts.tolist(), rows[starts].tolist(), lengths.tolist(), strict=True)
 
 
-def _fill(wanted: memoryview, file: IO[bytes]) -> None:
+def fill(wanted: memoryview, file: IO[bytes]) -> None:
     while wanted:
         got: int = file.readinto(wanted)  # type: ignore[attr-defined]  # of an unbuffered file
         if not got:
@@ -242,9 +270,10 @@ class SelectedRows(Rows):
     def __init__(self, source: Rows, chosen: NDArray[np.int64]) -> None:
         super().__init__((len(chosen), source.shape[1]), source.dtype)
         self._source, self._chosen = source, chosen
+        self.entries = None if source.entries is None else source.entries[chosen]
         self.scattered, self.can_change = source.scattered, source.can_change
 
-    def _read(self, rows: Index) -> NDArray[Any]:
+    def _read(self, rows: Index) -> Any:
         return self._source.read(self._chosen[rows])
 
 
@@ -253,10 +282,10 @@ class ChosenColumns(Rows):
 
     def __init__(self, source: Rows, columns: NDArray[np.intp]) -> None:
         super().__init__((len(source), len(columns)), source.dtype)
-        self._source, self._columns = source, columns
+        self._source, self._columns, self.entries = source, columns, source.entries
         self.scattered, self.can_change = source.scattered, source.can_change
 
-    def _read(self, rows: Index) -> NDArray[Any]:
+    def _read(self, rows: Index) -> Any:
         return self._source.read(rows)[:, self._columns]
 
 
@@ -270,14 +299,19 @@ class CheckedRows(Rows):
     def __init__(self, source: Rows, checksums: NDArray[np.uint32], name: str) -> None:
         super().__init__(source.shape, source.dtype)
         self._source, self._checksums, self._name = source, checksums, name
-        self.scattered = source.scattered
+        self.scattered, self.entries = source.scattered, source.entries
 
     @property
     def rows_per_piece(self) -> int:
         """As many as suit the source."""
         return self._source.rows_per_piece
 
-    def _read(self, rows: Index) -> NDArray[Any]:
+    @property
+    def entries_per_piece(self) -> int:
+        """As many as suit the source."""
+        return self._source.entries_per_piece
+
+    def _read(self, rows: Index) -> Any:
         values = self._source.read(rows)
         changed = np.flatnonzero(row_checksums(values) != self._checksums[rows])
         if len(changed):
@@ -289,8 +323,14 @@ class CheckedRows(Rows):
         return values
 
 
-def row_checksums(values: NDArray[np.floating]) -> NDArray[np.uint32]:
-    """(n,) the checksum of every row."""
+def row_checksums(values: Any) -> NDArray[np.uint32]:
+    """(n,) the checksum of every row; of a sparse one, of its columns and its entries."""
+    if sparse.issparse(values):
+        columns, entries = (
+            np.split(some, values.indptr[1:-1]) for some in (values.indices.astype(np.int64), values.data)
+        )
+        each = (zlib.crc32(x.data, zlib.crc32(d.data)) for d, x in zip(columns, entries, strict=True))
+        return np.fromiter(each, np.uint32, values.shape[0])
     return np.fromiter(map(zlib.crc32, np.ascontiguousarray(values)), np.uint32, len(values))
 
 
@@ -315,7 +355,7 @@ def in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:
 def _write_rows(file: IO[bytes], X: NDArray[np.floating], places: NDArray[np.int64]) -> None:
     by_place = np.argsort(places)
     X = X[by_place]
-    for start, first, length in _runs(places[by_place]):
+    for start, first, length in consecutive(places[by_place]):
         file.seek(first * X.strides[0])
         write_all(file, X[start : start + length])
 

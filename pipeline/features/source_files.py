@@ -19,8 +19,10 @@ from typing import IO, Any, Literal
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom.pipeline.features.row_sources import ArrayRows, Arrays, FileRows, MappedRows, Rows, ZarrRows
+from pairloom.pipeline.features.sparse_rows import CSR_PARTS, csr_rows, csr_rows_of
 from pairloom.pipeline.features.tables import TableColumns, TableRows, is_table, open_table, read_table
 from pairloom.pipeline.features.zarr_groups import is_zarr_group, open_zarr_group
 from pairloom.pipeline.storage.location import Location, StoreUrl, location_of, looks_like_url
@@ -61,7 +63,7 @@ def given_names() -> tuple[tuple[str, ...], tuple[str, ...]]:
     return _FEATURES, _SMALL
 
 
-# The members of an archive of scipy.sparse.save_npz.
+# The members of an archive of scipy.sparse.save_npz, in any of its formats.
 _OF_A_SPARSE_MATRIX = {"format", "shape", "data"}
 
 
@@ -230,7 +232,13 @@ def _exists(path: Path) -> bool:
 
 def _arrays(path: Path, parameter: str, missing_chunks: MissingChunks) -> dict[str, Any]:
     if path.suffix == ".npz" and path.is_file():
-        return _read_npz(path)
+        arrays = _read_npz(path)
+        if arrays.keys() == {"X"} and isinstance(arrays["X"], Rows) and parameter == "data.features":
+            raise ValueError(
+                f"{shown(path)} has no labels: put the matrix into a folder, as X.npz beside y.npy, or as X_train.npz"
+                " and X_test.npz beside y_train.npy and y_test.npy (numpy.save), and give that folder."
+            )
+        return arrays
     if path.is_dir():
         if is_zarr_group(path):
             return open_zarr_group(path, shown(path), _FEATURES, _SMALL, missing_chunks == "fill")
@@ -245,6 +253,8 @@ def features_of(values: Any, name: str, source: str) -> Rows:
     """Features as rows, if they are a matrix of real numbers."""
     if isinstance(values, Rows):
         return values
+    if sparse.issparse(values):
+        return csr_rows_of(values, f"{source}: {name}")
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(f"{source}: {name} must be a matrix (samples, features), got shape {values.shape}.")
     if values.dtype.kind not in "fiub":
@@ -261,19 +271,26 @@ def _mapped_rows(values: np.memmap[Any, Any]) -> Rows:
     return MappedRows(path, values.shape, values.dtype)
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+def _read_npz(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise zipfile.BadZipFile("not a .npz archive")
     with zipfile.ZipFile(path) as members:
         _check_members(members, path.stat().st_size)
     with np.load(path, allow_pickle=False) as archive:
-        if set(archive.files) >= _OF_A_SPARSE_MATRIX:
-            raise ValueError(
-                f"{shown(path)} holds a sparse matrix (scipy.sparse.save_npz), which a run does not take: fit it with"
-                " PairwiseSVC, which keeps it sparse, or reduce it to some hundreds of columns by TruncatedSVD."
-            )
-        return {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
+        arrays = {name: _unpickled(archive.__getitem__, name, path) for name in archive.files}
+    return _with_matrix(arrays, path) if set(arrays) >= _OF_A_SPARSE_MATRIX else arrays
+
+
+def _with_matrix(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, Any]:
+    """The arrays of an archive of scipy.sparse.save_npz: its matrix as X, and labels and names if they are there."""
+    kind = arrays["format"].tobytes().rstrip(b"\0").decode("ascii", "replace").replace("\0", "")
+    if kind != "csr" or not set(arrays) >= {*CSR_PARTS, "shape"}:
+        raise ValueError(
+            f"{shown(path)} must hold a sparse matrix of the format 'csr', got {kind[:20]!r}: save X.tocsr()."
+        )
+    others = {name: values for name, values in arrays.items() if name in _SMALL}
+    return {"X": csr_rows(arrays, shown(path)), **others}
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> None:
@@ -308,9 +325,25 @@ def _check_npy(file: IO[bytes], size: int, name: str) -> None:
         raise EOFError(f"{name} has {size} bytes, which cannot hold {named}")
 
 
-def _open_npy_files(path: Path) -> dict[str, NDArray[Any]]:
+def _open_npy_files(path: Path) -> dict[str, Any]:
+    """The arrays of a folder: ``.npy`` files, and sparse features as scipy.sparse.save_npz writes them."""
     files = sorted(path.glob("*.npy"))
-    return {f.stem: _unpickled(lambda name: _open_npy(path / f"{name}.npy"), f.stem, path) for f in files}
+    arrays: dict[str, Any] = {
+        f.stem: _unpickled(lambda name: _open_npy(path / f"{name}.npy"), f.stem, path) for f in files
+    }
+    for name in _FEATURES:
+        if not (matrix := path / f"{name}.npz").is_file():
+            continue
+        if name in arrays:
+            raise ValueError(f"{shown(path)}: {name} must be one file, got {name}.npy and {name}.npz.")
+        found = _read_npz(matrix).get("X")
+        if not isinstance(found, Rows):
+            raise ValueError(
+                f"{shown(matrix)} must be a sparse matrix (scipy.sparse.save_npz), got other arrays: an archive of"
+                " numpy is named itself, not its folder."
+            )
+        arrays[name] = found
+    return arrays
 
 
 def _open_npy(path: Path) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """The arrays of a zarr group in a folder or an object store: features are opened, all else is read.
 
+Sparse features are a group within the group, or the arrays of a CSR matrix beside the labels.
+
 Both homes are checked alike before zarr opens anything: codecs, data types, and that every chunk is there and can hold
 what it should.
 """
@@ -7,13 +9,15 @@ what it should.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import zarr
 
+from pairloom.pipeline.features.row_sources import Rows
+from pairloom.pipeline.features.sparse_rows import CSR_PARTS, csr_rows
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location, StoreUrl
 from pairloom.pipeline.storage.object_store import StoreError
@@ -26,6 +30,7 @@ from pairloom.pipeline.storage.zarr_metadata import (
     array_of_metadata,
     is_array,
     open_checked,
+    parsed_json,
     stored_array,
 )
 
@@ -60,7 +65,15 @@ def open_zarr_group(
     try:
         arrays = _in_store(group) if isinstance(group, StoreUrl) else _in_folder(group)
         opened: dict[str, Any] = {}
+        for name in features:
+            if (attributes := _attributes_of_group(group, name)) is not None:
+                opened[name] = _open_csr(group, name, attributes, shown)
+        if arrays.keys() >= set(CSR_PARTS):
+            arrays = {name: array for name, array in arrays.items() if name in others}
+            opened["X"] = _open_csr(group, "", _attributes_of_group(group, "") or {}, shown)
         for name, array in arrays.items():
+            if name in opened:
+                continue
             if name not in (*features, *others):
                 opened[name] = np.empty(0)
                 continue
@@ -73,12 +86,56 @@ def open_zarr_group(
         raise RuntimeError(error) from error
 
 
+def _attributes_of_group(group: Location, name: str) -> Mapping[str, Any] | None:
+    """The attributes of a group within a group, or of itself; None if there is no group of this name."""
+    folder, inside = Folder(group), PurePosixPath(name)
+
+    def read(file: str) -> Mapping[str, Any] | None:
+        path = (inside / file).as_posix()
+        return parsed_json(file, folder.read(path)) if folder.exists(path) else None
+
+    content = read("zarr.json")
+    if content is not None:
+        attributes = content.get("attributes", {}) if content.get("node_type") == "group" else None
+    else:
+        attributes = None if read(".zgroup") is None else read(".zattrs") or {}
+    return attributes if attributes is None or isinstance(attributes, dict) else {}
+
+
+def _open_csr(group: Location, name: str, attributes: Mapping[str, Any], shown: str) -> Rows:
+    """The rows of a group with the arrays of a CSR matrix. Its shape is an attribute or an array."""
+    matrix = f"{shown}: {name}" if name else shown
+    kind, shape = attributes.get("encoding-type", "csr_matrix"), attributes.get("shape")
+    if kind not in ("csr_matrix", "csr_array"):
+        raise ValueError(f"{matrix} must be a sparse matrix of the format 'csr', got {str(kind)[:40]!r}.")
+    parts: dict[str, Any] = {}
+    for part in (*CSR_PARTS, *(["shape"] if shape is None else [])):
+        path = f"{name}/{part}" if name else part
+        member = _StoredMember(group, path) if isinstance(group, StoreUrl) else _Member(group / path, path)
+        try:
+            opened = member.opened(shown, False, False)
+        except RefusedArray as error:
+            if part != "shape":
+                raise
+            raise RefusedArray(
+                f"{matrix}: shape must be an attribute of the group or an array in it, with the numbers of rows and of"
+                f" columns, got neither: {error}"
+            ) from error
+        parts[part] = opened if part in ("data", "indices") else np.asarray(opened[...])
+    if shape is not None:
+        if not isinstance(shape, list) or not all(type(size) is int and abs(size) < 2**63 for size in shape):
+            raise ValueError(
+                f"{matrix}: shape must be the numbers of rows and of columns, got {str(shape)[:40]}."
+            )
+        parts["shape"] = np.array(shape, np.int64)
+    return csr_rows(parts, matrix)
+
+
 class _Member:
     """An array of a group: that in a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._name = folder.name
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
 
     def opened(self, shown: str, filled: bool, is_features: bool) -> Any:
         """The array by its own metadata: that of the group, which zarr would believe first, may say something else."""
@@ -109,7 +166,9 @@ def _advice_for(is_features: bool) -> str:
 
 def _in_folder(group: Path) -> dict[str, _Member]:
     zarr.open_group(group, mode="r", use_consolidated=False)
-    return {folder.name: _Member(folder) for folder in sorted(group.iterdir()) if is_array(folder)}
+    return {
+        folder.name: _Member(folder, folder.name) for folder in sorted(group.iterdir()) if is_array(folder)
+    }
 
 
 class _StoredMember(_Member):

@@ -75,6 +75,11 @@ class SparseRows:
         return len(self.indptr) - 1
 
     @property
+    def nbytes(self) -> int:
+        """Of all arrays."""
+        return self.data.nbytes + self.indices.nbytes + self.indptr.nbytes + self.support.nbytes
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Of the matrix."""
         return len(self), self.n_features

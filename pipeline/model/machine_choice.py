@@ -55,6 +55,7 @@ __all__ = [
     "MachineQuestion",
     "ProbeRows",
     "choose_machines",
+    "linear_for_sparse",
     "squared_distances",
 ]
 
@@ -175,6 +176,12 @@ class ChosenMachines(NamedTuple):
     gamma: Any
     settled: Candidate | None = None
     choice: KernelChoice = NO_CHOICE
+
+
+def linear_for_sparse(parameters: Any) -> ChosenMachines:
+    """Linear machines, for sparse rows: other kernels take dense ones. Nothing is centred, so nothing is tried."""
+    why = KernelChoice((), "linear: X is sparse" if parameters.kernel == "auto" else "")
+    return ChosenMachines(parameters.standardise is True, "linear", parameters.gamma, choice=why)
 
 
 def choose_machines(

@@ -8,20 +8,22 @@ among those of the common neighbours from which it was completed; on sets of cla
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom.pipeline.machines.contributions import LinearEvidence
 from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
+from pairloom.pipeline.machines.normalisation import dense
+from pairloom.pipeline.machines.sparse_machines import SparseLogits
 from pairloom.pipeline.report.run_results import TrainedPairs
-from pairloom.pipeline.run.feature_store import read_normalisation, read_whitening
+from pairloom.pipeline.run.feature_store import read_normalisation, read_raw_samples, read_whitening
 from pairloom.pipeline.run.machine_store import read_machines
+from pairloom.pipeline.run.needs import row_bytes, tile_bytes
 from pairloom.pipeline.run.results import as_chosen, chosen_candidate, read_calibrations, read_learned
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import open_group
-from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["EXPLAINING_BYTES", "NAMED", "CriticalMachine", "critical_machines", "raw_samples"]
 
@@ -89,13 +91,14 @@ def critical_machines(
     if not affordable:
         return [None] * len(samples)
     edges = np.unique(np.concatenate([candidates[place].edges for place in affordable]))
-    machines, X = _calibrated_machines(run, edges), raw_samples(run, samples[affordable])
+    machines, X = _calibrated_machines(run, edges), dense(raw_samples(run, samples[affordable]))
     normalisation = read_normalisation(run)
     names = np.array(run.shape.feature_names or [f"feature {d}" for d in range(run.shape.features)], object)
     critical: list[CriticalMachine | None] = [None] * len(samples)
     for place, x in zip(affordable, X, strict=True):
         found = candidates[place]
-        logits = AffineLogits(*(values[np.searchsorted(edges, found.edges)] for values in machines))
+        own = np.searchsorted(edges, found.edges)
+        logits = type(machines)(machines.weights[own], machines.bias[own])
         critical[place] = _critical(found, LinearEvidence(logits, x, normalisation, names))
     return critical
 
@@ -138,6 +141,8 @@ def _affordable(run: Run, candidates: Sequence[_PairMachines], samples: NDArray[
 
 def _tile_bytes(run: Run) -> int:
     shape = run.shape
+    if shape.sparse is not None:
+        return tile_bytes(run)
     of_machine = 4 * shape.features + 8 * len(shape.machine_parameters)
     return min(shape.edges_per_tile, shape.n_edges) * shape.machines_per_edge * of_machine
 
@@ -145,10 +150,12 @@ def _tile_bytes(run: Run) -> int:
 def _slab_bytes(run: Run) -> int:
     shape = run.shape
     rows = min(shape.samples_per_slab, shape.samples)
+    if shape.sparse is not None:
+        return row_bytes(run, "samples")
     return rows * shape.features * np.dtype(shape.sample_dtype).itemsize
 
 
-def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
+def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits | SparseLogits:
     """Machines of some edges, by their ascending numbers, as the coupling of the model uses them."""
     as_stored, learned = np.argsort(run.shape.order)[edges], read_learned(run)
     if learned is not None and learned.logits is not None:
@@ -161,10 +168,12 @@ def _calibrated_machines(run: Run, edges: NDArray[np.int64]) -> AffineLogits:
         collapse(as_chosen(run, read_machines(run.directory, tile).of_edges(numbers)), shares, whitening)
         for tile, numbers in _by_tile(edges, run.shape.edges_per_tile, run.shape.n_edges)
     ]
-    weights, bias = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return AffineLogits(
-        (weights * slope[:, None]).astype(np.float32), (bias * slope + shift).astype(np.float32)
-    )
+    bias = np.concatenate([part.bias for part in parts])
+    if run.shape.sparse is not None:
+        return SparseLogits(sparse.vstack([part.weights for part in parts], "csr"), bias).calibrated(
+            slope, shift
+        )
+    return AffineLogits(np.concatenate([part.weights for part in parts]), bias).calibrated(slope, shift)
 
 
 def _by_tile(numbers: NDArray[np.int64], size: int, end: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
@@ -174,12 +183,13 @@ def _by_tile(numbers: NDArray[np.int64], size: int, end: int) -> Iterator[tuple[
         yield slice(start, min(start + size, end)), numbers[numbers // size == piece] - start
 
 
-def raw_samples(run: Run, samples: NDArray[np.int64]) -> NDArray[np.floating]:
+def raw_samples(run: Run, samples: NDArray[np.int64]) -> Any:
     """Test samples, before normalisation."""
-    stored = open_group(run.directory, "features.zarr")["test"]
     ordered, places = np.unique(samples, return_inverse=True)
     slabs = _by_tile(ordered, run.shape.samples_per_slab, run.shape.samples)
-    return np.concatenate([read_whole(stored, slab)[rows] for slab, rows in slabs])[places]
+    parts = [read_raw_samples(run, slab)[rows] for slab, rows in slabs]
+    joined = np.concatenate(parts) if run.shape.sparse is None else sparse.vstack(parts, "csr")
+    return joined[places]
 
 
 def _critical(found: _PairMachines, evidence: LinearEvidence) -> CriticalMachine:

@@ -26,6 +26,7 @@ from pairloom.pipeline.report.critical_machine import (
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
 from pairloom.pipeline.run.feature_store import read_ids
+from pairloom.pipeline.run.needs import disk_bytes
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_model import read_run_model
 
@@ -230,6 +231,8 @@ def explaining_work(edges: int, features: int, listed: int) -> float:
 def _model_bytes(run: Run) -> int:
     """Memory of the machines, as stored and as ordered; with a kernel, also of their support vectors."""
     shape = run.shape
+    if shape.sparse is not None:
+        return 2 * disk_bytes(run)["machines.zarr"]
     if run.settings.kernel is None:
         of_machine = 4 * shape.features + 8 * len(shape.machine_parameters)
         return 2 * shape.n_edges * shape.machines_per_edge * of_machine

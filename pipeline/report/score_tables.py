@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from pairloom.pipeline.display.evaluation import (
     Confusions,
@@ -19,12 +19,12 @@ from pairloom.pipeline.display.evaluation import (
     risk_coverage_of,
     scores_of,
 )
+from pairloom.pipeline.features.moments import class_totals
 from pairloom.pipeline.report.charts import Chart, round_ticks
 from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.report.run_results import NUMBERS_AT_ONCE, JudgedSamples, TrainedPairs
 from pairloom.pipeline.run.feature_store import read_normalisation, read_samples, read_stored_rows
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import rows_per_file
 from pairloom.pipeline.threads import pieces
 
 __all__ = [
@@ -314,8 +314,8 @@ def baseline_outcomes(run: Run, labels: NDArray[np.int64]) -> dict[str, Outcomes
     """The outcomes of the labelled test samples by each baseline; without centroids if there are very many rows."""
     shape = run.shape
     found = {FREQUENCIES: by_frequencies(np.array(shape.rows), labels)}
-    if sum(shape.rows) * shape.features <= _MOST_NUMBERS:
-        step = max(1, round(shape.samples * len(shape.classes) * shape.features / _MOST_WORK))
+    if sum(shape.rows) * shape.numbers_per_row <= _MOST_NUMBERS:
+        step = max(1, round(shape.samples * len(shape.classes) * shape.numbers_per_row / _MOST_WORK))
         found[NEAREST] = _of_samples(_scores(run, step), labels[::step])
     return found
 
@@ -350,23 +350,27 @@ def _of_samples(parts: Iterator[NDArray[np.floating]], labels: NDArray[np.int64]
 def _scores(run: Run, step: int) -> Iterator[NDArray[np.floating]]:
     """x · m - |m|² / 2 of every step-th test sample x and every centroid m: the largest is that of the nearest."""
     centroids = _centroids(run)
-    half = (centroids**2).sum(axis=1) / 2
+    squares = centroids.multiply(centroids) if issparse(centroids) else centroids**2
+    half = np.asarray(squares.sum(axis=1)) / 2
     most = max(1, NUMBERS_AT_ONCE // len(half))
     for slab in pieces(run.shape.samples, run.shape.samples_per_slab):
         X = read_samples(run, slab)[-slab.start % step :: step]
-        for some in pieces(len(X), most):
-            yield X[some] @ centroids.T - half
+        for some in pieces(X.shape[0], most):
+            products = X[some] @ centroids.T
+            yield (products.toarray() if issparse(products) else products) - half
 
 
-def _centroids(run: Run) -> NDArray[np.float32]:
-    """(N, D) means of the normalised training rows of each class; the store has them sorted by class."""
-    N, D, classes = (
-        len(run.shape.classes),
-        run.shape.features,
-        np.repeat(np.arange(len(run.shape.classes)), run.rows),
-    )
-    sums = np.zeros((N, D))
-    for some in pieces(len(classes), rows_per_file(D)):
+def _centroids(run: Run) -> Any:
+    """(N, D) means of the normalised training rows of each class, CSR if they are sparse.
+
+    The store has the rows sorted by class.
+    """
+    N, D = len(run.shape.classes), run.shape.features
+    classes, rows = np.repeat(np.arange(N), run.rows), run.rows[:, None]
+    sums: Any = np.zeros((N, D)) if run.shape.sparse is None else csr_array((N, D))
+    for some in run.row_blocks:
         X = read_normalisation(run)(read_stored_rows(run, some.start, some.stop))
-        sums += csr_array((np.ones(len(X)), (classes[some], np.arange(len(X)))), shape=(N, len(X))) @ X
-    return np.asarray(sums / np.array(run.shape.rows)[:, None], np.float32)
+        sums = sums + class_totals(X, classes[some], N)
+    if issparse(sums):
+        return csr_array(sums.multiply(1 / rows), dtype=np.float32)
+    return np.asarray(sums / rows, np.float32)

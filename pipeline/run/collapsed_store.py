@@ -16,12 +16,13 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.completion_kernels import apply_pairs
 from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, top_classes
 from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
+from pairloom.pipeline.machines.sparse_machines import SparseLogits
 from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, Predictor, check_finite
 from pairloom.pipeline.run.feature_store import read_whitening
 from pairloom.pipeline.run.machine_store import (
@@ -53,7 +54,7 @@ def write_collapsed(run: Run, tile: slice) -> list[str]:
     whitening = read_whitening(run, chosen_candidate(run).whiten)
     machines = as_chosen(run, read_machines(run.directory, tile))
     logits = collapse(machines, run.settings.machines().scheme.shares, whitening)
-    assert isinstance(logits, AffineLogits), "runs have dense features"
+    assert isinstance(logits, AffineLogits), "maps of sparse rows are not stored"
     group = open_group(run.directory, "machines.zarr", write=True)
     return [
         *write_whole(group["weights"], (tile.start, 0), logits.weights),
@@ -173,13 +174,27 @@ def _collapsed(run: Run) -> Predictor:
     shape = run.shape
     whitening = read_whitening(run, chosen_candidate(run).whiten)
     shares = run.settings.machines().scheme.shares
+    if shape.sparse is not None:
+        return Predictor(_sparse_logits(run, shares), coupler_of_run(run))
     place = np.argsort(shape.order)
     weights, bias = np.empty((len(place), shape.features), np.float32), np.empty(len(place), np.float32)
     for tile, machines in read_tiles(run.directory, len(place), shape.edges_per_tile):
         logits = collapse(as_chosen(run, machines), shares, whitening)
-        assert isinstance(logits, AffineLogits), "runs have dense features"
+        assert isinstance(logits, AffineLogits), "rows are dense"
         weights[place[tile]], bias[place[tile]] = logits
     return Predictor(AffineLogits(weights, bias), coupler_of_run(run))
+
+
+def _sparse_logits(run: Run, shares: NDArray[np.float64]) -> SparseLogits:
+    """The same where rows are sparse."""
+    weights, bias = list[csr_array](), list[NDArray[np.float32]]()
+    for _, machines in read_tiles(run.directory, run.shape.n_edges, run.shape.edges_per_tile):
+        logits = collapse(as_chosen(run, machines), shares)
+        assert isinstance(logits, SparseLogits), "machines on sparse rows have sparse weights"
+        weights.append(logits.weights)
+        bias.append(logits.bias)
+    order = run.shape.order
+    return SparseLogits(vstack(weights, "csr")[order], np.concatenate(bias)[order])
 
 
 def _curved(run: Run) -> Predictor:

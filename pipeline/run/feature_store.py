@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import zict
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pairloom.pipeline.calibration.held_out import (
     DrawnSamples,
@@ -20,10 +21,23 @@ from pairloom.pipeline.calibration.held_out import (
     draws_by_class,
     first_of_each_class,
 )
-from pairloom.pipeline.machines.linear_machines import whitened_rows
-from pairloom.pipeline.machines.normalisation import Normalisation, Shrinkage, Whitening, is_whitened
+from pairloom.pipeline.features.sparse_features import canonical_csr
+from pairloom.pipeline.machines.linear_machines import ClassFeatures, whitened_rows
+from pairloom.pipeline.machines.normalisation import (
+    Normalisation,
+    Shrinkage,
+    Whitening,
+    is_whitened,
+    unwhitened,
+)
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import open_group, rows_per_file
+from pairloom.pipeline.run.run_directory import (
+    StoredGroup,
+    open_group,
+    rows_per_file,
+    write_ragged,
+    write_whole,
+)
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
 
@@ -34,41 +48,50 @@ __all__ = [
     "read_class",
     "read_class_rows",
     "read_classes",
+    "read_csr",
+    "read_dense_rows",
     "read_draws",
     "read_ids",
     "read_moments",
     "read_normalisation",
     "read_raw_rows",
+    "read_raw_samples",
     "read_samples",
     "read_stored_rows",
     "read_whitening",
     "read_whitening_arrays",
+    "write_csr",
 ]
 
 #: Rows that a process keeps.
 CACHE_BYTES = 256 * 2**20
 
+
+def _bytes_of(value: Any) -> int:
+    if sparse.issparse(value):
+        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
+    return int(value.nbytes)
+
+
 # One cache per process. Entries are addressed by the key of their content, so new data never meet old rows.
-_kept: Any = zict.LRU(CACHE_BYTES, {}, weight=lambda key, arrays: sum(array.nbytes for array in arrays))
+_kept: Any = zict.LRU(CACHE_BYTES, {}, weight=lambda key, values: sum(map(_bytes_of, values)))
 
 
 class Draws(NamedTuple):
     """Training samples that calibrate the coupled model: normalised rows, their classes, folds and parts."""
 
-    X: NDArray[np.floating]
+    X: Any
     classes: NDArray[np.int32]
     folds: NDArray[np.int32]
     parts: NDArray[np.int32]
     chosen: NDArray[np.bool_]  # mask over all stored draws
 
 
-def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[int, NDArray[np.float32]]:
-    """Whitened training rows of some classes."""
+def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[int, ClassFeatures]:
+    """Whitened training rows of some classes, as machines are given them."""
 
-    def read(c: int) -> tuple[NDArray[np.float32]]:
-        rows = whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c]
-        assert isinstance(rows, np.ndarray), "runs have dense features"
-        return (rows,)
+    def read(c: int) -> tuple[ClassFeatures]:
+        return (whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c],)
 
     return {
         c: _remembered(("class", run.digest("whitening"), whiten, c), functools.partial(read, c))[0]
@@ -88,19 +111,65 @@ def read_class_rows(run: Run, classes: Iterable[int]) -> dict[int, NDArray[np.fl
     }
 
 
-def read_class(run: Run, c: int) -> NDArray[np.floating]:
+def read_class(run: Run, c: int) -> Any:
     """Normalised training rows of a class."""
     start = int(run.starts[c])
-    return np.asarray(read_normalisation(run)(read_stored_rows(run, start, start + run.shape.rows[c])))
+    return read_normalisation(run)(read_stored_rows(run, start, start + run.shape.rows[c]))
 
 
-def read_stored_rows(run: Run, start: int, stop: int) -> NDArray[np.floating]:
+def read_stored_rows(run: Run, start: int, stop: int) -> Any:
     """Consecutive training rows, sorted by class, as they came."""
-    return read_whole(open_group(run.directory, "features.zarr")["train"], slice(start, stop))
+    group = open_group(run.directory, "features.zarr")
+    if run.shape.sparse is not None:
+        return read_csr(group, "train", start, stop, run.shape.features)
+    return read_whole(group["train"], slice(start, stop))
 
 
-def read_raw_rows(directory: Location, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-    """Training rows, as they came, by their places in the store.
+def write_csr(group: StoredGroup, of: Literal["train", "test", "drawn"], first: int, X: Any) -> list[str]:
+    """Write a block of sparse rows, whose first row has this number."""
+    entries = group[f"{of}_entries"]
+    block = first // entries.chunks[0]
+    return [
+        *write_ragged(group[f"{of}_value"], block, X.data),
+        *write_ragged(group[f"{of}_column"], block, X.indices),
+        *write_whole(entries, (first,), np.diff(X.indptr).astype(np.int32)),
+    ]
+
+
+def read_csr(
+    group: StoredGroup, of: Literal["train", "test", "drawn"], start: int, stop: int, n_features: int
+) -> sparse.csr_array:
+    """Consecutive rows that `write_csr` has written, as they came."""
+    stored, values, columns = (group[f"{of}_{what}"] for what in ("entries", "value", "column"))
+    size, parts, sizes = int(stored.chunks[0]), list[tuple[NDArray[Any], ...]](), list[NDArray[np.int64]]()
+    for block in range(start // size, -(-stop // size)):
+        first = block * size
+        entries = read_whole(stored, slice(first, min(first + size, stored.shape[0]))).astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(entries)])
+        rows = slice(max(start - first, 0), min(stop - first, len(entries)))
+        used = slice(int(ends[rows.start]), int(ends[rows.stop]))
+        parts.append(tuple(read_whole(array, (block, used)) for array in (values, columns)))
+        sizes.append(entries[rows])
+    data, indices = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    return canonical_csr(sparse.csr_array((data, indices, indptr), shape=(stop - start, n_features)))
+
+
+def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> Any:
+    """Training rows, as they came, by their places in the store."""
+    if run.shape.sparse is None:
+        return read_dense_rows(run.directory, rows)
+    size, group = rows_per_file(run.shape.numbers_per_row), open_group(run.directory, "features.zarr")
+    order, parts = np.argsort(rows, kind="stable"), []
+    for block in np.unique(rows // size).tolist():
+        own, first = rows[order][rows[order] // size == block], block * size
+        stop = min(first + size, int(run.rows.sum()))
+        parts.append(read_csr(group, "train", first, stop, run.shape.features)[own - first])
+    return sparse.vstack(parts, "csr")[np.argsort(order)]
+
+
+def read_dense_rows(directory: Location, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+    """The same of rows that are dense.
 
     They are read file by file: zarr would hold all chunks of a selection at once.
     """
@@ -135,6 +204,9 @@ def read_moments(directory: Location, standardised: bool) -> tuple[NDArray[np.fl
 def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
     """The whitening with this shrinkage."""
 
+    if run.shape.sparse is not None:
+        return unwhitened()
+
     def read() -> tuple[NDArray[np.float32], ...]:
         return read_whitening_arrays(run.directory, run.shape.shrinkages, whiten)
 
@@ -161,10 +233,13 @@ def drawn_samples(run: Run, whitened: bool) -> DrawnSamples:
 def read_draws(run: Run, whitened: bool) -> Draws:
     """The samples that calibrate a model with whitened features, or without: the first stored draws of every class."""
 
-    def read() -> tuple[NDArray[Any], ...]:
+    def read() -> tuple[Any, ...]:
         group = open_group(run.directory, "features.zarr")
-        names = ("drawn", "drawn_class", "drawn_fold", "drawn_part")
-        X, *of_sample = (read_whole(group[name]) for name in names)
+        of_sample = (read_whole(group[name]) for name in ("drawn_class", "drawn_fold", "drawn_part"))
+        if run.shape.sparse is not None:
+            X: Any = read_csr(group, "drawn", 0, run.shape.draws, run.shape.features)
+        else:
+            X = read_whole(group["drawn"])
         return read_normalisation(run)(X), *of_sample
 
     X, classes, folds, parts = _remembered(("draws", run.digest("draws"), run.digest("whitening")), read)
@@ -182,19 +257,25 @@ def read_ids(directory: Location, of: Literal["row", "sample"], numbers: NDArray
     return ids
 
 
-def read_samples(run: Run, slab: slice) -> NDArray[np.floating]:
+def read_samples(run: Run, slab: slice) -> Any:
     """A slab of test samples, normalised."""
 
-    def read() -> tuple[NDArray[np.floating]]:
-        X = read_whole(open_group(run.directory, "features.zarr")["test"], slab)
-        return (read_normalisation(run)(X),)
+    def read() -> tuple[Any]:
+        return (read_normalisation(run)(read_raw_samples(run, slab)),)
 
     key = ("samples", run.digest("samples"), run.digest("whitening"), slab.start, slab.stop)
-    found: NDArray[np.floating] = _remembered(key, read)[0]
-    return found
+    return _remembered(key, read)[0]
 
 
-def _remembered(key: tuple[Any, ...], read: Callable[[], tuple[NDArray[Any], ...]]) -> Any:
+def read_raw_samples(run: Run, slab: slice) -> Any:
+    """A slab of test samples, as they came."""
+    group = open_group(run.directory, "features.zarr")
+    if run.shape.sparse is not None:
+        return read_csr(group, "test", slab.start, slab.stop, run.shape.features)
+    return read_whole(group["test"], slab)
+
+
+def _remembered(key: tuple[Any, ...], read: Callable[[], tuple[Any, ...]]) -> Any:
     found = _kept.get(key)
     if found is None:
         found = _kept[key] = read()

@@ -9,6 +9,7 @@ then share the machines and the parameters that did not see them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
 from pairloom.pipeline.machines.kernel_machines import KernelModel
 from pairloom.pipeline.machines.linear_machines import LinearModel, Machines
-from pairloom.pipeline.machines.normalisation import centred_at, is_whitened
+from pairloom.pipeline.machines.normalisation import centred_at, is_whitened, unwhitened
 from pairloom.pipeline.machines.pair_calibration import Slopes
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.run.feature_store import Draws, read_draws, read_whitening
@@ -127,7 +128,7 @@ def _by_slab(run: Run, drawn: Draws) -> NDArray[np.intp]:
 def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, Listed]:
     """The shortlists of a slab by each calibration, by the first edges in the run's order."""
     completion, order = coupler_of_run(run, pairs).completion, _order(run, pairs)
-    if run.kernel is None:
+    if run.kernel is None and run.shape.sparse is None:
         rows, unseen = slab.whitened_rows(), slab.unseen()
         return listed_out_of_fold(unseen, rows, slab.machines, completion, order, run.shape.listed)
     return _listed_by_all_edges(slab, completion, order, run.shape.listed)
@@ -136,7 +137,7 @@ def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, Listed]:
 def _listed_by_all_edges(
     slab: _Slab, completion: Completion, order: NDArray[np.intp], k: int
 ) -> dict[Calibration, Listed]:
-    """The same from the logits of all edges, as machines with a kernel have them."""
+    """The same from the logits of all edges, as machines with a kernel or on sparse rows have them."""
     found = {}
     for calibration, logits in _all_logits(slab, len(order)).items():
         by_sample = np.ascontiguousarray(logits[:, order])
@@ -216,7 +217,7 @@ class _Slab:
         for tile, model, rows in self._models():
             yield tile, self._logits(tile, model, rows, slopes)
 
-    def _models(self) -> Iterator[tuple[slice, LinearModel | KernelModel, NDArray[np.floating]]]:
+    def _models(self) -> Iterator[tuple[slice, LinearModel | KernelModel, Any]]:
         """The machines of each tile, and the samples as they take them."""
         run = self._run
         if run.settings.kernel is not None:
@@ -225,8 +226,8 @@ class _Slab:
                 yield tile, read_kernel_model(run, [tile]), self._X
             return
         # Whitened here, once for all tiles.
-        rows = self.whitened_rows()
-        as_they_are = centred_at(np.zeros(rows.shape[1]))
+        rows: Any = self._X if run.shape.sparse is not None else self.whitened_rows()
+        as_they_are = unwhitened() if run.shape.sparse is not None else centred_at(np.zeros(rows.shape[1]))
         for tile, machines in self.machines():
             # Pad to a whole tile: a growing run fills its last tile later, and a product of another shape would round
             # the logits of these edges differently, and so change the score of a wave.
@@ -237,7 +238,7 @@ class _Slab:
         self,
         tile: slice,
         model: LinearModel | KernelModel,
-        rows: NDArray[np.floating],
+        rows: Any,
         slopes: Slopes | None,
     ) -> dict[Calibration, NDArray[np.float32]]:
         """(r, edges) logits by the machines of a tile, by calibration."""

@@ -18,9 +18,16 @@ from pairloom.pipeline.completion.couplers import CodeCoupler, Coupler, PairCoup
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_machines import KernelMachines, KernelModel, machines_followed_by
 from pairloom.pipeline.machines.linear_machines import Machines, no_profiles
+from pairloom.pipeline.machines.sparse_machines import SparseWeights
 from pairloom.pipeline.run.feature_store import read_class_rows
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import MACHINE_PARAMETERS, StoredGroup, open_group, write_whole
+from pairloom.pipeline.run.run_directory import (
+    MACHINE_PARAMETERS,
+    StoredGroup,
+    open_group,
+    write_ragged,
+    write_whole,
+)
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.storage.zarr_layout import read_whole
 from pairloom.pipeline.threads import pieces
@@ -45,11 +52,19 @@ TILES_AT_ONCE = 4
 
 def write_machines(directory: Location, first: int, machines: Machines) -> list[str]:
     """Write the machines of a tile whose first edge has this number."""
-    assert isinstance(machines.coef, np.ndarray), "runs have dense features"
-    group = open_group(directory, "machines.zarr", write=True)
+    group, numbers = open_group(directory, "machines.zarr", write=True), _packed(machines)
+    if isinstance(machines.coef, SparseWeights):
+        columns = np.diff(machines.coef.start).astype(np.float64)
+        repeated = np.broadcast_to(columns[:, None, None], (*numbers.shape[:2], 1))
+        numbers = np.concatenate([numbers, repeated], axis=2)
+        tile = first // group["parameters"].chunks[0]
+        written = write_ragged(group["weight"], tile, machines.coef.values)
+        written += write_ragged(group["column"], tile, machines.coef.column)
+    else:
+        written = write_whole(group["coef"], (first, 0, 0), machines.coef)
     return [
-        *write_whole(group["coef"], (first, 0, 0), machines.coef),
-        *write_whole(group["parameters"], (first, 0, 0), _packed(machines)),
+        *written,
+        *write_whole(group["parameters"], (first, 0, 0), numbers),
         *_write_profiles(group, first, machines.profile),
     ]
 
@@ -67,7 +82,31 @@ def read_profiles(directory: Location, edges: slice = slice(None)) -> NDArray[np
 def read_machines(directory: Location, edges: slice = slice(None)) -> Machines:
     """The stored machines of some edges."""
     group = open_group(directory, "machines.zarr")
-    return _unpacked(*(read_whole(group[name], edges) for name in ("coef", "parameters")))
+    stored = group["parameters"]
+    if stored.shape[2] > len(MACHINE_PARAMETERS):
+        return _read_sparse(group, edges, open_group(directory, "features.zarr")["centre"].shape[0])
+    return _unpacked(read_whole(group["coef"], edges), read_whole(stored, edges))
+
+
+def _read_sparse(group: StoredGroup, edges: slice, n_features: int) -> Machines:
+    """The stored machines of some edges on sparse rows, tile by tile."""
+    stored, weight, column = (group[name] for name in ("parameters", "weight", "column"))
+    size, (start, stop, _) = int(stored.chunks[0]), edges.indices(stored.shape[0])
+    found = []
+    for tile in range(start // size, -(-stop // size)):
+        first = tile * size
+        numbers = read_whole(stored, slice(first, min(first + size, stored.shape[0])))
+        ends = np.concatenate([[0], np.cumsum(numbers[:, 0, -1].astype(np.int64))])
+        own = slice(max(start - first, 0), min(stop - first, len(numbers)))
+        used = slice(int(ends[own.start]), int(ends[own.stop]))
+        coef = SparseWeights(
+            ends[own.start : own.stop + 1] - used.start,
+            read_whole(column, (tile, used)),
+            read_whole(weight, (tile, used)),
+            n_features,
+        )
+        found.append(_unpacked(coef, numbers[own, :, :-1]))
+    return Machines.concatenated(found)
 
 
 def read_tiles(directory: Location, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:
@@ -92,7 +131,7 @@ def _packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
     return numbers
 
 
-def _unpacked(coef: NDArray[np.float32], parameters: NDArray[np.float64]) -> Machines:
+def _unpacked(coef: NDArray[np.float32] | SparseWeights, parameters: NDArray[np.float64]) -> Machines:
     """The machines whose weights and packed numbers these are."""
     widths = np.cumsum([1, 2, 2 * PARTS, 1, 1, 1, 1])[:-1]
     intercept, platt, crossfit, gap, iterations, threshold, dprime = np.split(parameters, widths, axis=2)

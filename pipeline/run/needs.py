@@ -6,6 +6,8 @@ bound of a stage is in its file; here are the parts that several stages share.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from pairloom.graphs import decomposition_of
@@ -23,6 +25,7 @@ from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import chunk_count, run_groups
 
 __all__ = [
+    "BYTES_PER_ENTRY",
     "FLOAT",
     "completion_bytes",
     "disk_bytes",
@@ -33,15 +36,19 @@ __all__ = [
     "most_needed",
     "numbers_per_machine",
     "probe_pairs",
+    "row_bytes",
     "support_bytes",
     "task_bytes",
     "tile_bytes",
+    "weight_bytes",
     "with_process",
     "worker_bytes",
 ]
 
 #: Bytes of a float32.
 FLOAT = 4
+#: Of an entry of sparse rows as they are read, checked and normalised: a number and its column, in two types.
+BYTES_PER_ENTRY = 24
 #: run.json, model.json, forecast.json, log.txt, the record of the driver, and the six files of the report.
 _OTHER_FILES = 11
 
@@ -85,7 +92,12 @@ def gram_bytes(run: Run, rows: int) -> int:
 
 
 def numbers_per_machine(run: Run) -> int:
-    """Floats of a machine besides its parameters: weights, or dual coefficients, of which each takes two."""
+    """Floats of a machine besides its parameters: weights, or dual coefficients, of which each takes two.
+
+    On sparse rows, a share of the columns too.
+    """
+    if run.shape.sparse is not None:
+        return 2 * run.shape.sparse.pair
     return 2 * run.shape.kernel_rows or run.shape.features
 
 
@@ -105,7 +117,10 @@ def support_bytes(run: Run, edges: int) -> int:
 
 def tile_bytes(run: Run) -> int:
     """The machines of a tile."""
-    shape = run.shape
+    shape, sparse = run.shape, run.shape.sparse
+    if sparse is not None:
+        weights = FLOAT * (1 + shape.machines_per_edge) * sparse.tile
+        return weights + shape.edges_per_tile * _parameter_bytes(run)
     return shape.edges_per_tile * edge_machine_bytes(run)
 
 
@@ -115,10 +130,31 @@ def machine_read_bytes(run: Run) -> int:
 
 
 def edge_machine_bytes(run: Run) -> int:
+    return run.shape.machines_per_edge * FLOAT * numbers_per_machine(run) + _parameter_bytes(run)
+
+
+def _parameter_bytes(run: Run) -> int:
+    """All numbers of the machines of an edge but their weights."""
     shape = run.shape
     profile = FLOAT * PARTS * PROFILE_SIZE if shape.sloped else 0
-    numbers = FLOAT * numbers_per_machine(run) + 8 * len(shape.machine_parameters)
-    return shape.machines_per_edge * numbers + profile
+    return shape.machines_per_edge * 8 * len(shape.machine_parameters) + profile
+
+
+def weight_bytes(run: Run, edges: int) -> int:
+    """The affine maps of so many edges, with a copy where rows are sparse: columns and weights, in two orders."""
+    shape = run.shape
+    if shape.sparse is None:
+        return FLOAT * edges * shape.features
+    columns = shape.sparse.columns + max(0, edges - shape.n_edges) * shape.sparse.pair
+    return 4 * 2 * FLOAT * columns
+
+
+def row_bytes(run: Run, of: Literal["samples", "draws"]) -> int:
+    """The rows of a slab of test samples, or all draws, as float32 or as CSR."""
+    shape = run.shape
+    if shape.sparse is not None:
+        return BYTES_PER_ENTRY * (shape.sparse.slab if of == "samples" else shape.sparse.drawn)
+    return FLOAT * shape.features * (shape.samples_per_slab if of == "samples" else shape.draws)
 
 
 def completion_bytes(run: Run) -> int:
@@ -145,9 +181,13 @@ def disk_bytes(run: Run) -> dict[str, int]:
     tensor = R * N**2 if shape.tensor_stored else 0
     extra = shape.learned + shape.collapsed
     of_sample = 2 * shape.kept + 2 if shape.kept else N
+    machines = E * (edge_machine_bytes(run) + extra * FLOAT * (shape.features + 1))
+    if shape.sparse is not None:
+        columns = shape.sparse.columns + (E - shape.n_edges) * shape.sparse.pair
+        machines = FLOAT * (1 + shape.machines_per_edge) * columns + E * _parameter_bytes(run)
     return {
         "features.zarr": _bytes_of_features(run),
-        "machines.zarr": E * (edge_machine_bytes(run) + extra * FLOAT * (shape.features + 1)),
+        "machines.zarr": machines,
         "logits.zarr": FLOAT * (held_out + tensor),
         "probabilities.zarr": len(shape.couplings) * (FLOAT * R * of_sample + 8 * S * n_columns(N))
         + _bytes_of_ids(shape.sample_ids, R),
@@ -162,6 +202,10 @@ def _bytes_of_features(run: Run) -> int:
     whitenings = FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
     statistics = 8 * D * (D * len(run.class_parts) + len(shape.classes)) if shape.whitenings else 0
     ids = _bytes_of_ids(shape.row_ids, sum(shape.rows)) + _bytes_of_ids(shape.sample_ids, shape.samples)
+    if shape.sparse is not None:
+        entries = sum(shape.sparse.entries) + shape.sparse.drawn + shape.sparse.samples
+        n = 2 * sum(shape.rows) + shape.draws + shape.samples
+        return (4 + np.dtype(shape.dtype).itemsize) * entries + 4 * n + 3 * 8 * D + ids
     return rows + 4 * sum(shape.rows) + samples + ids + whitenings + statistics
 
 

@@ -6,7 +6,7 @@ Each is a JSON file or a short array, written by the stage of the same name. Eve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -179,9 +179,7 @@ def read_slopes(directory: Location, order: NDArray[np.intp]) -> PairSlopes:
     )
 
 
-def sample_weights(
-    run: Run, rows: Mapping[int, NDArray[np.floating]]
-) -> dict[int, NDArray[np.float64]] | None:
+def sample_weights(run: Run, rows: Mapping[int, Sized]) -> dict[int, NDArray[np.float64]] | None:
     """The weights of the rows of some classes; None without class weights."""
     if run.class_weights is None:
         return None

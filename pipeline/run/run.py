@@ -223,7 +223,7 @@ class Run:
     @property
     def row_blocks(self) -> list[slice]:
         """Slices of the training rows, sorted by class, each stored by one unit of work."""
-        return pieces(sum(self.shape.rows), rows_per_file(self.shape.features))
+        return pieces(sum(self.shape.rows), rows_per_file(self.shape.numbers_per_row))
 
     @property
     def class_parts(self) -> list[slice]:

@@ -7,9 +7,12 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           drawn_fold and drawn_part (draw), training samples that calibrate the coupled
                           model; centre (feature) and, where rows are standardised, deviation (feature);
                           mean (shrinkage, feature) and factor (whitening, feature, whitened), from kept_mean
-                          (class, feature) and scatter (part, feature, other_feature), without the drawn
+                          (class, feature) and scatter (part, feature, other_feature), without the drawn;
+                          sparse rows are train_value and train_column (block, place), and train_entries (row), how
+                          many entries each has; so are test and drawn, with a block per slab of samples and one
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
-                          coefficients on the rows of both classes; parameters (edge, machine, parameter), all else;
+                          coefficients on the rows of both classes, or on sparse rows weight (tile, place, machine)
+                          and column (tile, place), edge after edge; parameters (edge, machine, parameter), all else;
                           where pairs may have slopes of their own, profile (edge, part, point) and slopes (edge,
                           without_part), that by all samples first;
                           learned_coef (edge, feature) and learned_intercept (edge), if weights are learned through the
@@ -70,7 +73,9 @@ __all__ = [
     "KERNEL_MACHINE_PARAMETERS",
     "LIST_PARTS",
     "MACHINE_PARAMETERS",
+    "SPARSE_MACHINE_PARAMETERS",
     "RunShape",
+    "SparseSizes",
     "StoredGroup",
     "chunk_count",
     "coordinate_labels",
@@ -80,6 +85,7 @@ __all__ = [
     "run_groups",
     "stamp_groups",
     "write_chunks",
+    "write_ragged",
     "write_whole",
 ]
 
@@ -99,8 +105,9 @@ MACHINE_PARAMETERS = (
     *("gap", "iterations", "threshold", "dprime"),
 )
 
-#: The same of machines with a kernel.
+#: The same of machines with a kernel, and of machines on sparse rows, which have weights on so many columns.
 KERNEL_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "norm")
+SPARSE_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "columns")
 
 #: Endings of the arrays that have the lists of a coupling: probabilities, classes, the rest, and the true class.
 LIST_PARTS = ("", "_class", "_rest", "_likelihood")
@@ -117,9 +124,11 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "drawn_fold",
         "drawn_part",
         "deviation",
+        *("train", "test", "mean"),
+        *(f"{of}_{what}" for of in ("train", "test", "drawn") for what in ("value", "column", "entries")),
     ),
     "machines.zarr": (
-        *("coef", "beta", "profile", "slopes", "learned_coef", "learned_intercept"),
+        *("coef", "beta", "weight", "column", "profile", "slopes", "learned_coef", "learned_intercept"),
         *("weights", "bias", "ranking_weights", "ranking_bias"),
     ),
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
@@ -128,6 +137,28 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         *("slope", "shift", "held_out_scores"),
     ),
 }
+
+
+class SparseSizes(NamedTuple):
+    """What is stored of a run on sparse rows.
+
+    Attributes
+    ----------
+    entries : entries of the training rows of each class
+    block, slab, drawn : the most entries of a block of training rows, of a slab of test samples, and of the draws
+    samples : entries of all test samples
+    columns : columns with weights of all pairs at the beginning
+    tile, pair : the most columns with weights that a tile and a pair can have
+    """
+
+    entries: tuple[int, ...]
+    block: int
+    slab: int
+    drawn: int
+    samples: int
+    columns: int
+    tile: int
+    pair: int
 
 
 class RunShape(NamedTuple):
@@ -157,6 +188,7 @@ class RunShape(NamedTuple):
     row_ids, sample_ids : types of the ids of training rows and test samples: "int64" or "string"
     kept : how many of the likeliest classes of a test sample are stored, or 0 where the probabilities of all are
     collapsed : whether the machines of each edge are stored as one affine map, for prediction
+    sparse : sizes of what is stored of sparse rows; None where rows are dense
     """
 
     labels: NDArray[Any]
@@ -188,6 +220,14 @@ class RunShape(NamedTuple):
     sample_ids: str = "int64"
     kept: int = 0
     collapsed: bool = False
+    sparse: SparseSizes | None = None
+
+    @property
+    def numbers_per_row(self) -> int:
+        """The features of a row, or the entries of an average training row where they are sparse."""
+        if self.sparse is None:
+            return self.features
+        return max(1, round(sum(self.sparse.entries) / sum(self.rows)))
 
     @property
     def sloped(self) -> bool:
@@ -236,6 +276,8 @@ class RunShape(NamedTuple):
     @property
     def machine_parameters(self) -> tuple[str, ...]:
         """The names along the parameter axis of machines.zarr."""
+        if self.sparse is not None:
+            return SPARSE_MACHINE_PARAMETERS
         return KERNEL_MACHINE_PARAMETERS if self.kernel_rows else MACHINE_PARAMETERS
 
     @property
@@ -244,13 +286,13 @@ class RunShape(NamedTuple):
         return tuple(t for t in self.shrinkages if is_whitened(t))
 
 
-def rows_per_file(n_features: int) -> int:
+def rows_per_file(numbers_per_row: int) -> int:
     """Number of training rows that one unit of work stores."""
-    return _CHUNKS_PER_FILE * _rows_per_chunk(n_features)
+    return _CHUNKS_PER_FILE * _rows_per_chunk(numbers_per_row)
 
 
-def _rows_per_chunk(n_features: int) -> int:
-    return max(1, _NUMBERS_PER_CHUNK // n_features)
+def _rows_per_chunk(numbers_per_row: int) -> int:
+    return max(1, _NUMBERS_PER_CHUNK // numbers_per_row)
 
 
 def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
@@ -327,12 +369,27 @@ def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> li
 
 def write_whole(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[str]:
     """Write whole chunks of finite values. `zarr_layout.read_whole` takes NaN for a missing chunk."""
+    _check_finite(array, values)
+    return write_chunks(array, start, values)
+
+
+def _check_finite(array: Any, values: NDArray[Any]) -> None:
     if not np.isfinite(values).all():
         bad = int((~np.isfinite(values)).sum())
         raise ValueError(
             f"{array.path}: results must be finite, got {bad} of {values.size} values that are NaN or infinite."
         )
-    return write_chunks(array, start, values)
+
+
+def write_ragged(array: Any, number: int, values: NDArray[Any]) -> list[str]:
+    """Write a row of an array (row, place, ...) of which only the first places are used.
+
+    The rest is the fill value of the array. Its chunks are left out of the file, so that it takes no space.
+    """
+    _check_finite(array, values)
+    filled = np.full(array.shape[1:], array.fill_value, array.dtype)
+    filled[: len(values)] = values
+    return write_chunks(array, (number,) + (0,) * (filled.ndim), filled[None])
 
 
 def _arrays(shape: RunShape) -> dict[str, list[ChunkedArray]]:
@@ -378,22 +435,15 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
     classes = parts[0].stop
     r, S, W = shape.samples_per_slab, len(shape.shrinkages), len(shape.whitenings)
     arrays = [
-        ChunkedArray(
-            "train",
-            ("row", "feature"),
-            (n, D),
-            (_rows_per_chunk(D), D),
-            shape.dtype,
-            chunks_per_file=(_CHUNKS_PER_FILE, 1),
-        ),
-        ChunkedArray("train_class", ("row",), (n,), (rows_per_file(D),), "int32"),
+        *(_dense_rows(shape) if shape.sparse is None else _sparse_rows(shape, shape.sparse)),
+        ChunkedArray("train_class", ("row",), (n,), (rows_per_file(shape.numbers_per_row),), "int32"),
         ChunkedArray("checksum", ("class",), (N,), (classes,), "int64"),
-        ChunkedArray("test", ("sample", "feature"), (R, D), (r, D), shape.sample_dtype),
         ChunkedArray("row", ("row",), (n,), (_IDS_PER_FILE,), shape.row_ids),
         ChunkedArray("sample", ("sample",), (R,), (_IDS_PER_FILE,), shape.sample_ids),
         ChunkedArray("centre", ("feature",), (D,), (D,), "float64"),
-        ChunkedArray("mean", ("shrinkage", "feature"), (S, D), (1, D)),
     ]
+    if shape.sparse is None:
+        arrays.append(ChunkedArray("mean", ("shrinkage", "feature"), (S, D), (1, D)))
     if shape.standardised:
         arrays.append(ChunkedArray("deviation", ("feature",), (D,), (D,), "float64"))
     if shape.labelled:
@@ -405,12 +455,66 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         arrays.append(_noise("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
     if shape.draws:
         S = shape.draws
-        arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D), shape.dtype))
+        if shape.sparse is None:
+            arrays.append(ChunkedArray("drawn", ("draw", "feature"), (S, D), (S, D), shape.dtype))
+        else:
+            arrays += _ragged_rows("drawn", "draw", S, S, shape.sparse.drawn, shape.dtype)
         arrays += [
             ChunkedArray(f"drawn_{what}", ("draw",), (S,), (S,), "int32")
             for what in ("class", "fold", "part")
         ]
     return arrays
+
+
+def _dense_rows(shape: RunShape) -> list[ChunkedArray]:
+    """The training rows and the test samples."""
+    D, R, n, r = shape.features, shape.samples, sum(shape.rows), shape.samples_per_slab
+    return [
+        ChunkedArray(
+            "train",
+            ("row", "feature"),
+            (n, D),
+            (_rows_per_chunk(D), D),
+            shape.dtype,
+            chunks_per_file=(_CHUNKS_PER_FILE, 1),
+        ),
+        ChunkedArray("test", ("sample", "feature"), (R, D), (r, D), shape.sample_dtype),
+    ]
+
+
+def _sparse_rows(shape: RunShape, sizes: SparseSizes) -> list[ChunkedArray]:
+    """The same where they are sparse."""
+    n, of_block = sum(shape.rows), rows_per_file(shape.numbers_per_row)
+    return [
+        *_ragged_rows("train", "row", n, of_block, sizes.block, shape.dtype),
+        *_ragged_rows(
+            "test", "sample", shape.samples, shape.samples_per_slab, sizes.slab, shape.sample_dtype
+        ),
+    ]
+
+
+def _ragged_rows(name: str, axis: str, n: int, rows: int, most: int, dtype: str) -> list[ChunkedArray]:
+    """CSR rows in blocks of so many rows, with the most entries that a block has."""
+    blocks, parts = -(-n // rows), (("value", dtype), ("column", "int32"))
+    return [
+        *(
+            _ragged(f"{name}_{what}", (f"{name}_block", f"{name}_place"), (blocks, most), kind)
+            for what, kind in parts
+        ),
+        ChunkedArray(f"{name}_entries", (axis,), (n,), (rows,), "int32"),
+    ]
+
+
+def _ragged(
+    name: str, dimensions: tuple[str, ...], shape: tuple[int, ...], dtype: str = "float32"
+) -> ChunkedArray:
+    """An array (row, place, ...) with a file per row; of the chunks in a file only those are there that are used."""
+    places, *others = shape[1:]
+    chunk = max(1, min(_NUMBERS_PER_CHUNK // math.prod(others), places))
+    per_file = (1, max(1, -(-places // chunk)), *(1 for _ in others))
+    return ChunkedArray(
+        name, dimensions, shape, (1, chunk, *others), dtype, per_file, compressed=dtype == "int32"
+    )
 
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
@@ -420,7 +524,7 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     if n:  # most coefficients are zero, and compressed
         weights = ChunkedArray("beta", (*own, "row_of_edge"), (E, M, n), (T, M, n), "float64")
     arrays = [
-        weights,
+        *([weights] if shape.sparse is None else _sparse_weights(shape, shape.sparse)),
         _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
     if shape.sloped:
@@ -434,6 +538,15 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     if shape.collapsed:
         arrays += _collapsed_arrays(shape)
     return arrays
+
+
+def _sparse_weights(shape: RunShape, sizes: SparseSizes) -> list[ChunkedArray]:
+    """The weights of the tiles, edge after edge, on the columns that have any."""
+    tiles, M = -(-shape.n_edges // shape.edges_per_tile), shape.machines_per_edge
+    return [
+        _ragged("weight", ("tile", "place", "machine"), (tiles, sizes.tile, M)),
+        _ragged("column", ("tile", "place"), (tiles, sizes.tile), "int32"),
+    ]
 
 
 def _collapsed_arrays(shape: RunShape) -> list[ChunkedArray]:

@@ -15,7 +15,8 @@ from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.normalisation import is_whitened
+from pairloom.pipeline.machines.linear_machines import LinearModel
+from pairloom.pipeline.machines.normalisation import Whitening, is_whitened, unwhitened
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, FittedModel, SavedModel
 from pairloom.pipeline.model.saved_model import (
@@ -27,9 +28,9 @@ from pairloom.pipeline.model.saved_model import (
     whole_model,
 )
 from pairloom.pipeline.run.feature_store import (
+    read_dense_rows,
     read_ids,
     read_moments,
-    read_raw_rows,
     read_whitening_arrays,
 )
 from pairloom.pipeline.run.ledger import Ledger
@@ -104,6 +105,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         "totals": run.totals.tolist(),
         "rows": list(shape.rows),
         "standardised": shape.standardised,
+        "sparse": shape.sparse is not None,
         "feature_names": list(shape.feature_names),
         "edges": shape.edges.tolist(),
         "code": None if shape.code is None else graphs.code_as_text(shape.code),
@@ -115,7 +117,10 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
 
 def _read_again(run: Run, files: Mapping[str, str]) -> dict[str, str]:
     """The files that `read_run_model` reads. Training rows are among them only as support vectors."""
-    rows = ("train", "row") if run.kernel is None else ()
+    rows: tuple[str, ...] = ("train", "row") if run.kernel is None else ()
+    rows += tuple(
+        f"{of}_{what}" for of in ("train", "test", "drawn") for what in ("value", "column", "entries")
+    )
     unread = [f"features.zarr/{name}/" for name in (*rows, "train_class", "sample", "kept_mean", "scatter")]
     unread += ["calibration/", "learning/", "machines.zarr/profile/", "probabilities.zarr/sample/"]
     return {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
@@ -229,12 +234,13 @@ def _linear_arrays(
     machines, record = read_machines(directory).of_edges(order), content["model"].get("learned")
     machines = machines.by_distance(_scheme(content)) if content["model"]["settings"]["turned"] else machines
     moments = read_moments(directory, bool(content.get("standardised")))
-    mean, factor = read_whitening_arrays(directory, content["shrinkages"], content["model"]["whiten"])
+    if content.get("sparse"):
+        mean, factor = unwhitened()
+    else:
+        mean, factor = read_whitening_arrays(directory, content["shrinkages"], content["model"]["whiten"])
     learned = read_learned_weights(directory, order) if record and record["iterations"] else None
     return {
-        **{f"machines/{name}": values for name, values in machines._asdict().items() if name != "profile"},
-        "whitening/mean": mean,
-        "whitening/factor": factor,
+        **LinearModel(machines, Whitening(mean, factor)).arrays(),
         **dict(zip(("centre", "deviation"), moments, strict=False)),
         **({} if learned is None else {"learned/weights": learned.weights, "learned/bias": learned.bias}),
     }
@@ -271,7 +277,7 @@ def _kernel_arrays(
             for name, values in machines.of_edges(order)._asdict().items()
             if name != "profile"
         },
-        "support_vectors": normalisation(read_raw_rows(directory, np.unique(machines.row))),
+        "support_vectors": normalisation(read_dense_rows(directory, np.unique(machines.row))),
         "centre": normalisation.centre,
         **scaled,
     }
@@ -288,6 +294,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         edges_calibrated=shape.edges_calibrated,
         sloped=chosen_calibration(run) == "slopes",
         held_out=shape.draws > 0,
+        sparse=shape.sparse is not None,
     )
     return Ledger(run.directory).seal_files(f"{name}/zarr.json" for name in names)
 
@@ -301,12 +308,15 @@ def _arrays_of_model(
     edges_calibrated: bool,
     sloped: bool,
     held_out: bool,
+    sparse: bool,
 ) -> list[str]:
     """The arrays that `read_run_model` opens."""
     names = ["machines.zarr/parameters", "features.zarr/checksum", "features.zarr/centre"]
     names += (
         ["machines.zarr/beta", "features.zarr/train", "features.zarr/row"]
         if kernel
+        else ["machines.zarr/weight", "machines.zarr/column"]
+        if sparse
         else ["machines.zarr/coef", "features.zarr/mean"]
     )
     names += ["features.zarr/factor"] if whitened else []
@@ -330,6 +340,7 @@ def _kinds_of(content: Mapping[str, Any]) -> dict[str, bool]:
         "edges_calibrated": bool(content["edges_calibrated"]),
         "sloped": model["settings"]["calibration"] == "slopes",
         "held_out": bool(content["held_out"]),
+        "sparse": bool(content.get("sparse")),
     }
 
 

@@ -23,7 +23,7 @@ from pairloom.pipeline.machines.settings import Calibration as MachineCalibratio
 from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
 from pairloom.pipeline.run.held_out_store import read_held_out
 from pairloom.pipeline.run.machine_store import coupler_of_run
-from pairloom.pipeline.run.needs import FLOAT, completion_bytes
+from pairloom.pipeline.run.needs import FLOAT, completion_bytes, row_bytes
 from pairloom.pipeline.run.results import chosen_calibration, read_slopes, write_result, write_scores
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -152,14 +152,14 @@ def _judged(run: Run, calibration: MachineCalibration, coupling: str) -> JudgedC
 
 def held_out_task_bytes(run: Run) -> int:
     """All held-out samples, completed, scaled, coupled."""
-    shape, N, k = run.shape, len(run.shape.classes), run.shape.listed
+    shape, N, k, drawn = run.shape, len(run.shape.classes), run.shape.listed, row_bytes(run, "draws")
     if shape.code is not None:
-        by_machine = 4 * shape.n_edges + 4 * N + shape.features
+        by_machine = 4 * shape.n_edges + 4 * N
         gradients = 64 * 8 * 4 * N * (N + shape.n_edges) if shape.edges_calibrated else 0
-        return FLOAT * shape.draws * by_machine + gradients + completion_bytes(run)
+        return FLOAT * shape.draws * by_machine + drawn + gradients + completion_bytes(run)
     if k:
-        return FLOAT * shape.draws * (4 * k**2 + 4 * N + shape.features)
+        return FLOAT * shape.draws * (4 * k**2 + 4 * N) + drawn
     blocks = 3 * (run.shortlist or N) ** 2
     completed = min(run.memory_limit // 2, FLOAT * shape.draws * blocks)
-    by_edges = FLOAT * shape.draws * (3 * run.most_pairs + 3 * N + shape.features)
+    by_edges = FLOAT * shape.draws * (3 * run.most_pairs + 3 * N) + drawn
     return by_edges + completed + completion_bytes(run)

@@ -10,7 +10,7 @@ from pairloom.pipeline.model.choice import judge_trial, n_trials, trial
 from pairloom.pipeline.model.training_set import Probe, TrainingSet, probe_rows
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import read_normalisation, read_raw_rows
-from pairloom.pipeline.run.needs import FLOAT, gram_bytes, numbers_per_machine, probe_pairs
+from pairloom.pipeline.run.needs import BYTES_PER_ENTRY, FLOAT, gram_bytes, numbers_per_machine, probe_pairs
 from pairloom.pipeline.run.results import class_weights_of, read_trials, write_result
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.stages.machines import training_facts
@@ -67,7 +67,10 @@ class Candidates(Stage):
         numbers = numbers_per_machine(run) + len(shape.machine_parameters)
         machines = pairs * shape.machines_per_edge * numbers
         coupled = rows * (2 * pairs + 2 * len(classes) ** 2)
-        needed = FLOAT * (5 * rows * shape.features + 3 * machines + coupled + 4 * shape.features**2)
+        read = FLOAT * (5 * rows * shape.features + 4 * shape.features**2)
+        if shape.sparse is not None:
+            read = 5 * BYTES_PER_ENTRY * sum(shape.sparse.entries[int(c)] for c in classes)
+        needed = read + FLOAT * (3 * machines + coupled)
         of_machine = (2 if shape.code is None else len(classes)) * run.probe.most_rows
         return needed + gram_bytes(run, min(of_machine, shape.kernel_rows))
 
@@ -77,5 +80,5 @@ def _probe_set(run: Run, probe: Probe) -> TrainingSet:
     rows, of_class = probe_rows(
         probe.classes, lambda c: run.starts[c] + np.arange(run.rows[c]), run.settings.seed, probe.most_rows
     )
-    X = read_normalisation(run)(read_raw_rows(run.directory, rows))
+    X = read_normalisation(run)(read_raw_rows(run, rows))
     return TrainingSet(X, of_class, len(probe.classes), class_weights_of(run, probe.classes[of_class]))

@@ -6,7 +6,8 @@ import numpy as np
 
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.costs import StageCost
-from pairloom.pipeline.run.feature_store import drawn_samples, read_raw_rows
+from pairloom.pipeline.run.feature_store import drawn_samples, read_raw_rows, write_csr
+from pairloom.pipeline.run.needs import BYTES_PER_ENTRY
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.stages.features import block_bytes
@@ -40,10 +41,13 @@ class Draws(Stage):
         """Store as many samples as any candidate needs. Candidates that whiten use only the first of every class."""
         group = open_group(run.directory, "features.zarr", write=True)
         drawn = drawn_samples(run, run.draws_whitened)
+        X = read_raw_rows(run, run.starts[drawn.classes] + drawn.rows)
+        if run.shape.sparse is not None:
+            stored = write_csr(group, "drawn", 0, X)
+        else:
+            stored = write_whole(group["drawn"], (0, 0), X)
         return [
-            *write_whole(
-                group["drawn"], (0, 0), read_raw_rows(run.directory, run.starts[drawn.classes] + drawn.rows)
-            ),
+            *stored,
             *write_whole(group["drawn_class"], (0,), drawn.classes.astype(np.int32)),
             *write_whole(group["drawn_fold"], (0,), drawn.folds.astype(np.int32)),
             *write_whole(group["drawn_part"], (0,), drawn.parts.astype(np.int32)),
@@ -52,4 +56,7 @@ class Draws(Stage):
     def task_bytes(self, run: Run) -> int:
         """The drawn rows as read, ordered and compressed, and the blocks they are read from."""
         stored = int(np.dtype(run.shape.dtype).itemsize)
-        return 3 * stored * run.shape.features * run.shape.draws + BLOCKS_AT_ONCE * block_bytes(run.shape)
+        drawn = stored * run.shape.features * run.shape.draws
+        if run.shape.sparse is not None:
+            drawn = BYTES_PER_ENTRY * run.shape.sparse.drawn
+        return 3 * drawn + BLOCKS_AT_ONCE * block_bytes(run.shape)

@@ -12,6 +12,8 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.features.row_sources import PIECE_BYTES
 from pairloom.pipeline.machines.normalisation import normalised_moments
 from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.feature_store import write_csr
+from pairloom.pipeline.run.needs import BYTES_PER_ENTRY
 from pairloom.pipeline.run.run import FORMAT, Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import RunShape, open_group, rows_per_file, write_whole
 from pairloom.pipeline.storage.digests import digest_of
@@ -43,7 +45,11 @@ class Features(Stage):
         """Store a block of rows and their classes; with the first block, the mean and the standard deviation."""
         assert data is not None
         block, group = run.row_blocks[unit], open_group(run.directory, "features.zarr", write=True)
-        files = write_whole(group["train"], (block.start, 0), data.by_class(_scratch(run)).read(block))
+        X = data.by_class(_scratch(run)).read(block)
+        if run.shape.sparse is not None:
+            files = write_csr(group, "train", block.start, X)
+        else:
+            files = write_whole(group["train"], (block.start, 0), X)
         files += write_whole(group["train_class"], (block.start,), _classes_of(run, block))
         if block.start == 0:
             files += _store_moments(run, data)
@@ -73,6 +79,8 @@ def _classes_of(run: Run, block: slice) -> NDArray[np.int32]:
 
 def block_bytes(shape: RunShape) -> int:
     """Bytes of a block of training rows."""
+    if shape.sparse is not None:
+        return BYTES_PER_ENTRY * shape.sparse.block
     D = shape.features
     return int(np.dtype(shape.dtype).itemsize) * D * min(rows_per_file(D), sum(shape.rows))
 
@@ -86,6 +94,10 @@ def driver_bytes(shape: RunShape) -> int:
     D = shape.features
     piece = PIECE_BYTES + int(np.dtype(shape.sample_dtype).itemsize) * D
     class_sums = 8 * D * len(shape.classes)
+    if shape.sparse is not None:
+        # A piece in two forms; sums of the classes, at most an entry for each of the training rows.
+        piece = 4 * PIECE_BYTES + BYTES_PER_ENTRY * shape.sparse.slab
+        class_sums = 3 * BYTES_PER_ENTRY * sum(shape.sparse.entries) + 6 * 8 * D
     ids = _bytes_of_id(shape.row_ids) * sum(shape.rows) + _bytes_of_id(shape.sample_ids) * shape.samples
     return (
         4 * max(block_bytes(shape), piece) + 32 * sum(shape.rows) + 16 * shape.samples + ids + 2 * class_sums

@@ -16,6 +16,7 @@ from pairloom.pipeline.run.needs import (
     completion_bytes,
     machine_read_bytes,
     most_needed,
+    row_bytes,
     support_bytes,
 )
 from pairloom.pipeline.run.run import Keys, Run, Stage
@@ -69,13 +70,17 @@ class HeldOut(Stage):
         slab = min(shape.draws_per_slab, shape.draws)
         lists = 2 * shape.listed**2 + 4 * len(shape.classes)
         logits = slab * (lists + (2 + V) * run.most_pairs)
-        if shape.listed and run.kernel is None:
+        if shape.listed and run.kernel is None and shape.sparse is None:
             logits = slab * V * (
                 lists + 10 * (most_needed(run, shape.listed) + 2 * ENOUGH)
             ) + _ranking_numbers(run)
         slopes = 2 * 2 * (1 + PARTS) * run.most_pairs if shape.sloped else 0
-        draws = 3 * shape.draws * shape.features
-        needed = FLOAT * (logits + slopes + draws) + machine_read_bytes(run) + completion_bytes(run)
+        needed = (
+            3 * row_bytes(run, "draws")
+            + FLOAT * (logits + slopes)
+            + machine_read_bytes(run)
+            + completion_bytes(run)
+        )
         return needed + support_bytes(run, shape.edges_per_tile)
 
 

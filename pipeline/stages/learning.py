@@ -103,7 +103,7 @@ def _drawn_rows(run: Run) -> DrawnRows:
     """The samples that an estimator would learn from, in the same order."""
     settings = run.settings
     drawn = draw_evenly_by_class(run.rows, sample_limit(run.shape.n_edges), settings.folds, settings.seed)
-    X = read_normalisation(run)(read_raw_rows(run.directory, run.starts[drawn.classes] + drawn.rows))
+    X = read_normalisation(run)(read_raw_rows(run, run.starts[drawn.classes] + drawn.rows))
     return DrawnRows(drawn, X, class_weights_of(run, drawn.classes))
 
 

@@ -9,7 +9,14 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.collapsed_store import collapsed_machines
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import read_samples
-from pairloom.pipeline.run.needs import FLOAT, completion_bytes, machine_read_bytes, support_bytes
+from pairloom.pipeline.run.needs import (
+    FLOAT,
+    completion_bytes,
+    machine_read_bytes,
+    row_bytes,
+    support_bytes,
+    weight_bytes,
+)
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.digests import digest_of
@@ -52,13 +59,20 @@ class Logits(Stage):
         """Write a slab of the tensor."""
         slab, model, N = run.slabs[unit], collapsed_machines(run), len(run.shape.classes)
         tensor = np.empty((N, N, slab.stop - slab.start), np.float32)
-        complete_slab(model.logits(read_samples(run, slab)), model.coupler.completion, tensor)
+        logits = np.ascontiguousarray(model.logits(read_samples(run, slab)))
+        complete_slab(logits, model.coupler.completion, tensor)
         group = open_group(run.directory, "logits.zarr", write=True)
         return write_whole(group["tensor"], (0, 0, slab.start), tensor)
 
     def task_bytes(self, run: Run) -> int:
         """The machines as one map, the logits of a slab, and its tensor with a compressed copy."""
         shape, E = run.shape, run.most_pairs
-        slab = shape.samples_per_slab * (2 * E + 3 * len(shape.classes) ** 2 + 3 * shape.features)
-        applied = support_bytes(run, E) or FLOAT * E * (shape.features + 64)
-        return applied + FLOAT * slab + machine_read_bytes(run) + completion_bytes(run)
+        slab = shape.samples_per_slab * (2 * E + 3 * len(shape.classes) ** 2)
+        applied = support_bytes(run, E) or weight_bytes(run, E) + FLOAT * E * 64
+        return (
+            applied
+            + FLOAT * slab
+            + 3 * row_bytes(run, "samples")
+            + machine_read_bytes(run)
+            + completion_bytes(run)
+        )

@@ -14,9 +14,10 @@ from pairloom.pipeline.machines.settings import split_class
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import read_class_rows, read_classes
 from pairloom.pipeline.run.machine_store import write_kernel_machines, write_machines
-from pairloom.pipeline.run.needs import FLOAT, gram_bytes, tile_bytes
+from pairloom.pipeline.run.needs import BYTES_PER_ENTRY, FLOAT, gram_bytes, tile_bytes
 from pairloom.pipeline.run.results import chosen_candidate, sample_weights
 from pairloom.pipeline.run.run import Keys, Run, Stage
+from pairloom.pipeline.run.run_directory import SparseSizes
 from pairloom.pipeline.storage.digests import digest_of
 
 __all__ = ["Machines", "machine_key", "training_facts"]
@@ -55,6 +56,8 @@ class Machines(Stage):
     def task_bytes(self, run: Run) -> int:
         """The rows of the classes of a tile, one of them in the making; the machines, with a copy to be written."""
         shape = run.shape
+        if shape.sparse is not None:
+            return _sparse_bytes(run, shape.sparse)
         of_class = np.array(shape.rows)
         touched = max((int(of_class[shape.classes_of(tile)].sum()) for tile in run.tiles), default=0)
         if shape.code is not None:
@@ -63,6 +66,14 @@ class Machines(Stage):
         if shape.kernel_rows:
             return 2 * FLOAT * rows + gram_bytes(run, shape.kernel_rows) + 3 * tile_bytes(run)
         return FLOAT * (rows + shape.features**2) + 3 * tile_bytes(run)
+
+
+def _sparse_bytes(run: Run, sizes: SparseSizes) -> int:
+    """The rows of the classes of a tile, those of a machine stacked twice, its Gram matrix; and the machines."""
+    shape, of_class = run.shape, np.array(sizes.entries)
+    touched = max((int(of_class[shape.classes_of(tile)].sum()) for tile in run.tiles), default=0)
+    stacked = 2 * max(int(of_class[own].sum()) for own in shape.decomposition.members())
+    return BYTES_PER_ENTRY * (touched + 2 * max(sizes.entries) + stacked) + 2**26 + 3 * tile_bytes(run)
 
 
 def training_facts(run: Run) -> list[object]:

@@ -18,10 +18,11 @@ from pairloom.pipeline import stages
 from pairloom.pipeline.calibration.held_out import draws_by_class
 from pairloom.pipeline.completion.shortlist import USUAL_SIZE, shortlist_size
 from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.config.sections import ModelConfig
 from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.features.moments import distances_between, distances_from
+from pairloom.pipeline.features.moments import columns_of_machines, distances_between, distances_from
 from pairloom.pipeline.machines.folds import PARTS, fold_scheme, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction, check_gram_rows
 from pairloom.pipeline.machines.kinds import svm_kind, svm_kind_of
@@ -36,7 +37,13 @@ from pairloom.pipeline.machines.normalisation import (
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.learning import check_weights
-from pairloom.pipeline.model.machine_choice import ChosenMachines, MachineQuestion, ProbeRows, choose_machines
+from pairloom.pipeline.model.machine_choice import (
+    ChosenMachines,
+    MachineQuestion,
+    ProbeRows,
+    choose_machines,
+    linear_for_sparse,
+)
 from pairloom.pipeline.model.memory import available_bytes
 from pairloom.pipeline.model.saved_model import plain
 from pairloom.pipeline.model.settings import (
@@ -48,7 +55,7 @@ from pairloom.pipeline.model.settings import (
 from pairloom.pipeline.model.training_set import Probe, TrainingSet, plan_probe, probe_rows
 from pairloom.pipeline.run.needs import task_bytes, with_process
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import RunShape
+from pairloom.pipeline.run.run_directory import RunShape, SparseSizes, rows_per_file
 from pairloom.pipeline.run.tiles import (
     default_draws_per_listed_slab,
     default_draws_per_slab,
@@ -87,6 +94,8 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
         )
     if model.priors is not None:
         check_priors(model.priors, data.classes, "model.priors")
+    if data.columns is not None:
+        _check_sparse(model)
     chosen = _choose_machines(config, data, folds, weights)
     resolved = model.model_copy(
         update={name: getattr(chosen, name) for name in ("kernel", "gamma", "standardise")}
@@ -134,6 +143,8 @@ def _choose_machines(
 ) -> ChosenMachines:
     """The kernel, and whether to standardise, as `PairwiseSVC.fit` chooses them."""
     model, seed = config.model, config.model.random_state
+    if data.columns is not None:
+        return linear_for_sparse(model)
 
     def rows_of(classes: NDArray[np.int64], most: int) -> ProbeRows:
         rows, of_class = probe_rows(classes, data.of_class, seed, most)
@@ -185,19 +196,21 @@ def _shape(
     E, per_edge = machines.n_machines, machines.rows_per_machine(rows)
     growing = config.growth is not None
     curved = kernel is not None
+    width = D if data.X_train.entries is None else _mean_entries(data.X_train.entries)
     tile = config.run.edges_per_tile or default_edges_per_tile(
-        E, per_edge, numbers_per_row(D, per_edge, curved), folds, growing
+        E, per_edge, numbers_per_row(width, per_edge, curved), folds, growing
     )
     # The chunk size stays fixed while the graph grows.
     tile = min(tile, E)
     shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
     stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
     draws = _draws(config, rows, folds, all(map(is_whitened, shrinkages)))
-    kept, collapsed = _kept(config, N), not stored and not curved and _collapses(config, E, N, D)
-    slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, D)
+    linear = not curved and data.columns is None
+    kept, collapsed = _kept(config, N), not stored and linear and _collapses(config, E, N, D)
+    slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, width)
     if kept and collapsed:
         slab = default_samples_per_listed_slab(N)
-    return RunShape(
+    shape = RunShape(
         labels=data.labels,
         rows=tuple(rows.tolist()),
         features=D,
@@ -212,7 +225,7 @@ def _shape(
         listed=_listed(config, N),
         edges_per_tile=tile,
         samples_per_slab=config.run.samples_per_slab or slab,
-        draws_per_slab=_draws_per_slab(config, draws, folds, (E, N, D), len(calibrations), curved=curved),
+        draws_per_slab=_draws_per_slab(config, draws, folds, (E, N, D), len(calibrations), ranked=linear),
         couplings=config.couplings,
         edges_calibrated=model.coupled_calibration == "edges" or "slopes" in calibrations,
         calibrations=calibrations,
@@ -228,6 +241,57 @@ def _shape(
         kept=kept,
         collapsed=collapsed,
     )
+    return (
+        shape if data.columns is None else shape._replace(sparse=_sparse_sizes(data, shape, growing=growing))
+    )
+
+
+def _mean_entries(entries: NDArray[np.int64]) -> int:
+    """The entries of an average row, which take the place of features where work is estimated."""
+    return max(1, round(float(entries.mean())))
+
+
+def _sparse_sizes(data: OpenFeatures, shape: RunShape, *, growing: bool) -> SparseSizes:
+    """What is stored of sparse rows, before anything is. A machine has weights on columns of its classes, no others."""
+    of_row, of_sample, columns = data.X_train.entries, data.X_test.entries, data.columns
+    assert of_row is not None
+    assert of_sample is not None
+    assert columns is not None
+    by_class = of_row[np.argsort(data.y_train, kind="stable")]
+    of_edge, T = columns_of_machines(columns, shape.decomposition), shape.edges_per_tile
+    largest = np.sort(np.diff(columns.indptr))[-2:].sum()
+    pair = int(min(shape.features, largest) if growing else of_edge.max())
+    return SparseSizes(
+        entries=tuple(np.bincount(data.y_train, of_row, len(shape.rows)).astype(np.int64).tolist()),
+        block=_most_in_a_piece(by_class, rows_per_file(_mean_entries(of_row))),
+        slab=_most_in_a_piece(of_sample, shape.samples_per_slab),
+        drawn=max(1, int(np.sort(of_row)[len(of_row) - shape.draws :].sum())),
+        samples=int(of_sample.sum()),
+        columns=int(of_edge.sum()),
+        tile=T * pair if growing else _most_in_a_piece(of_edge, T),
+        pair=pair,
+    )
+
+
+def _most_in_a_piece(sizes: NDArray[np.int64], length: int) -> int:
+    """The largest sum of so many consecutive sizes, cut from the first on; at least 1."""
+    sums = np.add.reduceat(sizes, np.arange(0, len(sizes), length)) if len(sizes) else sizes
+    return max(1, int(sums.max(initial=0)))
+
+
+def _check_sparse(model: ModelConfig) -> None:
+    """Raise for what machines on sparse rows cannot have."""
+    refused = {
+        "kernel": (model.kernel in ("auto", "linear"), "'auto' or 'linear'"),
+        "whiten": (model.whiten in ("auto", "none"), "'auto' or 'none'"),
+        "learn": (model.learn == "machines", "'machines'"),
+    }
+    for name, (allowed, values) in refused.items():
+        if not allowed:
+            raise ValueError(
+                f"model.{name} must be {values} for sparse features, got {getattr(model, name)!r}. Make the features"
+                " dense, such as some hundreds of columns of TruncatedSVD."
+            )
 
 
 def _type_of(ids: NDArray[Any]) -> str:
@@ -243,11 +307,14 @@ def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) 
 
 
 def _draws_per_slab(
-    config: Config, draws: int, folds: int, sizes: tuple[int, int, int], calibrations: int, *, curved: bool
+    config: Config, draws: int, folds: int, sizes: tuple[int, int, int], calibrations: int, *, ranked: bool
 ) -> int:
-    """Drawn samples of a slab, of a run with so many edges, classes and features."""
+    """Drawn samples of a slab, of a run with so many edges, classes and features.
+
+    Rankings of the classes are ``ranked`` as maps of samples if machines are linear and rows are dense.
+    """
     E, N, D = sizes
-    if curved or not _listed(config, N):
+    if not ranked or not _listed(config, N):
         return default_draws_per_slab(config.most_pairs(E, N))
     return default_draws_per_listed_slab(draws, folds * PARTS, N, D, calibrations)
 
@@ -389,9 +456,11 @@ def _part_of(
     return TrainingSet(X, of_class, len(classes), weight)
 
 
-def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> NDArray[np.floating]:
+def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> Any:
     """Training rows in any order, read in ascending order."""
     ascending = np.argsort(rows)
+    if data.columns is not None:
+        return data.X_train.read(rows[ascending])[np.argsort(ascending)]
     X = np.empty((len(rows), data.X_train.shape[1]), data.X_train.dtype)
     X[ascending] = data.X_train.read(rows[ascending])
     return X

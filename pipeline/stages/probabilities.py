@@ -32,7 +32,9 @@ from pairloom.pipeline.run.needs import (
     completion_bytes,
     machine_read_bytes,
     most_needed,
+    row_bytes,
     support_bytes,
+    weight_bytes,
 )
 from pairloom.pipeline.run.probability_store import Kept, write_probabilities
 from pairloom.pipeline.run.results import methods_of, remaining_calibrations
@@ -117,13 +119,14 @@ def _prediction_bytes(run: Run) -> int:
         return _stored_prediction_bytes(run)
     N, D, E, k = len(shape.classes), shape.features, run.most_pairs, run.shortlist
     maps = 1 + shape.edges_calibrated * len(shape.couplings)
-    affine = maps * support_bytes(run, E) or FLOAT * (E * (maps * D + 64) + 3 * N * D)
+    ranking = 0 if shape.sparse is not None else FLOAT * 3 * N * D
+    affine = maps * support_bytes(run, E) or maps * weight_bytes(run, E) + FLOAT * E * 64 + ranking
     blocks = 0 if shape.code is not None else 2 * PREDICTION_BATCH * (k or N) ** 2
     applied = k**2 if k and applies_listed_pairs(N, E, k) else 2 * E
     batch = FLOAT * PREDICTION_BATCH * (applied + 4 * N) + min(limit // 2, FLOAT * blocks)
     stored = shape.samples_per_slab * (3 * shape.kept or N) * (len(shape.couplings) + 2)
     couplings = PREDICTION_BATCH * N * (len(shape.couplings) + 4) if shape.kept else 0
-    slab = FLOAT * (shape.samples_per_slab * 4 * D + stored + couplings)
+    slab = 4 * row_bytes(run, "samples") + FLOAT * (stored + couplings)
     return affine + batch + slab + machine_read_bytes(run) + completion_bytes(run)
 
 
@@ -227,7 +230,7 @@ def _from_machines(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
     """Probabilities (sample, class) by each method, in batches of the size that an estimator predicts."""
     X, calibrations = read_samples(run, slab), remaining_calibrations(run)
     models = _models(run, calibrations)
-    for batch in pieces(len(X), PREDICTION_BATCH):
+    for batch in pieces(X.shape[0], PREDICTION_BATCH):
         yield batch, _predicted(run, models, X[batch], calibrations, slab.start + batch.start)
 
 
@@ -240,7 +243,7 @@ def _from_store(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
             number = methods.index(method) if apart else 0
             found = stored_shortlists(run, X, number, calibration if apart else None, slab.start)
         lists[method] = found._replace(mass=calibration.mass)
-    for batch in pieces(len(X), PREDICTION_BATCH):
+    for batch in pieces(X.shape[0], PREDICTION_BATCH):
         yield (
             batch,
             {

@@ -21,7 +21,7 @@ from pairloom.pipeline.model.saved_model import labels_as_json, labels_from_json
 from pairloom.pipeline.model.settings import Candidate
 from pairloom.pipeline.model.training_set import MOST_PROBE_ROWS, Probe
 from pairloom.pipeline.run.run import FORMAT, Run
-from pairloom.pipeline.run.run_directory import RunShape
+from pairloom.pipeline.run.run_directory import RunShape, SparseSizes
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location
@@ -97,6 +97,9 @@ def _fields(content: dict[str, Any]) -> dict[str, Any]:
     lists = ("rows", "shrinkages", "couplings", "feature_names", "calibrations")
     shape |= {name: tuple(shape[name]) for name in lists if name in shape}
     shape["edges"] = _pairs(shape["edges"])
+    if shape.get("sparse") is not None:
+        entries, *sizes = shape["sparse"]
+        shape["sparse"] = SparseSizes(tuple(entries), *sizes)
     code = shape.get("code")  # plans before codes have none
     shape["code"] = None if code is None else graphs.code_from_text(code)
     weights, kernel = content["class_weights"], content.get("kernel")

@@ -6,6 +6,7 @@ import numpy as np
 
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.costs import StageCost
+from pairloom.pipeline.run.feature_store import write_csr
 from pairloom.pipeline.run.run import FORMAT, Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.stages.features import driver_bytes
@@ -37,7 +38,11 @@ class Samples(Stage):
         """Store a slab of samples."""
         assert data is not None
         slab, group = run.slabs[unit], open_group(run.directory, "features.zarr", write=True)
-        files = write_whole(group["test"], (slab.start, 0), data.X_test.read(slab))
+        X = data.X_test.read(slab)
+        if run.shape.sparse is not None:
+            files = write_csr(group, "test", slab.start, X)
+        else:
+            files = write_whole(group["test"], (slab.start, 0), X)
         if data.y_test is not None:
             files += write_whole(group["label"], (slab.start,), data.y_test[slab].astype(np.int32))
         return files

@@ -11,6 +11,7 @@ from pairloom.pipeline.machines.normalisation import class_scatter, rows_per_bat
 from pairloom.pipeline.model.fitted_model import checksum
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import drawn_samples, read_normalisation, read_stored_rows
+from pairloom.pipeline.run.needs import BYTES_PER_ENTRY
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.stages.draws import BLOCKS_AT_ONCE
@@ -59,6 +60,8 @@ class Statistics(Stage):
     def task_bytes(self, run: Run) -> int:
         """Rows that were read ahead, normalised, and as deviations, twice; their product, and its sum."""
         shape, D = run.shape, run.shape.features
+        if shape.sparse is not None:
+            return BYTES_PER_ENTRY * 3 * max(shape.sparse.entries) + BLOCKS_AT_ONCE * block_bytes(shape)
         stored = int(np.dtype(shape.dtype).itemsize)
         batch = D * min(rows_per_batch(D), sum(shape.rows))
         return (4 * stored + 8) * batch + BLOCKS_AT_ONCE * block_bytes(shape) + 3 * 8 * D**2
@@ -86,6 +89,12 @@ class _ClassReader:
     def read_all(self, classes: slice) -> None:
         """Read whole classes, for their checksums only."""
         for c in range(classes.start, classes.stop):
+            if self._run.shape.sparse is not None:
+                start = int(self._run.starts[c])
+                self.checksums[c] = checksum(
+                    read_stored_rows(self._run, start, start + int(self._run.rows[c]))
+                )
+                continue
             for rows in pieces(int(self._run.rows[c]), rows_per_batch(self._run.shape.features)):
                 self._read(c, rows)
 

@@ -33,7 +33,9 @@ class Whitening(Stage):
         return (digest_of([earlier["statistics"][0], list(run.shape.shrinkages), *normalised]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
-        """Store all candidate whitenings."""
+        """Store all candidate whitenings; none of sparse rows."""
+        if run.shape.sparse is not None:
+            return []
         group, shape = open_group(run.directory, "features.zarr", write=True), run.shape
         within = within_classes(_stored_scatter(run)) if shape.whitenings else None
         files = []

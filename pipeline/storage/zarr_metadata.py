@@ -31,6 +31,7 @@ __all__ = [
     "is_array",
     "is_group",
     "open_checked",
+    "parsed_json",
     "stored_array",
 ]
 
@@ -197,8 +198,8 @@ def stored_array(folder: Path, rules: Rules) -> StoredArray:
 def array_of_metadata(path: str, data: bytes, rules: Rules, zarr_format: int = 3) -> StoredArray:
     """The array with this zarr.json (format 3) or .zarray (2), or raise `RefusedArray` if that breaks the rules."""
     if zarr_format == 2:
-        return _of_format_2(Path(path), _parsed(".zarray", data), rules)
-    return _of_format_3(Path(path), _parsed("zarr.json", data), rules)
+        return _of_format_2(Path(path), parsed_json(".zarray", data), rules)
+    return _of_format_3(Path(path), parsed_json("zarr.json", data), rules)
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
@@ -208,10 +209,11 @@ def _read_json(path: Path) -> Mapping[str, Any]:
         data = path.read_bytes() if path.stat().st_size <= MOST_METADATA_BYTES else b"null"
     except OSError as error:
         raise RefusedArray(f"{path.name} cannot be read: {error}") from error
-    return _parsed(path.name, data)
+    return parsed_json(path.name, data)
 
 
-def _parsed(name: str, data: bytes) -> Mapping[str, Any]:
+def parsed_json(name: str, data: bytes) -> Mapping[str, Any]:
+    """Metadata, or raise `RefusedArray` if they are no JSON object, or a very large one."""
     try:
         content = json.loads(data) if len(data) <= MOST_METADATA_BYTES else None
     except (ValueError, RecursionError) as error:

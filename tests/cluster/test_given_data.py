@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import zarr
 from click.testing import CliRunner
-from scipy import sparse
 from sklearn.datasets import load_iris
 
 import pairloom
@@ -89,6 +88,18 @@ def test_a_run_that_has_its_copy_is_resumed_without_the_data(iris, from_file, tm
     np.testing.assert_array_equal(probabilities(where), from_file)
 
 
+def test_a_driver_on_a_worker_has_the_copy_of_the_data(iris, from_file, client, tmp_path):
+    X, y = iris
+    handle = pairloom.submit(CONFIG, data=(X, y), directory=tmp_path / "run", client=client)
+    copied = [(tmp_path / "run" / "features.zarr" / name / "c").exists() for name in ("train", "test", "row")]
+    assert copied == [True] * 3  # when the call returns
+    assert handle.result(300).classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    np.testing.assert_array_equal(probabilities(tmp_path / "run"), from_file)
+    with pytest.raises(ConfigError, match=r"data must be \(X, y\)"):
+        pairloom.submit(CONFIG, data=[X, y], directory=tmp_path / "other", client=client)
+    assert not (tmp_path / "other").exists()
+
+
 def test_other_data_are_refused_and_change_nothing(iris, from_file, tmp_path):
     X, y = iris
     where = tmp_path / "run"
@@ -131,6 +142,4 @@ def test_what_cannot_be_read_is_named(iris, tmp_path):
         pairloom.run(CONFIG, data=(da.zeros((4, 4, 4), dtype=np.float32), y), **where)
     with pytest.raises(ValueError, match="got 1 of 150 missing"):
         pairloom.run(CONFIG, data=(X, [None, *y[1:]]), **where)
-    with pytest.raises(ConfigError, match="X must be dense, got csr_array"):
-        pairloom.run(CONFIG, data=(sparse.csr_array(X), y), **where)
     assert not (tmp_path / "run").exists()

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 import zarr
-from scipy import sparse
 
 from pairloom.pipeline.features import row_sources
 from pairloom.pipeline.features.feature_set import load_features, load_samples, open_features, rows_for_test
@@ -344,9 +343,3 @@ def test_a_column_of_ids_for_a_label_takes_no_time_that_grows_with_its_square(dt
     started = time.process_time()
     assert not rows_for_test(labels, "a").any()
     assert time.process_time() - started < 4
-
-
-def test_a_sparse_matrix_in_a_file_is_refused_with_what_to_do(tmp_path):
-    sparse.save_npz(tmp_path / "text.npz", sparse.csr_array(np.eye(4)))
-    with pytest.raises(ValueError, match=r"holds a sparse matrix .*fit it with PairwiseSVC"):
-        open_features(str(tmp_path / "text.npz"))
