@@ -134,7 +134,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Constant of the kernels "poly" and "sigmoid".
     C : float, "scale", "auto", or a list of these, default="auto"
         The penalty of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels).
-        "auto" chooses between a tenth of that, that and ten times that. Of several
+        "auto" chooses between a tenth of that, that and ten times that, for sparse X in half steps. Of several
         values the one with the least out-of-fold coupled log loss is kept; `candidates_` has the table.
     folds : int or "auto", default="auto"
         Folds per class, at least 2. "auto" is 4, or 8 where half of the classes have fewer than 16 samples. A class
