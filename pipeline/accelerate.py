@@ -1,14 +1,17 @@
 """The one way in which this package compiles a kernel: when it is first called, once per machine, and not in silence.
 
 numba keeps compiled kernels in a folder, one file per kernel and types of its arguments. This module adds a lock per
-kernel, so that one of several processes compiles it and the others load it, and reports what is going on.
+kernel, so that one of several processes compiles it and the others load it, and reports what is going on. A process
+compiles one kernel at a time, so the first fit has another process compile on a second core what it will need later.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import inspect
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from numba import config, njit
 from numba.core import event
@@ -31,6 +34,7 @@ __all__ = [
     "Compilation",
     "compilations_announced",
     "compilations_reported",
+    "compiled_beside",
     "inline_kernel",
     "kernel",
     "simd_kernel",
@@ -87,7 +91,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return partial(kernel, **options)
-    dispatcher = njit(function, nogil=True, error_model="numpy", **options)
+    # Nobody calls kernels from C, so no entry point for that is compiled.
+    dispatcher = njit(function, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
     dispatcher.compile = partial(_compile_once, dispatcher, dispatcher.compile)
     return dispatcher
 
@@ -122,6 +127,64 @@ def compilations_announced(write: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _writers.remove(write)
+
+
+@contextlib.contextmanager
+def compiled_beside(work: Callable[..., Any], *arguments: str) -> Iterator[None]:
+    """Once a kernel is compiled, have a process of its own call ``work``, which calls kernels that are needed later.
+
+    That process keeps what it compiled in numba's cache, and ends by itself. Should it fail, or not have come to a
+    kernel when that is needed, the kernel is compiled here. ``work`` is a function of a module.
+    """
+    process = _Beside(work, arguments)
+    _beside.append(process)
+    try:
+        yield
+    finally:
+        _beside.remove(process)
+
+
+class _Beside:
+    """A process that compiles kernels beside this one, begun at most once per process and work."""
+
+    _begun: ClassVar[dict[Callable[..., Any], subprocess.Popen[bytes] | None]] = {}
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+        self._work, self._arguments = work, arguments
+
+    def begin(self) -> None:
+        """Begin it, if there is a core for it. Processes that were started for a task leave that to each other."""
+        if self._work in self._begun or _usable_cores() < 2 or parent_process() is not None:
+            return
+        self._begun[self._work] = None
+        call = (
+            f"from {self._work.__module__} import {self._work.__name__} as work; work(*{self._arguments!r})"
+        )
+        with contextlib.suppress(OSError):
+            # -P: no module is taken from the folder that the user is in.
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", call],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            atexit.register(_end, process)
+            self._begun[self._work] = process
+
+
+_beside: list[_Beside] = []
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that is still compiling: nobody waits for it any more."""
+    process.kill()
+    process.wait()
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _write_line(line: str) -> None:
@@ -227,6 +290,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
         now = time.monotonic()
         if not self._depth:
             self._began = now
+            self._begin_others()
         self._depth += 1
         self._report("compiling", now)
 
@@ -235,6 +299,13 @@ class _Watch(event.Listener):  # type: ignore[misc]
         self._depth -= 1
         if not self._depth:
             self._report("compiled", time.monotonic())
+
+    def _begin_others(self) -> None:
+        if (
+            self._dispatcher.stats.cache_path is not None and sys.platform != "win32"
+        ):  # which has no locks here
+            for process in _beside:
+                process.begin()
 
     def _report(self, state: Literal["compiling", "compiled"], now: float) -> None:
         cached = self._dispatcher.stats.cache_path is not None

@@ -21,8 +21,10 @@ from sklearn.utils.validation import (
 )
 
 from pairloom import graphs
+from pairloom.pipeline.accelerate import compiled_beside
 from pairloom.pipeline.calibration.held_out import members_of
-from pairloom.pipeline.coupling.model_coupling import check_code_suits, check_priors
+from pairloom.pipeline.coupling.model_coupling import ON_PAIRS, check_code_suits, check_priors
+from pairloom.pipeline.coupling.pairs.couple import METHODS, compile_couplings
 from pairloom.pipeline.estimator.input_checks import (
     check_columns,
     check_labels,
@@ -93,13 +95,28 @@ def fit_samples(
     progress : FitProgress
         Is told how far the fit is.
     """
+    asked = parameters.coupling
+    couplings = [
+        method for method in (ON_PAIRS.compared if asked == "auto" else (asked,)) if method in METHODS
+    ]
+    with compiled_beside(compile_couplings, *couplings):
+        return _fit(parameters, samples, labels, classes, progress)
+
+
+def _fit(
+    parameters: Parameters,
+    samples: TrainingSamples,
+    labels: NDArray[Any],
+    classes: NDArray[np.int64],
+    progress: FitProgress,
+) -> Fit:
     X, n, parameters = samples.X, len(labels), copy(parameters)
     parameters.random_state = seed_of(parameters.random_state)  # drawn once, if it is not a number
     raw = None if _takes_samples_as_they_come(parameters) else moments_of(X, classes, n)
     if raw is not None and not sparse.issparse(X):
         # Whether to standardise is decided by trials, unless the user does.
         standardised = bool(parameters.standardise)
-        warn_of_columns(X, raw, samples.names, standardised=standardised, stacklevel=3)
+        warn_of_columns(X, raw, samples.names, standardised=standardised, stacklevel=4)
     folds = _folds(parameters, np.bincount(classes, minlength=n))
     chosen = _choose_machines(parameters, samples, labels, classes, raw, folds, progress)
     if chosen is not None:

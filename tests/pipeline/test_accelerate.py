@@ -9,7 +9,10 @@ import subprocess
 import sys
 from collections import Counter
 
+import psutil
 import pytest
+
+from pairloom.pipeline import accelerate
 
 if sys.platform == "win32":
     pytest.skip("there are no locks", allow_module_level=True)
@@ -227,6 +230,64 @@ def test_of_processes_that_one_process_has_started_one_says_it(process, tmp_path
     )
     _, err = outcome(process(script))
     assert err.count("Waiting for another process") == 1
+
+
+BESIDE = """
+import time
+from pathlib import Path
+import some_kernels
+from pairloom.pipeline.accelerate import compilations_reported, compiled_beside
+
+def tell(compilation):
+    if compilation.state == "compiled":
+        print(compilation.kernel, flush=True)
+
+with compilations_reported(tell), compiled_beside(some_kernels.call, "quarter"):
+    some_kernels.eighth(1.0)
+    end = time.monotonic() + 60
+    while not list(Path({cache!r}).glob("*/some_kernels.quarter*.nbc")):
+        assert time.monotonic() < end, "nobody compiled it"
+        time.sleep(0.05)
+    print(some_kernels.quarter(1.0))
+"""
+CALLED = (
+    MODULE
+    + """
+@kernel
+def eighth(x):
+    return x / 8
+
+def call(name):
+    globals()[name](1.0)
+"""
+)
+two_cores = pytest.mark.skipif(accelerate._usable_cores() < 2, reason="needs a second core")
+
+
+@two_cores
+def test_what_is_needed_later_is_compiled_by_another_process(process, tmp_path):
+    (tmp_path / "some_kernels.py").write_text(CALLED)
+    script = BESIDE.format(cache=str(tmp_path / "cache"))
+    assert outcome(process(script))[0] == ["some_kernels.eighth", "0.25"]
+
+
+@two_cores
+def test_a_kernel_that_another_process_failed_to_compile_is_compiled_here(process, tmp_path):
+    (tmp_path / "some_kernels.py").write_text(CALLED.replace("globals()", "oops"))
+    script = re.sub(r"    end = .*?sleep\(0.05\)\n", "", BESIDE, flags=re.DOTALL)
+    assert outcome(process(script))[0] == ["some_kernels.eighth", "some_kernels.quarter", "0.25"]
+
+
+@two_cores
+def test_a_process_that_ends_leaves_none_behind(process, tmp_path):
+    (tmp_path / "some_kernels.py").write_text(CALLED + "\ndef sleep():\n    import time; time.sleep(600)\n")
+    script = (
+        "import some_kernels; from pairloom.pipeline import accelerate\n"
+        "with accelerate.compiled_beside(some_kernels.sleep):\n    some_kernels.eighth(1.0)\n"
+        "print(accelerate._Beside._begun[some_kernels.sleep].pid)"
+    )
+    (pid,) = map(int, outcome(process(script))[0])
+    assert not psutil.pid_exists(pid)
 
 
 def test_a_moment_is_not_worth_a_line(process):

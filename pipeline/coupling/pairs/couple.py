@@ -495,3 +495,10 @@ def _first_offence(L: Logits) -> str:
                     f" L[{i}, {j}, {r}] = {L[i, j, r]} and L[{j}, {i}, {r}] = {L[j, i, r]}."
                 )
     raise AssertionError("the kernel counted an offence that cannot be found")
+
+
+def compile_couplings(*methods: str) -> None:
+    """Couple one sample by each method, so that its kernels are compiled."""
+    L = np.zeros((3, 3, 1), np.float32)
+    for method in methods:
+        couple(L, method)
