@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from dask.utils import format_bytes
 from rich.table import Table
 
@@ -38,6 +37,7 @@ from pairloom.graphs.text import (
 )
 from pairloom.pipeline.config.cluster_config import ClusterConfig
 from pairloom.pipeline.config.config import InputError, input_errors
+from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.features.feature_set import NewSamples, load_samples, names_of
 from pairloom.pipeline.features.source_files import MissingChunks
@@ -160,7 +160,8 @@ def print_result(directory: Location, as_json: bool) -> None:
     "--top",
     type=click.IntRange(1),
     metavar="K",
-    help="Write the K likeliest classes of each row, in place of the probabilities of all classes.",
+    help="Write the K likeliest classes of each row and the probability of the rest, in place of the probabilities of"
+    " all classes.",
 )
 @click.option(
     "--classes",
@@ -323,18 +324,14 @@ def _predicted(
     if names is not None:
         del model.feature_names_in_  # columns were found by them; an array has none to compare
     X = samples.X[whole]
-    p, answer = model.predict_proba(X, classes=classes), None
-    if reject is not None:
-        answer = model.predict(X, classes=classes, reject=reject)
-    most = min(top or 0, p.shape[1])
-    if skip:
-        return Predictions(samples.ids[whole], p, model.classes_, most, answer)
-    every = np.full((len(whole), p.shape[1]), np.nan, p.dtype)
-    every[whole] = p
-    if answer is not None:
-        of_whole, answer = answer, np.zeros(len(whole), answer.dtype)
-        answer[whole] = of_whole
-    return Predictions(samples.ids, every, model.classes_, most, answer)
+    answer = None if reject is None else model.predict(X, classes=classes, reject=reject)
+    if top is None:
+        p = model.predict_proba(X, classes=classes)
+        found = Predictions.of_all(samples.ids[whole], p, model.classes_, answer)
+    else:
+        likeliest = TopProbabilities.of_sparse(*model.predict_proba(X, top, classes=classes))
+        found = Predictions(samples.ids[whole], likeliest, model.classes_, answer=answer)
+    return found if skip else found.with_unknown(samples.ids, whole)
 
 
 @click.command("audit")

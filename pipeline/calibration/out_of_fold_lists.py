@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.held_out import ENOUGH, typical_sizes
-from pairloom.pipeline.calibration.out_of_fold_kernels import add_class_sums, apply_unseen
 from pairloom.pipeline.completion.complete import Completion
+from pairloom.pipeline.completion.completion_kernels import add_class_sums, apply_unseen
 from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, top_classes
 from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.linear_machines import Machines
@@ -27,7 +27,7 @@ from pairloom.pipeline.machines.settings import Calibration
 __all__ = ["Listed", "Unseen", "listed_out_of_fold"]
 
 
-#: Weights, shares and biases: see `out_of_fold_kernels`.
+#: Weights, shares and biases: see `completion_kernels.apply_unseen`.
 Maps = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
 

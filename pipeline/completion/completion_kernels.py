@@ -1,13 +1,14 @@
 """Missing pairs: fill those of a slab of logits in place, or those of the shortlists of samples.
 
-A shortlist says which edges it needs, and has the completed logits of its own pairs only.
+A shortlist says which edges it needs, and has the completed logits of its own pairs only. Machines that did not see
+some samples are joined class by class, and applied to single samples.
 """
 
 import numpy as np
 
 from pairloom.pipeline.accelerate import kernel, simd_kernel
 from pairloom.pipeline.coupling.vector_kernels import product_by_sample
-from pairloom.pipeline.machines.svm_kernels import dot
+from pairloom.pipeline.machines.svm_kernels import add_multiple, dot
 
 
 @simd_kernel()
@@ -171,10 +172,10 @@ def complete_blocks(logits, lists, potentials, offsets, neighbours, edge_of, ten
 
 
 @kernel()
-def needed_edges(listed, offsets, neighbours, edge_of, edge_to, stamp, number, needed):
+def needed_edges(listed, offsets, neighbours, edge_of, edge_to, noted, needed):
     """Write the edges that `complete_block` reads into `needed`, each once, counted from 0. Returns how many.
 
-    stamp[e] == number says that edge e was written for this sample.
+    noted (E,) bool is False for every edge, before and afterwards.
     """
     count = 0
     for a in range(listed.shape[0]):
@@ -184,8 +185,8 @@ def needed_edges(listed, offsets, neighbours, edge_of, edge_to, stamp, number, n
             j = listed[b]
             if edge_to[j] != 0:
                 e = abs(edge_to[j]) - 1
-                if stamp[e] != number:
-                    stamp[e], needed[count] = number, e
+                if not noted[e]:
+                    noted[e], needed[count] = True, e
                     count += 1
                 continue
             for at in range(offsets[j], offsets[j + 1]):
@@ -193,10 +194,12 @@ def needed_edges(listed, offsets, neighbours, edge_of, edge_to, stamp, number, n
                 if first != 0:
                     for edge in (first, edge_of[at]):
                         e = abs(edge) - 1
-                        if stamp[e] != number:
-                            stamp[e], needed[count] = number, e
+                        if not noted[e]:
+                            noted[e], needed[count] = True, e
                             count += 1
         clear_neighbours(i, offsets, neighbours, edge_to)
+    for at in range(count):
+        noted[needed[at]] = False
     return count
 
 
@@ -222,10 +225,10 @@ def apply_and_complete(weights, bias, X, lists, potentials, offsets, neighbours,
     n_samples, k = lists.shape
     n_edges = weights.shape[0]
     edge_to = np.zeros(potentials.shape[1], np.int64)
-    stamp, needed = np.full(n_edges, -1), np.empty(n_edges, np.int64)
+    noted, needed = np.zeros(n_edges, np.bool_), np.empty(n_edges, np.int64)
     row, block = np.empty(n_edges, np.float32), np.empty((k, k), tensor.dtype)
     for r in range(n_samples):
-        count = needed_edges(lists[r], offsets, neighbours, edge_of, edge_to, stamp, r, needed)
+        count = needed_edges(lists[r], offsets, neighbours, edge_of, edge_to, noted, needed)
         apply_edges(weights, bias, X[r], needed, count, row)
         complete_block(row, lists[r], potentials[r], offsets, neighbours, edge_of, edge_to, block)
         for a in range(k):
@@ -240,9 +243,9 @@ def needed_by_samples(lists, n_classes, n_edges, offsets, neighbours, edge_of, s
     If `found` is empty, they are only counted: starts[r + 1] - starts[r] says how many there are.
     """
     edge_to = np.zeros(n_classes, np.int64)
-    stamp, needed = np.full(n_edges, -1), np.empty(n_edges, np.int64)
+    noted, needed = np.zeros(n_edges, np.bool_), np.empty(n_edges, np.int64)
     for r in range(lists.shape[0]):
-        count = needed_edges(lists[r], offsets, neighbours, edge_of, edge_to, stamp, r, needed)
+        count = needed_edges(lists[r], offsets, neighbours, edge_of, edge_to, noted, needed)
         if found.shape[0] == 0:
             starts[r + 1] = starts[r] + count
         else:
@@ -263,3 +266,32 @@ def complete_needed(values, starts, found, n_edges, lists, potentials, offsets, 
         for a in range(k):
             for b in range(k):
                 tensor[a, b, r] = block[a, b]
+
+
+@kernel()
+def add_class_sums(maps, edges, sums):
+    """Add the maps (T, n) of edges (T, 2) to those of their classes, sums (N, n).
+
+    The map of an edge counts for its first class, and against its second.
+    """
+    for e in range(maps.shape[0]):
+        add_multiple(np.float32(1), maps[e], sums[edges[e, 0]])
+        add_multiple(np.float32(-1), maps[e], sums[edges[e, 1]])
+
+
+@kernel()
+def apply_unseen(coef, shares, bias, X, groups, samples, edges, logits):
+    """logits[a] = that of edge edges[a] for sample samples[a], by machines that did not see it.
+
+    coef (T, M, D) are the weights of the machines of T edges. The logit of edge e for a sample x of group g is the sum
+    over m of shares[g, e, m] * (coef[e, m] . x), plus bias[g, e]: the samples of a group share the machines that did
+    not see them, and the parameters that were found without them.
+    """
+    for a in range(samples.shape[0]):
+        e, r = edges[a], samples[a]
+        g = groups[r]
+        logit = bias[g, e]
+        for m in range(coef.shape[1]):
+            if shares[g, e, m] != 0:
+                logit += shares[g, e, m] * dot(coef[e, m], X[r])
+        logits[a] = logit

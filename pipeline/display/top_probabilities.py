@@ -62,6 +62,14 @@ class TopProbabilities(NamedTuple):
         """Samples that were predicted in parts."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
+    @classmethod
+    def of_sparse(cls, p: csr_array, rest: NDArray[np.floating]) -> TopProbabilities:
+        """Those whose `sparse` matrix this is."""
+        classes, of_list = (values.reshape(p.shape[0], -1) for values in (p.indices, p.data))
+        order = np.argsort(-of_list, axis=1, kind="stable")
+        classes, of_list = (np.take_along_axis(values, order, axis=1) for values in (classes, of_list))
+        return cls(classes, of_list, rest)
+
     def of_samples(self, samples: NDArray[np.integer] | NDArray[np.bool_] | slice) -> TopProbabilities:
         """Some of the samples."""
         return TopProbabilities(self.classes[samples], self.p[samples], self.rest[samples])

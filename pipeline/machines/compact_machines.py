@@ -34,11 +34,14 @@ class CompactMachines(NamedTuple):
         The distance of the two classes of each edge.
     row : (S,) int64
         The training row of each support vector, counted class by class; empty if machines are linear.
+    ranking : AffineLogits, optional
+        The ranking of the classes by the calibrated logits, a row of weights per class, where it was stored with them.
     """
 
     logits: AffineLogits | SparseLogits | KernelLogits
     dprime: NDArray[np.float64]
     row: NDArray[np.int64]
+    ranking: AffineLogits | None = None
 
     @classmethod
     def of(cls, logits: Any, machines: Any) -> CompactMachines:
@@ -85,7 +88,7 @@ class CompactMachines(NamedTuple):
     def _refuse(self, what: str) -> NoReturn:
         raise ValueError(
             f"PairwiseSVC: a compact model cannot be {what}: it has no machines of single folds. Fit it again, or save"
-            " it with compact=False."
+            " it, or read it from its run, with compact=False."
         )
 
     def collapsed(self, shares: object) -> AffineLogits | SparseLogits | KernelLogits:
@@ -120,7 +123,7 @@ class CompactMachines(NamedTuple):
         logits = self.logits
         shared = {"compact/bias": logits.bias, "compact/dprime": self.dprime}
         if isinstance(logits, AffineLogits):
-            return {**shared, "compact/weights": logits.weights}
+            return {**shared, "compact/weights": logits.weights, **self._ranking_arrays()}
         weights = logits.weights
         entries = {
             "compact/start": weights.indptr,
@@ -131,6 +134,14 @@ class CompactMachines(NamedTuple):
             return {**shared, **entries}
         return {**shared, **entries, "compact/row": self.row, "support_vectors": logits.vectors}
 
+    def _ranking_arrays(self) -> dict[str, NDArray[Any]]:
+        if self.ranking is None:
+            return {}
+        return {
+            "compact/ranking_weights": self.ranking.weights,
+            "compact/ranking_bias": self.ranking.bias,
+        }
+
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], kernel: KernelFunction | None, n_features: int
@@ -138,7 +149,10 @@ class CompactMachines(NamedTuple):
         """The machines whose `arrays` these are."""
         bias, dprime, none = arrays["compact/bias"], arrays["compact/dprime"], np.empty(0, np.int64)
         if "compact/weights" in arrays:
-            return cls(AffineLogits(arrays["compact/weights"], bias), dprime, none)
+            ranking = None
+            if "compact/ranking_weights" in arrays:
+                ranking = AffineLogits(arrays["compact/ranking_weights"], arrays["compact/ranking_bias"])
+            return cls(AffineLogits(arrays["compact/weights"], bias), dprime, none, ranking)
         entries = tuple(arrays[f"compact/{name}"] for name in ("entry", "place", "start"))
         if kernel is None:
             return cls(SparseLogits(sparse.csr_array(entries, (len(bias), n_features)), bias), dprime, none)

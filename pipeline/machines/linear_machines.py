@@ -360,6 +360,8 @@ def _empty_machines(n_edges: int, settings: MachineSettings) -> Machines:
     )
 
 
+#: Edges whose weights are calibrated at once.
+_EDGES_AT_ONCE = 1024
 #: Edges per tile: a tenth of a second of work, so that a progress bar moves and threads end together.
 TILE = 64
 
@@ -573,9 +575,11 @@ class AffineLogits(NamedTuple):
 
     def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> AffineLogits:
         """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
-        return AffineLogits(
-            (self.weights * slope[:, None]).astype(np.float32), (self.bias * slope + shift).astype(np.float32)
-        )
+        weights = np.empty_like(self.weights)
+        # Some edges at a time: a copy of all in double precision would be twice as large as the map.
+        for some in pieces(len(weights), _EDGES_AT_ONCE):
+            np.multiply(self.weights[some], slope[some, None], out=weights[some], casting="same_kind")
+        return AffineLogits(weights, (self.bias * slope + shift).astype(np.float32))
 
     def ranking(self, potentials: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> AffineLogits:
         """The ranking of the classes as an affine map of samples, where ``potentials`` of logits (E, R) is linear."""

@@ -193,7 +193,8 @@ def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
     if model.is_compact:
         raise ValueError(
             f"{owner}: the model is compact: only what prediction needs of its machines is left, so no pair or class"
-            " can be added, trained again or removed. Fit it again, or load a model that was saved with compact=False."
+            " can be added, trained again or removed. Fit it again, or load a model that was saved, or read it from a"
+            " run, with compact=False."
         )
     if not isinstance(model.trained, LinearModel):
         raise ValueError(

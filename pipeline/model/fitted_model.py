@@ -70,6 +70,7 @@ class Predictor:
     logits: Logits
     coupler: Coupler
     mass: ListMass = ONE_SCALE
+    known_ranking: AffineLogits | None = None
 
     def calibrated(self, coupled: CoupledCalibration) -> Predictor:
         """The same with logits times the slope and plus the shift of each machine, and lists with their mass."""
@@ -78,6 +79,8 @@ class Predictor:
     @cached_property
     def ranking(self) -> AffineLogits | None:
         """The ranking of the classes as an affine map of samples, a row of weights per class, if there is one."""
+        if self.known_ranking is not None:
+            return self.known_ranking
         ranking: AffineLogits | None = self.logits.ranking(self.coupler.completion.ranking.potentials)
         return ranking
 
@@ -279,9 +282,11 @@ class FittedModel:
         """The calibrated machines, or what was learned in place of them, as prediction needs them."""
         if self.learned is not None and self.learned.logits is not None:
             return Predictor(self.learned.logits, self.coupler, self.coupled.mass)
-        return Predictor(self.trained.collapsed(self.settings.scheme.shares), self.coupler).calibrated(
-            self.coupled
-        )
+        raw = Predictor(self.trained.collapsed(self.settings.scheme.shares), self.coupler)
+        calibrated = raw.calibrated(self.coupled)
+        if isinstance(self.trained, CompactMachines):
+            return replace(calibrated, known_ranking=self.trained.ranking)
+        return calibrated
 
     @property
     def is_compact(self) -> bool:

@@ -200,7 +200,8 @@ def _check_held_out(model: FittedModel, owner: str) -> None:
     if model.is_compact:
         raise ValueError(
             f"{owner}: the model is compact: only what prediction needs of its machines is left, so no row can be"
-            " judged by those that were not fitted on it. Load a model that was saved with compact=False."
+            " judged by those that were not fitted on it. Load a model that was saved, or read it from a run, with"
+            " compact=False."
         )
     scheme = model.settings.scheme
     if (scheme.fitted_on & (scheme.out_of_fold.T > 0)).any():

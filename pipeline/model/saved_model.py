@@ -361,6 +361,8 @@ _AXES: dict[str, tuple[str | int, ...]] = {
     "compact/weights": ("E", "D"),
     "compact/bias": ("E",),
     "compact/dprime": ("E",),
+    "compact/ranking_weights": ("N", "D"),
+    "compact/ranking_bias": ("N",),
     "compact/start": ("V + 1",),
     "compact/place": ("Z",),
     "compact/entry": ("Z",),

@@ -73,7 +73,7 @@ def audit_run(run: Run) -> LabelDoubts:
 
     Rows are read from the store of the run, and compared with the checksums that its model has of every class.
     """
-    model = read_run_model(run.directory).model
+    model = read_run_model(run.directory, compact=False).model
     classes = np.repeat(np.arange(len(run.rows)), run.rows)
     return doubts_of_rows(
         model,

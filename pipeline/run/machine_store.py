@@ -36,6 +36,7 @@ __all__ = [
     "TILES_AT_ONCE",
     "completion_of",
     "coupler_of_run",
+    "read_dprime",
     "read_kernel_machines",
     "read_kernel_model",
     "read_machines",
@@ -48,6 +49,8 @@ __all__ = [
 
 #: Tiles that `read_tiles` holds.
 TILES_AT_ONCE = 4
+#: The place of the distance among the numbers of a machine.
+_DPRIME = MACHINE_PARAMETERS.index("dprime")
 
 
 def write_machines(directory: Location, first: int, machines: Machines) -> list[str]:
@@ -107,6 +110,14 @@ def _read_sparse(group: StoredGroup, edges: slice, n_features: int) -> Machines:
         )
         found.append(_unpacked(coef, numbers[own, :, :-1]))
     return Machines.concatenated(found)
+
+
+def read_dprime(directory: Location) -> NDArray[np.float64]:
+    """(E,) the distance of the two classes of each edge."""
+    parameters = open_group(directory, "machines.zarr")["parameters"]
+    # Several chunks at a time: an edge has as many numbers for each of its machines.
+    several = pieces(parameters.shape[0], TILES_AT_ONCE * parameters.chunks[0])
+    return np.concatenate([read_whole(parameters, some)[:, 0, _DPRIME] for some in several])
 
 
 def read_tiles(directory: Location, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:

@@ -15,6 +15,7 @@ import zarr
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import csv_cell
+from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.run.run_directory import coordinate_labels
 from pairloom.pipeline.storage.folder import Folder
@@ -35,6 +36,7 @@ _ARRAYS = {
     "place",
     "top",
     "top_probabilities",
+    "rest",
 }
 
 
@@ -45,38 +47,66 @@ class Predictions(NamedTuple):
     ----------
     ids : (n,) array
         The names of the samples.
-    p : (n, N) float array
-        Their probabilities; NaN for samples that could not be predicted.
+    likeliest : TopProbabilities
+        The likeliest classes, at least one; probabilities are NaN for samples that could not be predicted.
     classes : (N,) array
         Labels of the classes.
-    top : int
-        So many likeliest classes of each sample are written, in place of the probabilities of all; 0 for these.
+    p : (n, N) float array, optional
+        The probabilities of all classes, if these are written; else the likeliest are.
     answer : (n,) array, optional
         The predicted labels, where they are not those of the likeliest classes: samples like no class have another.
     """
 
     ids: NDArray[Any]
-    p: NDArray[np.floating]
+    likeliest: TopProbabilities
     classes: NDArray[Any]
-    top: int = 0
+    p: NDArray[np.floating] | None = None
     answer: NDArray[Any] | None = None
+
+    @classmethod
+    def of_all(
+        cls,
+        ids: NDArray[Any],
+        p: NDArray[np.floating],
+        classes: NDArray[Any],
+        answer: NDArray[Any] | None = None,
+    ) -> Predictions:
+        """Those whose probabilities of all classes are written."""
+        return cls(ids, TopProbabilities.of(p, 1), classes, p, answer)
+
+    def with_unknown(self, ids: NDArray[Any], known: NDArray[np.bool_]) -> Predictions:
+        """The same among samples that could not be predicted; ``known`` says which of all could be."""
+        numbers = np.full(len(known), -1)
+        numbers[known] = np.arange(len(self.ids))
+
+        def spread(values: NDArray[Any], missing: float) -> NDArray[Any]:
+            every = np.full((len(known), *values.shape[1:]), missing, values.dtype)
+            every[known] = values
+            return every
+
+        classes, p, rest = self.likeliest
+        likeliest = TopProbabilities(spread(classes, 0), spread(p, np.nan), spread(rest, np.nan))
+        answer = None if self.answer is None else self.answer[np.maximum(numbers, 0)]
+        return Predictions(
+            ids, likeliest, self.classes, None if self.p is None else spread(self.p, np.nan), answer
+        )
 
     @property
     def known(self) -> NDArray[np.bool_]:
         """(n,) which samples were predicted."""
-        return np.asarray(~np.isnan(self.p).any(axis=1))
+        return np.asarray(~np.isnan(self.confidence))
 
     @property
     def confidence(self) -> NDArray[np.floating]:
         """(n,) the probability of the predicted class."""
-        return np.asarray(self.p.max(axis=1))
+        return self.likeliest.p[:, 0]
 
     @property
-    def order(self) -> NDArray[np.intp]:
-        """(n, top) the likeliest classes, by their numbers; at least one."""
-        return np.argsort(-self.p, axis=1, kind="stable")[:, : max(1, self.top)]
+    def order(self) -> NDArray[np.integer]:
+        """(n, k) the likeliest classes, by their numbers."""
+        return self.likeliest.classes
 
-    def labels(self, order: NDArray[np.intp]) -> NDArray[Any]:
+    def labels(self, order: NDArray[np.integer]) -> NDArray[Any]:
         """The labels of classes by their numbers. If samples were not predicted, all are text, and theirs is empty."""
         return self._or_empty(coordinate_labels(self.classes)[order])
 
@@ -153,9 +183,9 @@ def _write_npz(path: Path, found: Predictions) -> None:
         "confidence": found.confidence,
         "classes": found.classes,
     }
-    if found.top:
-        likeliest = np.take_along_axis(found.p, found.order, axis=1)
-        arrays |= {"top": found.labels(found.order), "top_probabilities": likeliest}
+    if found.p is None:
+        arrays |= {"top": found.labels(found.order), "top_probabilities": found.likeliest.p}
+        arrays["rest"] = found.likeliest.rest
     else:
         arrays["probabilities"] = found.p
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # numpy takes its keywords for allow_pickle
@@ -167,27 +197,28 @@ def _write_csv(path: Path, found: Predictions) -> None:
 
 
 def _csv_rows(found: Predictions) -> Iterator[list[str]]:
-    names, order = [csv_cell(name) for name in names_of(found.classes)], found.order
+    names, listed = [csv_cell(name) for name in names_of(found.classes)], found.likeliest
     yield [csv_cell(name) for name in _headings(found)]
     ids, predicted = found.ids.tolist(), names_of(found.prediction)
     for row, known in enumerate(found.known.tolist()):
-        name, p = csv_cell(str(ids[row])), found.p[row]
+        name = csv_cell(str(ids[row]))
         if not known:
-            yield [name, *[""] * (2 + (2 * found.top or len(p)))]
+            yield [name, *[""] * (len(_headings(found)) - 1)]
             continue
-        likeliest = order[row].tolist()
-        head = [name, csv_cell(predicted[row]), f"{p[likeliest[0]]:.6g}"]
-        if found.top:
-            yield [*head, *(cell for c in likeliest for cell in (names[c], f"{p[c]:.6g}"))]
+        head = [name, csv_cell(predicted[row]), f"{found.confidence[row]:.6g}"]
+        if found.p is None:
+            likeliest = zip(listed.classes[row].tolist(), listed.p[row], strict=True)
+            cells = [cell for c, p in likeliest for cell in (names[c], f"{p:.6g}")]
+            yield [*head, *cells, f"{listed.rest[row]:.6g}"]
         else:
-            yield [*head, *(f"{value:.6g}" for value in p)]
+            yield [*head, *(f"{value:.6g}" for value in found.p[row])]
 
 
 def _headings(found: Predictions) -> list[str]:
     """The names of the columns. A class with the name of another column has p( ) around it."""
-    if found.top:
+    if found.p is None:
         places = range(1, found.order.shape[1] + 1)
-        return [*_COLUMNS, *(name for place in places for name in (f"class_{place}", f"p_{place}"))]
+        return [*_COLUMNS, *(name for place in places for name in (f"class_{place}", f"p_{place}")), "rest"]
     return [*_COLUMNS, *(f"p({name})" if name in _COLUMNS else name for name in names_of(found.classes))]
 
 
@@ -203,17 +234,18 @@ def _write_parquet(path: Path, found: Predictions) -> None:
     answer = labels[order[:, 0]] if found.answer is None else coordinate_labels(found.answer)
     ids, predicted = pyarrow.array(found.ids.tolist()), column(answer)
     columns = [ids, predicted, pyarrow.array(found.confidence, mask=unknown)]
-    if found.top:
+    if found.p is None:
         for place in range(order.shape[1]):
-            p = np.take_along_axis(found.p, order[:, [place]], axis=1)[:, 0]
+            p = np.ascontiguousarray(found.likeliest.p[:, place])
             columns += [column(labels[order[:, place]]), pyarrow.array(p, mask=unknown)]
+        columns.append(pyarrow.array(found.likeliest.rest, mask=unknown))
     else:
         columns += [pyarrow.array(np.ascontiguousarray(p), mask=unknown) for p in found.p.T]
     pyarrow.parquet.write_table(pyarrow.table(columns, names=_headings(found)), path)
 
 
 def _write_zarr(path: Path, found: Predictions) -> None:
-    labels, n = coordinate_labels(found.classes), len(found.p)
+    labels, n = coordinate_labels(found.classes), len(found.ids)
     coordinates = [
         Coordinate("class", ("class",), labels),
         Coordinate("sample", ("sample",), found.ids),
@@ -221,13 +253,13 @@ def _write_zarr(path: Path, found: Predictions) -> None:
         Coordinate("confidence", ("sample",), found.confidence),
     ]
     name, dimensions, values = "probabilities", ("sample", "class"), found.p
-    if found.top:
+    if values is None:
         places = np.arange(1, found.order.shape[1] + 1)
         coordinates.append(Coordinate("place", ("place",), places))
         coordinates.append(Coordinate("top", ("sample", "place"), found.labels(found.order)))
-        name, dimensions = "top_probabilities", ("sample", "place")
-        values = np.take_along_axis(found.p, found.order, axis=1)
-    array = ChunkedArray(name, dimensions, values.shape, (n, values.shape[1]), found.p.dtype.name)
+        coordinates.append(Coordinate("rest", ("sample",), found.likeliest.rest))
+        name, dimensions, values = "top_probabilities", ("sample", "place"), found.likeliest.p
+    array = ChunkedArray(name, dimensions, values.shape, (n, values.shape[1]), values.dtype.name)
     stamp(Folder(path), group_files([array], coordinates, {}))
     zarr.open_array(path, path=name, mode="r+")[:] = values
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.completion.couplers import neutral_shift
+from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.folds import FoldScheme
 from pairloom.pipeline.machines.kernel_function import KernelFunction
@@ -34,7 +35,7 @@ from pairloom.pipeline.run.feature_store import (
     read_whitening_arrays,
 )
 from pairloom.pipeline.run.ledger import Ledger
-from pairloom.pipeline.run.machine_store import read_kernel_machines, read_machines
+from pairloom.pipeline.run.machine_store import read_dprime, read_kernel_machines, read_machines
 from pairloom.pipeline.run.results import (
     candidate_rows,
     chosen_calibration,
@@ -99,6 +100,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         "kernel_choice": run.kernel_choice.why,
         "calibrations": judged_calibrations(run),
         "edges_calibrated": shape.edges_calibrated,
+        "collapsed": shape.collapsed,
         "couplings": [list(named) for named in methods_of(run).items()],
         "shrinkages": list(shape.shrinkages),
         "held_out": shape.draws > 0,
@@ -126,34 +128,53 @@ def _read_again(run: Run, files: Mapping[str, str]) -> dict[str, str]:
     return {path: digest for path, digest in files.items() if not path.startswith(tuple(unread))}
 
 
-def read_run_model(directory: str | Location, coupling: str | None = None) -> SavedModel:
+def read_run_model(
+    directory: str | Location, coupling: str | None = None, *, compact: bool | None = None
+) -> SavedModel:
     """The fitted model of a run, calibrated for one of its couplings; by default for `model.coupling`.
 
-    Every file is compared with its recorded digest.
+    Every file that is read is compared with its recorded digest. A compact model has what prediction needs of its
+    machines, and nothing else; by default, the model of a run that stores the maps of its edges is compact.
     """
     directory = place_of(directory, "PairwiseSVC.from_run: directory")
     content = _read_description(directory)
     with whole_model(f"PairwiseSVC.from_run: {directory / _JSON}"):
         couplings = [(str(name), str(method)) for name, method in content["couplings"]]
-        files = dict(content["files"])
-        arrays_read = _arrays_of_model(**_kinds_of(content))
-    _check_files(directory, files)
-    _check_arrays(directory, arrays_read, files)
     number = _number_of(coupling, couplings)
     name, method = couplings[number]
+    with whole_model(f"PairwiseSVC.from_run: {directory / _JSON}"):
+        stored = bool(content.get("collapsed")) and compact is not False and method != SIGN_VOTE
+        arrays_read = _arrays_of_model(**_kinds_of(content), collapsed=stored)
+        files = _files_of(content["files"], unread=_MACHINES if stored else _MAPS)
+    _check_files(directory, files)
+    _check_arrays(directory, arrays_read, files)
     with whole_model(f"PairwiseSVC.from_run: {directory}"):
         description = content["model"] | {"coupling": method}
-        arrays, mass = _arrays(directory, content, number), read_list_mass(directory, number)
+        arrays, mass = _arrays(directory, content, number, stored), read_list_mass(directory, number)
+        description |= {"slopes_begin": None} if stored else {}
         description |= {
             "scale": float(arrays.pop("scale")),
             "list_mass": mass._asdict(),
         }
         model = assembled(description, arrays)
+        model = model.compacted() if compact else model
         weights = _weights_by_label(content["parameters"]["class_weight"], model.classes.labels)
         parameters = {**content["parameters"], "coupling": name, "class_weight": weights}
         compared = (content["candidates"], content["calibrations"], content["kernel_choice"])
         columns = content.get("feature_names", [])
         return SavedModel(model, parameters, *compared, columns, _support_ids(directory, model))
+
+
+#: The arrays of the machines of single folds, and those of the maps that prediction needs in their place.
+_MACHINES = ("machines.zarr/coef", "features.zarr/mean", "features.zarr/factor", "machines.zarr/slopes")
+_MAPS = tuple(f"machines.zarr/{name}" for name in ("weights", "bias", "ranking_weights", "ranking_bias"))
+
+
+def _files_of(files: Mapping[str, Any], unread: Sequence[str]) -> dict[str, Any]:
+    """The recorded files without those of some arrays."""
+    return {
+        path: digest for path, digest in files.items() if not path.startswith(tuple(f"{u}/" for u in unread))
+    }
 
 
 def _number_of(coupling: str | None, couplings: Sequence[tuple[str, str]]) -> int:
@@ -184,7 +205,9 @@ def _weights_by_label(class_weight: Any, labels: NDArray[Any]) -> Any:
     return {label: class_weight[name] for name, label in known if name in class_weight}
 
 
-def _arrays(directory: Location, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
+def _arrays(
+    directory: Location, content: Mapping[str, Any], number: int, collapsed: bool
+) -> dict[str, NDArray[Any]]:
     """The arrays of the model, with machines in the order of the sorted edges, or of the code."""
     sides, order, model = *_sides(content), content["model"]
     scale = read_whole(open_group(directory, "probabilities.zarr")["scale"], number)
@@ -197,10 +220,15 @@ def _arrays(directory: Location, content: Mapping[str, Any], number: int) -> dic
         slope, shift = read_edge_calibration(directory, number, order)
     own = model["settings"]["calibration"] == "slopes"
     trained = _linear_arrays if model.get("kernel") is None else _kernel_arrays
+    machines = (
+        _maps(directory, content, order, number, slope[0])
+        if collapsed
+        else trained(directory, content, order)
+    )
     return {
-        **trained(directory, content, order),
+        **machines,
         **sides,
-        **(slope_arrays(read_slopes(directory, order)) if own else {}),
+        **(slope_arrays(read_slopes(directory, order)) if own and not collapsed else {}),
         "scale": scale,
         "slope": slope,
         "shift": shift,
@@ -243,6 +271,25 @@ def _linear_arrays(
         **LinearModel(machines, Whitening(mean, factor)).arrays(),
         **dict(zip(("centre", "deviation"), moments, strict=False)),
         **({} if learned is None else {"learned/weights": learned.weights, "learned/bias": learned.bias}),
+    }
+
+
+def _maps(
+    directory: Location, content: Mapping[str, Any], order: NDArray[np.intp], number: int, scale: float
+) -> dict[str, NDArray[Any]]:
+    """The stored maps of the edges, and the ranking of the classes by the calibrated ones."""
+    group, apart = open_group(directory, "machines.zarr"), bool(content["edges_calibrated"])
+    ranking = [
+        read_whole(group[name], number if apart else 0) for name in ("ranking_weights", "ranking_bias")
+    ]
+    moments = read_moments(directory, bool(content.get("standardised")))
+    return {
+        "compact/weights": read_whole(group["weights"])[order],
+        "compact/bias": read_whole(group["bias"])[order],
+        "compact/dprime": read_dprime(directory)[order],
+        "compact/ranking_weights": ranking[0] if apart else ranking[0] * np.float32(scale),
+        "compact/ranking_bias": ranking[1] if apart else ranking[1] * np.float32(scale),
+        **dict(zip(("centre", "deviation"), moments, strict=False)),
     }
 
 
@@ -296,6 +343,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         held_out=shape.draws > 0,
         sparse=shape.sparse is not None,
     )
+    names += _MAPS if shape.collapsed else ()
     return Ledger(run.directory).seal_files(f"{name}/zarr.json" for name in names)
 
 
@@ -309,6 +357,7 @@ def _arrays_of_model(
     sloped: bool,
     held_out: bool,
     sparse: bool,
+    collapsed: bool = False,
 ) -> list[str]:
     """The arrays that `read_run_model` opens."""
     names = ["machines.zarr/parameters", "features.zarr/checksum", "features.zarr/centre"]
@@ -325,6 +374,7 @@ def _arrays_of_model(
     names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"] if learned else []
     calibrations = ["scale", "list_mass", *(["slope", "shift"] if edges_calibrated else [])]
     calibrations += ["held_out_scores"] if held_out else []
+    names = [*_MAPS, *(name for name in names if name not in _MACHINES)] if collapsed else names
     return names + [f"probabilities.zarr/{name}" for name in calibrations]
 
 

@@ -22,12 +22,13 @@ class Model(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """It depends on the machines, what was learned, the calibration, and the description itself.
+        """It depends on the machines and their maps, what was learned, the calibration, and the description itself.
 
         Support vectors have the ids of their rows.
         """
         facts = [run.estimator_parameters, run.model_label, *run.shape.feature_names]
         facts += earlier["ids"] if run.kernel is not None else ()
+        facts += [*earlier["collapsed"], *earlier["ranking"]]
         return (digest_of([earlier["machines"], earlier["calibration"], facts, *earlier["learning"]]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
@@ -42,6 +43,8 @@ class Model(Stage):
             "slopes",
             "calibration",
             "learning",
+            "collapsed",
+            "ranking",
         )
         for stage in made_by:
             for entry in ledger.claimed(stage, run.keys[stage]):

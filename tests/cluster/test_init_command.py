@@ -229,6 +229,7 @@ def test_predictions_have_ids_confidences_and_the_likeliest_classes(ending, top,
         names = [f"p_{place}" for place in range(1, k + 1)] if top else model.classes_.tolist()
         np.testing.assert_allclose(kept[names].to_numpy(), largest if top else p, rtol=1e-5)
         assert top is None or kept["class_2"].tolist() == likeliest[:, 1].tolist()
+        assert top is None or kept["rest"].tolist() == pytest.approx(1 - largest.sum(axis=1), abs=1e-6)
         return
     stored = zarr.open_group("p.zarr", mode="r") if ending == ".zarr" else np.load("p.npz")
     assert stored["sample" if ending == ".zarr" else "id"][:].tolist() == [7, 8, 9, 10]
@@ -251,7 +252,7 @@ def test_predictions_go_from_standard_input_to_standard_output(ending, flower_ru
         done = subprocess.run([*command, "--top", "1", "--bad-rows", "skip"], stdin=file, capture_output=True)
     assert done.returncode == 0, done.stderr
     heading, *rows = done.stdout.decode().splitlines()
-    assert heading == "id,prediction,confidence,class_1,p_1"
+    assert heading == "id,prediction,confidence,class_1,p_1,rest"
     assert [row.split(",")[:2] for row in rows] == [["7", "setosa"], ["10", "virginica"]]
 
 

@@ -77,6 +77,34 @@ def test_a_virtual_tensor_gives_the_probabilities_of_a_stored_one(settings, conf
             np.testing.assert_allclose(found, read.predict_proba(data.X_test), atol=1e-6)
 
 
+@pytest.mark.parametrize("calibration", ["auto", "platt"])
+def test_a_run_that_stores_its_maps_is_read_from_them(
+    calibration, config_file, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tiles, "_KEPT_BYTES", 0)
+    settings = ("model.shortlist=4", f"model.calibration={calibration}", "run.also_couple=['normal']")
+    run = run_here(config_file, tmp_path / "run", client, VIRTUAL, *settings)
+    assert run.shape.collapsed
+    X = load_data(run.config).load().X_test
+    for coupling in run.shape.couplings:
+        stored = probabilities_of(tmp_path / "run", coupling)
+        for compact in (None, False, True):
+            model = PairwiseSVC.from_run(tmp_path / "run", coupling=coupling, compact=compact)
+            assert model.model_.is_compact == (compact is not False)
+            np.testing.assert_allclose(model.predict_proba(X), stored, atol=2e-6)
+    model = PairwiseSVC.from_run(tmp_path / "run")
+    model.save(tmp_path / "saved")
+    again = PairwiseSVC.load(tmp_path / "saved").predict_proba(X)
+    np.testing.assert_array_equal(again, model.predict_proba(X))
+    with pytest.raises(ValueError, match=r"the model is compact.*compact=False"):
+        model.remove_class(model.classes_[0])
+    # The machines of single folds are not read, nor needed.
+    shutil.rmtree(tmp_path / "run" / "machines.zarr" / "coef" / "c")
+    np.testing.assert_array_equal(PairwiseSVC.from_run(tmp_path / "run").predict_proba(X), again)
+    with pytest.raises(ValueError, match="coef"):
+        PairwiseSVC.from_run(tmp_path / "run", compact=False)
+
+
 def test_nothing_is_stored_between_machines_and_probabilities(grown_run):
     group = zarr.open_group(grown_run / "logits.zarr", mode="r")
     assert {"tensor", "held_out"}.isdisjoint(group.array_keys())
