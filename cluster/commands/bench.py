@@ -20,6 +20,7 @@ from pairloom.benchmarks import (
     few_rows,
     first_fit,
     learning,
+    novelty,
     pairs,
     peers,
     prediction_sets,
@@ -157,6 +158,20 @@ def prediction_sets_command(splits: int, small: bool, json_file: Path | None) ->
     with _recorded("prediction-sets", json_file) as record:
         names = ("iris",) if small else tuple(prediction_sets.SETS)
         prediction_sets.measure_sets(record, names, 2 if small else splits)
+
+
+@bench.command("novelty")
+@click.option(
+    "--draws", type=click.IntRange(1), default=5, show_default=True, help="Draws of the known classes."
+)
+@click.option("--data", "names", multiple=True, type=click.Choice(tuple(novelty.CASES)), help="Default: all.")
+@_small
+@_json
+def novelty_command(draws: int, names: tuple[str, ...], small: bool, json_file: Path | None) -> None:
+    """How well novelty tells samples of no class from known ones, beside other measures on the same features."""
+    with _recorded("novelty", json_file) as record:
+        chosen = ("synthetic",) if small else names or tuple(novelty.CASES)
+        novelty.measure_novelty(record, chosen, 1 if small else draws)
 
 
 @bench.command("few-rows")

@@ -4,11 +4,13 @@ Prediction sets, rejections and answers at the level of groups keep a promise ab
 the held-out samples of the fit, each of which was scored by machines and with parameters that it had no part in. So no
 second calibration split is needed, and a few numbers per sample are enough: the probability of its class, that of the
 classes before it, and the likeliest classes with theirs.
+
+How strange a sample is comes from the signals of `novelty_signals`, with the weights that were learned for them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +18,21 @@ from numpy.typing import NDArray
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.held_out import HeldOutSamples
 from pairloom.pipeline.calibration.list_mass import samples_stood_for
-from pairloom.pipeline.completion.couplers import Coupler
+from pairloom.pipeline.calibration.novelty_signals import (
+    ClassPlaces,
+    Distances,
+    NoveltyWeights,
+    fit_signals,
+    learned_weights,
+    without_own_class,
+)
+from pairloom.pipeline.completion.couplers import Coupler, ScoredSamples
 from pairloom.pipeline.completion.shortlist import with_mass
 
 __all__ = [
     "HeldOutScores",
     "likeliest",
     "n_columns",
-    "novelty_signals",
     "score_held_out",
     "true_class_ranks",
     "weighted_quantiles",
@@ -31,8 +40,10 @@ __all__ = [
 
 #: How many of the likeliest classes of a sample are kept.
 KEPT = 20
-#: How many novelty signals there are.
-SIGNALS = 2
+#: How strange a stored sample is that was not judged: results on disk are finite.
+_NOT_JUDGED = np.finfo(np.float64).min
+#: How many fields of the scores have an entry per sample.
+_BY_SAMPLE = 8
 
 
 class HeldOutScores(NamedTuple):
@@ -51,8 +62,12 @@ class HeldOutScores(NamedTuple):
         The likeliest classes, the likeliest first.
     listed_p : (R, k) float64
         Their probabilities.
-    strangeness : (R, S) float64
-        How unlike the classes the sample is, by each of the `novelty_signals`.
+    strangeness : (R,) float64
+        How unlike the classes the sample is; NaN where it had a part in what that is measured by.
+    novelty : NoveltyWeights
+        What the signals of strangeness weigh.
+    places : ClassPlaces, optional
+        By which one of them is measured.
     """
 
     classes: NDArray[np.int64]
@@ -63,6 +78,8 @@ class HeldOutScores(NamedTuple):
     listed: NDArray[np.int64]
     listed_p: NDArray[np.float64]
     strangeness: NDArray[np.float64]
+    novelty: NoveltyWeights
+    places: ClassPlaces | None = None
 
     @classmethod
     def of(
@@ -70,23 +87,53 @@ class HeldOutScores(NamedTuple):
         p: NDArray[np.floating],
         classes: NDArray[np.integer],
         weight: NDArray[np.float64],
-        class_scores: NDArray[np.floating],
+        strangeness: NDArray[np.float64],
+        novelty: NoveltyWeights,
+        places: ClassPlaces | None = None,
     ) -> HeldOutScores:
-        """The scores of samples with these probabilities and class scores (R, N)."""
+        """The scores of samples with these probabilities (R, N)."""
         exact = p.astype(np.float64)
         true, above, rank = true_class_ranks(exact, classes)
         listed = likeliest(exact, KEPT)
         listed_p = np.take_along_axis(exact, listed, axis=1)
-        strangeness = novelty_signals(exact, class_scores)
-        return cls(classes.astype(np.int64), weight, true, above, rank, listed, listed_p, strangeness)
+        return cls(
+            classes.astype(np.int64),
+            weight,
+            true,
+            above,
+            rank,
+            listed,
+            listed_p,
+            strangeness,
+            novelty,
+            places,
+        )
+
+    def of_samples(self, samples: NDArray[np.bool_]) -> HeldOutScores:
+        """The scores of some of the samples."""
+        chosen: dict[str, Any] = {name: getattr(self, name)[samples] for name in self._fields[:_BY_SAMPLE]}
+        return self._replace(**chosen)
+
+    @property
+    def _by_sample(self) -> tuple[NDArray[Any], ...]:
+        """The fields that have an entry per sample."""
+        fields: tuple[Any, ...] = self
+        return fields[:_BY_SAMPLE]
 
     def table(self) -> NDArray[np.float64]:
-        """(R, 5 + 2 k + S) everything as one array, which is how it is stored."""
-        columns = (values if values.ndim == 2 else values[:, None] for values in self)
+        """(R, 6 + 2 k) all of the samples as one array, which is how it is stored."""
+        stored = self._replace(strangeness=np.nan_to_num(self.strangeness, nan=_NOT_JUDGED))
+        columns = (values if values.ndim == 2 else values[:, None] for values in stored._by_sample)
         return np.concatenate([values.astype(np.float64) for values in columns], axis=1)
 
     @classmethod
-    def from_table(cls, table: NDArray[np.floating], n_classes: int) -> HeldOutScores:
+    def from_table(
+        cls,
+        table: NDArray[np.floating],
+        n_classes: int,
+        novelty: NoveltyWeights,
+        places: ClassPlaces | None = None,
+    ) -> HeldOutScores:
         """The scores that `table` has written; rows whose class is negative are padding."""
         k = min(KEPT, n_classes)
         if table.ndim != 2 or table.shape[1] != n_columns(n_classes):
@@ -102,7 +149,9 @@ class HeldOutScores(NamedTuple):
             rows[:, 4].astype(np.int64),
             rows[:, 5 : 5 + k].astype(np.int64),
             rows[:, 5 + k : 5 + 2 * k],
-            rows[:, 5 + 2 * k :],
+            np.where(rows[:, 5 + 2 * k] == _NOT_JUDGED, np.nan, rows[:, 5 + 2 * k]),
+            novelty,
+            places,
         )
         if len(rows) and not (
             (scores.classes < n_classes).all() and 0 <= scores.listed.min() <= scores.listed.max() < n_classes
@@ -121,19 +170,7 @@ class HeldOutScores(NamedTuple):
 
 def n_columns(n_classes: int) -> int:
     """The columns of `HeldOutScores.table`."""
-    return 5 + 2 * min(KEPT, n_classes) + SIGNALS
-
-
-def novelty_signals(p: NDArray[np.floating], class_scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """(R, S) signals that a sample is like no class, each larger for stranger samples.
-
-    How badly the class that fits best fits, since probabilities, which are normalised, cannot tell that none does; and
-    the log odds against the likeliest class.
-    """
-    largest = np.minimum(p.max(axis=1).astype(np.float64), 1 - 1e-7)
-    return np.stack(
-        [-class_scores.max(axis=1).astype(np.float64), np.log1p(-largest) - np.log(largest)], axis=1
-    )
+    return 6 + 2 * min(KEPT, n_classes)
 
 
 def score_held_out(
@@ -143,8 +180,11 @@ def score_held_out(
     coupled: CoupledCalibration,
     shortlist: int | None,
     n_jobs: int | None = None,
+    *,
+    distances: Distances | None = None,
+    places: ClassPlaces | None = None,
 ) -> HeldOutScores:
-    """What the calibrated model says of its held-out samples.
+    """What the calibrated model says of its held-out samples, whose distances to the classes may be known.
 
     At level "edges" their logits are given every edge's slope and shift, which they had a part in; the scale is one
     number for all of them.
@@ -158,8 +198,30 @@ def score_held_out(
     y, weight = held_out.classes, held_out.weight
     if held_out.totals is not None:
         weight = samples_stood_for(y, held_out.totals, weight)
-    fit = samples.class_scores() * np.float32(scale)
-    return HeldOutScores.of(p, y, np.ones(len(y)) if weight is None else weight, fit)
+    weight = np.ones(len(y)) if weight is None else weight
+    strangeness, novelty = _strangeness(samples, y, weight, coupler, scale, distances)
+    return HeldOutScores.of(p, y, weight, strangeness, novelty, places)
+
+
+def _strangeness(
+    samples: ScoredSamples,
+    y: NDArray[np.integer],
+    weight: NDArray[np.float64],
+    coupler: Coupler,
+    scale: float,
+    distances: Distances | None,
+) -> tuple[NDArray[np.float64], NoveltyWeights]:
+    """(R,) how unlike the classes held-out samples are, and the weights that were learned from them."""
+    known, novel = fit_signals(samples, scale), without_own_class(samples, y, coupler, scale)
+    judged = np.ones(len(y), bool)
+    if distances is not None:
+        judged = np.isfinite(distances.known)
+        known = np.column_stack([known, distances.known])
+        novel = None if novel is None else np.column_stack([novel, distances.without_own])
+    found = np.full(len(y), np.nan)
+    novelty = learned_weights(known[judged], None if novel is None else novel[judged], weight[judged])
+    found[judged] = novelty(known[judged])
+    return found, novelty
 
 
 def likeliest(p: NDArray[np.floating], k: int) -> NDArray[np.int64]:

@@ -56,6 +56,7 @@ from pairloom.pipeline.model.choice import (
 from pairloom.pipeline.model.fit_progress import FitProgress, begin_training
 from pairloom.pipeline.model.fitted_model import KEPT_SETTINGS, ClassTable, FittedModel
 from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, learn_weights
+from pairloom.pipeline.model.novelty import held_out_distances
 from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet, plan_probe
 
@@ -195,7 +196,18 @@ class JudgedModel(NamedTuple):
         if settings.turns_into_distances(best.calibration):
             trained = trained.by_distance(settings.machines().scheme)
         listed = settings.shortlist_of(self.coupler.n_classes)
-        scores = score_held_out(self.held_out, self.coupler, best.coupling, coupled, listed, jobs)
+        drawn = self.how.samples.drawn(settings, settings.calibration_samples, is_whitened(self.how.whiten))
+        distances, places = held_out_distances(self.how.samples, trained, settings, drawn)
+        scores = score_held_out(
+            self.held_out,
+            self.coupler,
+            best.coupling,
+            coupled,
+            listed,
+            jobs,
+            distances=distances,
+            places=places,
+        )
         return trained.unprofiled(), coupled, scores
 
 

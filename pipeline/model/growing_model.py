@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, get_args
 
 import numpy as np
@@ -14,8 +15,15 @@ from pairloom import graphs
 from pairloom.graphs.growth_order import cost_of
 from pairloom.graphs.text import listed
 from pairloom.pipeline.calibration.coupled_calibration import PairSlopes, calibrate_coupled
-from pairloom.pipeline.calibration.held_out import HeldOutSamples, draw_samples, out_of_fold_edge_logits
+from pairloom.pipeline.calibration.held_out import (
+    HeldOutSamples,
+    draw_samples,
+    draws_by_class,
+    first_of_each_class,
+    out_of_fold_edge_logits,
+)
 from pairloom.pipeline.calibration.held_out_scores import score_held_out
+from pairloom.pipeline.calibration.novelty_signals import Distances
 from pairloom.pipeline.completion.shortlist import ListMass, shortlist_size
 from pairloom.pipeline.growth.waves import (
     GrowthBudget,
@@ -117,6 +125,7 @@ class _GrowingModel:
         resources: Resources,
     ) -> None:
         self.model, self.waves = model, list[Wave]()
+        self._places = None if model.held_out is None else model.held_out.places
         self._cost, self._wave, self._budget, self._resources = cost, wave, budget, resources
         self._whitening = linear_model_of(model, "grow").whitening
         self._rows = whitened_rows(rows, self._whitening)
@@ -188,9 +197,26 @@ class _GrowingModel:
         if coupled.level != "none":
             listed, jobs = shortlist_size(model.shortlist, self.n_classes), self._resources["n_jobs"]
             scores = score_held_out(
-                self._held_out, model.coupler, model.coupling, coupled, listed, n_jobs=jobs
+                self._held_out,
+                model.coupler,
+                model.coupling,
+                coupled,
+                listed,
+                n_jobs=jobs,
+                distances=self._distances,
+                places=self._places,
             )
         self.model = replace(model, coupled=coupled, held_out=scores)
+
+    @cached_property
+    def _distances(self) -> Distances | None:
+        """How far the drawn samples are from the classes, which stay where they are."""
+        if self._places is None:
+            return None
+        settings, totals = self.model.settings, self.model.classes.totals.astype(np.int64)
+        quotas = draws_by_class(totals, self.model.calibration_samples, settings.folds, True)
+        judged = first_of_each_class(self._drawn.classes, quotas)
+        return Distances.to_places(self._places, self._X, self._drawn.classes, judged)
 
     @property
     def _held_out(self) -> HeldOutSamples:

@@ -1,8 +1,8 @@
 """None of these: how unlike the classes of a model a sample is, and which samples are rejected for it.
 
-Every signal of `novelty_signals` is measured in standard deviations of the held-out samples, and the novelty is the
-mean of the signals. Which samples are strange enough is decided by the held-out samples too: as many of them, and so of
-new samples of the known classes, are rejected as was asked for. No sample of an unknown class is needed.
+The novelty of a sample is the weighted sum of the signals of `calibration.novelty_signals`. Which samples are strange
+enough is decided by the held-out samples: as many of them, and so of new samples of the known classes, are rejected as
+was asked for. No sample of an unknown class is needed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import quoted
-from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, novelty_signals
+from pairloom.pipeline.calibration.held_out import DrawnSamples
+from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
+from pairloom.pipeline.calibration.novelty_signals import (
+    ClassPlaces,
+    Distances,
+    fit_signals,
+    nearest_distances,
+)
 from pairloom.pipeline.coupling.model_coupling import prior_odds
+from pairloom.pipeline.features.moments import class_means
+from pairloom.pipeline.machines.kernel_machines import KernelLogits, KernelModel
+from pairloom.pipeline.machines.kinds import TrainedMachines
+from pairloom.pipeline.machines.linear_machines import LinearModel
 from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, FittedModel
 from pairloom.pipeline.model.prediction_sets import SetBy, thresholds_of
-from pairloom.pipeline.model.settings import is_share
+from pairloom.pipeline.model.settings import ModelSettings, is_share
+from pairloom.pipeline.model.training_set import TrainingSet
 from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, thread_count
 
-__all__ = ["check_reject", "novelty_limits", "novelty_of", "reject_label_of", "with_rejected"]
+__all__ = [
+    "check_reject",
+    "held_out_distances",
+    "novelty_limits",
+    "novelty_of",
+    "reject_label_of",
+    "with_rejected",
+]
 
 #: The label of rejected samples, unless a user says otherwise, by the kind of the labels.
 _REJECTED: dict[str, Any] = {"i": -1, "u": -1, "f": -1.0, "U": "none of these", "O": "none of these"}
@@ -39,32 +58,66 @@ def novelty_of(
     model: FittedModel,
     scores: HeldOutScores,
     X: Any,
-    coupling: str,
     *,
     shortlist: int | Literal["auto", "none"],
     memory_limit: int,
     n_jobs: int | None = None,
 ) -> NDArray[np.float64]:
     """(R,) the novelty of samples X, which the caller has checked."""
-    method = model.coupler.method_named(coupling, model.machine_weight, "PairwiseSVC: coupling")
-    size, found = model.coupler.shortlist_size(shortlist), np.empty(X.shape[0])
+    size, found = model.list_size(shortlist), np.empty(X.shape[0])
 
     def judge(batch: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            samples = model.predictor.samples(model.prepared(X[batch]), size, memory_limit, batch.start)
-        found[batch] = _combined(scores, novelty_signals(samples.couple(method), samples.class_scores()))
+            prepared = model.prepared(X[batch])
+            samples = model.predictor.samples(prepared, size, memory_limit, batch.start)
+            signals = fit_signals(samples)
+        if len(scores.novelty.weight) > signals.shape[1]:
+            signals = np.column_stack([signals, _distances(model, scores, prepared)])
+        found[batch] = scores.novelty(signals)
 
     with one_blas_thread():
         in_threads(judge, pieces(len(found), PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
     return found
 
 
-def _combined(scores: HeldOutScores, signals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(R,) the mean of signals (R, S), in standard deviations of those of the held-out samples."""
-    held_out, weight = scores.strangeness, scores.weight
-    centre = np.average(held_out, axis=0, weights=weight)
-    deviation = np.sqrt(np.average(np.square(held_out - centre), axis=0, weights=weight))
-    return np.asarray(((signals - centre) / np.maximum(deviation, np.finfo(float).tiny)).mean(axis=1))
+def _distances(model: FittedModel, scores: HeldOutScores, prepared: Any) -> NDArray[np.float64]:
+    """(R,) the distances of prepared samples to the classes, or to the support vectors of a model that has these."""
+    if scores.places is not None:
+        return scores.places.distances(prepared)
+    logits = model.predictor.logits
+    assert isinstance(logits, KernelLogits), "others have no support vectors"
+    return nearest_distances(logits.vectors, prepared)
+
+
+def held_out_distances(
+    training: TrainingSet, trained: TrainedMachines, settings: ModelSettings, drawn: DrawnSamples
+) -> tuple[Distances | None, ClassPlaces | None]:
+    """How far drawn samples are from the classes, and the places of these; None where neither is known.
+
+    The places are found without the samples that a whitening is found without. Others had a part in them.
+    """
+    if isinstance(trained, KernelModel) and not trained.kernel.precomputed:
+        return _distances_to_support(training, trained, drawn), None
+    if not isinstance(trained, LinearModel) or trained.is_sparse or not settings.may_whiten:
+        return None, None
+    left_out = training.drawn(settings, settings.calibration_samples, whitened=True).rows
+    kept = np.ones(len(training.classes), bool)
+    kept[left_out] = False
+    counts = np.bincount(training.classes[kept], minlength=len(training.members))
+    means = class_means(training.X[kept], training.classes[kept], len(counts))
+    places = ClassPlaces.of(training.within(settings), means, counts)
+    judged = np.isin(drawn.rows, left_out)
+    return Distances.to_places(places, training.X[drawn.rows], drawn.classes, judged), places
+
+
+def _distances_to_support(training: TrainingSet, trained: KernelModel, drawn: DrawnSamples) -> Distances:
+    """How far drawn samples are from the other support vectors, and from those of other classes."""
+    support = np.concatenate(training.members)[np.unique(trained.machines.row)]
+    X = np.asarray(training.X[drawn.rows])
+    own = support == drawn.rows[:, None]
+    own_class = training.classes[support] == drawn.classes[:, None]
+    known = nearest_distances(trained.vectors, X, own)
+    return Distances(known, nearest_distances(trained.vectors, X, own_class))
 
 
 def novelty_limits(
@@ -73,7 +126,8 @@ def novelty_limits(
     """(N,) the novelty above which a sample is rejected, by the class that is predicted for it."""
     classes = model.classes
     odds = None if priors is None else prior_odds(priors, classes.labels.tolist(), classes.shares)
-    return thresholds_of(model, scores, _combined(scores, scores.strangeness), 1 - reject, by, odds)
+    judged = scores.of_samples(np.isfinite(scores.strangeness))
+    return thresholds_of(model, judged, judged.strangeness, 1 - reject, by, odds)
 
 
 def reject_label_of(labels: NDArray[Any], label: Any, owner: str) -> Any:

@@ -27,6 +27,7 @@ from pairloom.graphs import ModelCode
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration, PairSlopes
 from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
+from pairloom.pipeline.calibration.novelty_signals import ClassPlaces, NoveltyWeights
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.coupling.model_coupling import in_order
 from pairloom.pipeline.machines.compact_machines import CompactMachines
@@ -67,7 +68,7 @@ __all__ = [
 ]
 
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 8
+FORMAT, FORMAT_VERSION = "pairloom-model", 9
 
 
 def save_model(
@@ -300,7 +301,7 @@ def arrays_of(model: FittedModel) -> dict[str, NDArray[Any]]:
         **({} if deviation is None else {"deviation": deviation}),
         **slope_arrays(model.coupled.pairs),
         **_learned_arrays(model.learned),
-        **({} if model.held_out is None else {"held_out": model.held_out.table()}),
+        **_held_out_arrays(model.held_out),
     }
 
 
@@ -325,9 +326,31 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
         ),
         normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
         learned=_learned(description.get("learned"), arrays),
-        held_out=HeldOutScores.from_table(arrays["held_out"], len(labels)) if "held_out" in arrays else None,
+        held_out=_held_out(arrays, len(labels)),
         **{name: description[name] for name in PLAIN_FIELDS if name in description},
     )
+
+
+def _held_out_arrays(scores: HeldOutScores | None) -> dict[str, NDArray[Any]]:
+    """The held-out scores, and what novelty is measured by."""
+    if scores is None:
+        return {}
+    places = {} if scores.places is None else scores.places._asdict()
+    return {
+        "held_out": scores.table(),
+        "novelty/weights": np.array(scores.novelty),
+        **{f"novelty/{name}": values for name, values in places.items()},
+    }
+
+
+def _held_out(arrays: Mapping[str, NDArray[Any]], n_classes: int) -> HeldOutScores | None:
+    if "held_out" not in arrays:
+        return None
+    places = None
+    if "novelty/means" in arrays:
+        places = ClassPlaces(*(arrays[f"novelty/{name}"] for name in ClassPlaces._fields))
+    novelty = NoveltyWeights(*arrays["novelty/weights"])
+    return HeldOutScores.from_table(arrays["held_out"], n_classes, novelty, places)
 
 
 def _machines(
@@ -385,6 +408,12 @@ _AXES: dict[str, tuple[str | int, ...]] = {
     "learned/weights": ("E", "D"),
     "learned/bias": ("E",),
     "held_out": ("H", "scores"),
+    "novelty/weights": (3, "signals"),
+    "novelty/origin": ("D",),
+    "novelty/directions": ("D", "directions"),
+    "novelty/means": ("N", "directions"),
+    "novelty/between": ("directions",),
+    "novelty/shares": ("N",),
 }
 # Without whitening there is no factor, for sparse features no mean either. Models that are not retrained have no
 # checksums of their rows.

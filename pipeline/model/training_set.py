@@ -116,10 +116,14 @@ class TrainingSet:
             return unwhitened()
         if shrinkage == "none":
             return centring(self.X) if self._moments is None else centred_at(self._moments.mean)
+        return self.within(settings).whitening(shrinkage)
+
+    def within(self, settings: ModelSettings) -> WithinClasses:
+        """The covariance within the classes, without the calibration samples, found once."""
         if self._within is None:
             calibrating = self.drawn(settings, settings.calibration_samples, whitened=True).rows
             self._within = within_classes_of(self.X, self.members, calibrating)
-        return self._within.whitening(shrinkage)
+        return self._within
 
     def train(
         self,

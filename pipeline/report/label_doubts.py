@@ -10,6 +10,7 @@ import numpy as np
 
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
+from pairloom.pipeline.calibration.novelty_signals import NoveltyWeights
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.model.label_doubts import LabelDoubts, doubts_of_held_out, doubts_of_rows
@@ -32,7 +33,8 @@ def held_out_doubts(run: Run) -> LabelDoubts | None:
         return None
     classes = np.arange(len(run.shape.classes))
     drawn = drawn_samples(run, is_whitened(chosen_candidate(run).whiten))
-    scores = HeldOutScores.from_table(read_scores(run.directory, 0), len(classes))
+    table, weights = read_scores(run.directory, 0)
+    scores = HeldOutScores.from_table(table, len(classes), NoveltyWeights(*weights))
     return doubts_of_held_out(scores, run.starts[drawn.classes] + drawn.rows, classes)
 
 

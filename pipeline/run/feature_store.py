@@ -21,6 +21,7 @@ from pairloom.pipeline.calibration.held_out import (
     draws_by_class,
     first_of_each_class,
 )
+from pairloom.pipeline.calibration.novelty_signals import ClassPlaces, Distances
 from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.linear_machines import ClassFeatures, whitened_rows
 from pairloom.pipeline.machines.normalisation import (
@@ -44,6 +45,7 @@ from pairloom.pipeline.storage.zarr_layout import read_whole
 __all__ = [
     "CACHE_BYTES",
     "Draws",
+    "distances_of_draws",
     "drawn_samples",
     "read_class",
     "read_class_rows",
@@ -54,6 +56,7 @@ __all__ = [
     "read_ids",
     "read_moments",
     "read_normalisation",
+    "read_places",
     "read_raw_rows",
     "read_raw_samples",
     "read_samples",
@@ -222,6 +225,22 @@ def read_whitening_arrays(
     if not is_whitened(whiten):
         return mean, np.empty((0, 0), np.float32)
     return mean, read_whole(group["factor"], [t for t in shrinkages if is_whitened(t)].index(whiten))
+
+
+def read_places(directory: Location) -> ClassPlaces:
+    """The places of the classes, which the stage of the whitenings has stored."""
+    group = open_group(directory, "features.zarr")
+    return ClassPlaces(*(read_whole(group[f"place_{name}"]) for name in ClassPlaces._fields))
+
+
+def distances_of_draws(run: Run, whitened: bool) -> tuple[Distances, ClassPlaces] | tuple[None, None]:
+    """How far the samples of `read_draws` are from the classes, and their places; None where these are not stored."""
+    if not run.shape.placed:
+        return None, None
+    drawn, places, settings = read_draws(run, whitened), read_places(run.directory), run.settings
+    first = draws_by_class(run.rows, settings.calibration_samples, settings.folds, whitened=True)
+    judged = first_of_each_class(drawn.classes, first)
+    return Distances.to_places(places, drawn.X, drawn.classes, judged), places
 
 
 def drawn_samples(run: Run, whitened: bool) -> DrawnSamples:

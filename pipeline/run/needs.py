@@ -201,6 +201,9 @@ def _bytes_of_features(run: Run) -> int:
     samples = np.dtype(shape.sample_dtype).itemsize * D * shape.samples
     whitenings = FLOAT * D * (D * len(shape.whitenings) + len(shape.shrinkages) + 2)
     statistics = 8 * D * (D * len(run.class_parts) + len(shape.classes)) if shape.whitenings else 0
+    directions = min(len(shape.classes) - 1, D)
+    if shape.placed:
+        whitenings += FLOAT * (D + len(shape.classes) + 1) * (directions + 1)
     ids = _bytes_of_ids(shape.row_ids, sum(shape.rows)) + _bytes_of_ids(shape.sample_ids, shape.samples)
     if shape.sparse is not None:
         entries = sum(shape.sparse.entries) + shape.sparse.drawn + shape.sparse.samples

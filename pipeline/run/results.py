@@ -238,15 +238,23 @@ def write_scores(run: Run, number: int, scores: HeldOutScores) -> list[str]:
 
     Fewer samples calibrate a whitened model than are drawn: the rows that are left have no class.
     """
-    array = open_group(run.directory, "probabilities.zarr", write=True)["held_out_scores"]
-    table = np.full(array.shape[1:], -1.0)
+    group = open_group(run.directory, "probabilities.zarr", write=True)
+    table = np.full(group["held_out_scores"].shape[1:], -1.0)
     table[: len(scores.classes)] = scores.table()
-    return write_whole(array, (number, 0, 0), table[None])
+    weights = np.zeros(group["novelty"].shape[1:])
+    weights[:, : len(scores.novelty.weight)] = scores.novelty
+    files = write_whole(group["held_out_scores"], (number, 0, 0), table[None])
+    return files + write_whole(group["novelty"], (number, 0, 0), weights[None])
 
 
-def read_scores(directory: Location, number: int) -> NDArray[np.float64]:
-    """The table of the held-out samples' scores, for the coupling with this number."""
-    return read_whole(open_group(directory, "probabilities.zarr")["held_out_scores"], number)
+def read_scores(directory: Location, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The table of the held-out samples' scores, for the coupling with this number, and the weights of novelty.
+
+    Signals that the model does not have are stored with a deviation of zero.
+    """
+    group = open_group(directory, "probabilities.zarr")
+    weights = read_whole(group["novelty"], number)
+    return read_whole(group["held_out_scores"], number), weights[:, weights[-1] > 0]
 
 
 def read_edge_calibration(

@@ -34,7 +34,7 @@ from pairloom.pipeline.threads import pieces
 __all__ = ["FORMAT", "Keys", "Run", "Stage"]
 
 #: The version of the run directory's format.
-FORMAT = 7
+FORMAT = 8
 
 #: Keys of the units of each stage, by its name.
 Keys = Mapping[str, tuple[str, ...]]

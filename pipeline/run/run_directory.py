@@ -8,6 +8,8 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           model; centre (feature) and, where rows are standardised, deviation (feature);
                           mean (shrinkage, feature) and factor (whitening, feature, whitened), from kept_mean
                           (class, feature) and scatter (part, feature, other_feature), without the drawn;
+                          place_origin, place_directions, place_means, place_between and place_shares, the places of
+                          the classes, by which novelty is measured;
                           sparse rows are train_value and train_column (block, place), and train_entries (row), how
                           many entries each has; so are test and drawn, with a block per slab of samples and one
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
@@ -30,7 +32,7 @@ probabilities.zarr        one array (sample, class) per coupling, here called m;
                           sample (sample), the ids of the samples;
                           scale (coupling) and list_mass (coupling, mass); where every edge is calibrated, slope
                           and shift (coupling, edge); held_out_scores (coupling, draw, score), what the model says
-                          of the drawn samples
+                          of the drawn samples, and novelty (coupling, value, signal), the weights of signals
 ========================  ==================================================================================
 
 The labels of the classes and the two classes of each edge are coordinates: ``xarray.open_zarr`` reads each group. Where
@@ -50,6 +52,7 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.calibration.held_out_scores import n_columns
+from pairloom.pipeline.calibration.novelty_signals import MOST_SIGNALS, ClassPlaces, NoveltyWeights
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
 from pairloom.pipeline.coupling.pairs.couple import METHODS
@@ -119,6 +122,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
         "kept_mean",
         "scatter",
         "factor",
+        *(f"place_{name}" for name in ClassPlaces._fields),
         "drawn",
         "drawn_class",
         "drawn_fold",
@@ -134,7 +138,7 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
     "logits.zarr": ("edges", "tensor", "held_out", "listed", "blocks", "ranking", "size"),
     "probabilities.zarr": (
         *(method + part for method in (*METHODS, *CODE_METHODS, "auto") for part in LIST_PARTS),
-        *("slope", "shift", "held_out_scores"),
+        *("slope", "shift", "held_out_scores", "novelty"),
     ),
 }
 
@@ -284,6 +288,11 @@ class RunShape(NamedTuple):
     def whitenings(self) -> tuple[Shrinkage, ...]:
         """The shrinkages that whiten. Each has a matrix."""
         return tuple(t for t in self.shrinkages if is_whitened(t))
+
+    @property
+    def placed(self) -> bool:
+        """Whether the places of the classes are stored, by which novelty is measured."""
+        return bool(self.whitenings and self.draws and not self.kernel_rows)
 
 
 def rows_per_file(numbers_per_row: int) -> int:
@@ -453,6 +462,15 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
         arrays.append(_noise("kept_mean", ("class", "feature"), (N, D), (classes, D), "float64"))
         arrays.append(_noise("scatter", ("part", "feature", "other_feature"), square, (1, D, D), "float64"))
         arrays.append(_noise("factor", ("whitening", "feature", "whitened"), (W, D, D), (1, D, D)))
+    if shape.placed:
+        K = min(N - 1, D)
+        arrays += [
+            _noise("place_origin", ("feature",), (D,), (D,)),
+            _noise("place_directions", ("feature", "direction"), (D, K), (D, K)),
+            _noise("place_means", ("class", "direction"), (N, K), (N, K)),
+            _noise("place_between", ("direction",), (K,), (K,)),
+            _noise("place_shares", ("class",), (N,), (N,)),
+        ]
     if shape.draws:
         S = shape.draws
         if shape.sparse is None:
@@ -597,6 +615,8 @@ def _probability_arrays(shape: RunShape) -> list[ChunkedArray]:
         scores = (shape.draws, n_columns(N))
         axes = ("coupling", "draw", "score")
         arrays.append(ChunkedArray("held_out_scores", axes, (M, *scores), (1, *scores), "float64"))
+        weights, axes = (len(NoveltyWeights._fields), MOST_SIGNALS), ("coupling", "value", "signal")
+        arrays.append(ChunkedArray("novelty", axes, (M, *weights), (1, *weights), "float64"))
     if shape.edges_calibrated:
         arrays += [
             ChunkedArray(name, ("coupling", "edge"), (M, E), (1, E), "float64") for name in ("slope", "shift")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.calibration.novelty_signals import ClassPlaces
 from pairloom.pipeline.completion.couplers import neutral_shift
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE
 from pairloom.pipeline.features.feature_set import names_of
@@ -32,6 +33,7 @@ from pairloom.pipeline.run.feature_store import (
     read_dense_rows,
     read_ids,
     read_moments,
+    read_places,
     read_whitening_arrays,
 )
 from pairloom.pipeline.run.ledger import Ledger
@@ -60,7 +62,7 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 7
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 8
 _JSON = "model.json"
 
 
@@ -104,6 +106,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
         "couplings": [list(named) for named in methods_of(run).items()],
         "shrinkages": list(shape.shrinkages),
         "held_out": shape.draws > 0,
+        "placed": shape.placed,
         "totals": run.totals.tolist(),
         "rows": list(shape.rows),
         "standardised": shape.standardised,
@@ -235,8 +238,16 @@ def _arrays(
         "totals": np.array(content["totals"]),
         "keys": np.arange(len(content["totals"])),
         "checksums": read_whole(open_group(directory, "features.zarr")["checksum"]),
-        **({"held_out": read_scores(directory, number)} if _has_scores(content) else {}),
+        **(_held_out_arrays(directory, content, number) if _has_scores(content) else {}),
     }
+
+
+def _held_out_arrays(directory: Location, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
+    """What the model says of its held-out samples, and by what novelty is measured."""
+    table, weights = read_scores(directory, number)
+    places = read_places(directory) if _kinds_of(content)["placed"] else None
+    named = {} if places is None else {f"novelty/{name}": values for name, values in places._asdict().items()}
+    return {"held_out": table, "novelty/weights": weights, **named}
 
 
 def _has_scores(content: Mapping[str, Any]) -> bool:
@@ -341,6 +352,7 @@ def _metadata_digests(run: Run) -> dict[str, str]:
         edges_calibrated=shape.edges_calibrated,
         sloped=chosen_calibration(run) == "slopes",
         held_out=shape.draws > 0,
+        placed=shape.placed,
         sparse=shape.sparse is not None,
     )
     names += _MAPS if shape.collapsed else ()
@@ -356,6 +368,7 @@ def _arrays_of_model(
     edges_calibrated: bool,
     sloped: bool,
     held_out: bool,
+    placed: bool,
     sparse: bool,
     collapsed: bool = False,
 ) -> list[str]:
@@ -370,10 +383,11 @@ def _arrays_of_model(
     )
     names += ["features.zarr/factor"] if whitened else []
     names += ["features.zarr/deviation"] if standardised else []
+    names += [f"features.zarr/place_{name}" for name in ClassPlaces._fields] if placed else []
     names += ["machines.zarr/slopes"] if sloped else []
     names += ["machines.zarr/learned_coef", "machines.zarr/learned_intercept"] if learned else []
     calibrations = ["scale", "list_mass", *(["slope", "shift"] if edges_calibrated else [])]
-    calibrations += ["held_out_scores"] if held_out else []
+    calibrations += ["held_out_scores", "novelty"] if held_out else []
     names = [*_MAPS, *(name for name in names if name not in _MACHINES)] if collapsed else names
     return names + [f"probabilities.zarr/{name}" for name in calibrations]
 
@@ -390,6 +404,7 @@ def _kinds_of(content: Mapping[str, Any]) -> dict[str, bool]:
         "edges_calibrated": bool(content["edges_calibrated"]),
         "sloped": model["settings"]["calibration"] == "slopes",
         "held_out": bool(content["held_out"]),
+        "placed": bool(content["placed"]),
         "sparse": bool(content.get("sparse")),
     }
 

@@ -19,12 +19,20 @@ from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, score_h
 from pairloom.pipeline.calibration.list_mass import MassCheck, check_mass
 from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.features.feature_set import OpenFeatures
+from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.machines.settings import Calibration as MachineCalibration
 from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
+from pairloom.pipeline.run.feature_store import distances_of_draws
 from pairloom.pipeline.run.held_out_store import read_held_out
 from pairloom.pipeline.run.machine_store import coupler_of_run
 from pairloom.pipeline.run.needs import FLOAT, completion_bytes, row_bytes
-from pairloom.pipeline.run.results import chosen_calibration, read_slopes, write_result, write_scores
+from pairloom.pipeline.run.results import (
+    chosen_calibration,
+    chosen_candidate,
+    read_slopes,
+    write_result,
+    write_scores,
+)
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.digests import digest_of
@@ -130,7 +138,10 @@ def _calibrated(run: Run, unit: int) -> _Calibrated:
     samples = with_mass(held_out.samples, coupled.mass)
     lists = check_mass(samples, held_out.classes, coupled.scale, held_out.weight, held_out.totals)
     listed = settings.shortlist_of(coupler.n_classes)
-    scores = score_held_out(held_out, coupler, best.coupling, coupled, listed)
+    distances, places = distances_of_draws(run, is_whitened(chosen_candidate(run).whiten))
+    scores = score_held_out(
+        held_out, coupler, best.coupling, coupled, listed, distances=distances, places=places
+    )
     return _Calibrated(coupled, best, judged, lists, scores)
 
 

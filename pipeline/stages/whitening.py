@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pairloom.pipeline.calibration.novelty_signals import ClassPlaces
 from pairloom.pipeline.features.feature_set import OpenFeatures
-from pairloom.pipeline.machines.normalisation import ClassScatter, centred_at, is_whitened, within_classes
+from pairloom.pipeline.machines.normalisation import (
+    ClassScatter,
+    WithinClasses,
+    centred_at,
+    is_whitened,
+    within_classes,
+)
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import drawn_samples, read_normalisation
 from pairloom.pipeline.run.run import Keys, Run, Stage
@@ -47,6 +55,8 @@ class Whitening(Stage):
                 place = shape.whitenings.index(shrinkage)
                 files += write_whole(group["factor"], (place, 0, 0), whitening.factor[None])
             files += write_whole(group["mean"], (number, 0), whitening.mean[None])
+        if within is not None and shape.placed:
+            files += _written_places(run, within)
         return files
 
     def task_bytes(self, run: Run) -> int:
@@ -57,10 +67,27 @@ class Whitening(Stage):
         return 10 * 8 * D**2 + 3 * 8 * D * len(run.shape.classes)
 
 
+def _kept_rows(run: Run) -> NDArray[np.int64]:
+    """(N,) how many rows of each class the statistics are of."""
+    drawn = drawn_samples(run, whitened=True).classes
+    return np.asarray(run.rows - np.bincount(drawn, minlength=len(run.rows)))
+
+
+def _written_places(run: Run, within: WithinClasses) -> list[str]:
+    """Store the places of the classes. Directions that there are not are zero."""
+    group, files = open_group(run.directory, "features.zarr", write=True), list[str]()
+    places = ClassPlaces.of(within, read_whole(group["kept_mean"]), _kept_rows(run))
+    for name, values in places._asdict().items():
+        array = group[f"place_{name}"]
+        more = [(0, size - had) for size, had in zip(array.shape, values.shape, strict=True)]
+        files += write_whole(array, (0,) * values.ndim, np.pad(values, more))
+    return files
+
+
 def _stored_scatter(run: Run) -> Iterator[ClassScatter]:
     """The statistics of the parts, one after the other."""
     group = open_group(run.directory, "features.zarr")
-    counts = run.rows - np.bincount(drawn_samples(run, whitened=True).classes, minlength=len(run.rows))
+    counts = _kept_rows(run)
     for number, classes in enumerate(run.class_parts):
         scatter = read_whole(group["scatter"], number)
         yield ClassScatter(counts[classes], read_whole(group["kept_mean"], classes), scatter)

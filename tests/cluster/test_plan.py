@@ -48,7 +48,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     write_run(replace(planned(digits), directory=tmp_path))
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 7
+    assert content["format"] == 8
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -74,7 +74,7 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 7, got 2: the run was made by another version"):
+    with pytest.raises(Mismatch, match="format must be 8, got 2: the run was made by another version"):
         read_run(tmp_path)
 
 

@@ -12,6 +12,7 @@ from pairloom.pipeline.calibration.held_out_scores import (
     true_class_ranks,
     weighted_quantiles,
 )
+from pairloom.pipeline.calibration.novelty_signals import NoveltyWeights
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +81,10 @@ def test_labels_are_those_of_the_matrix(model, new):
 def test_a_saved_model_has_the_same_sets(model, new, tmp_path):
     model.save(tmp_path / "model")
     loaded = PairwiseSVC.load(tmp_path / "model")
-    for mine, theirs in zip(model.model_.held_out, loaded.model_.held_out, strict=True):
-        assert_array_equal(mine, theirs)
+    mine, theirs = model.model_.held_out, loaded.model_.held_out
+    assert_array_equal(mine.table(), theirs.table())
+    for ours, others in ((mine.novelty, theirs.novelty), (mine.places, theirs.places)):
+        assert all(np.array_equal(*pair) for pair in zip(ours or (), others or (), strict=True))
     assert (loaded.predict_set(new.X) != model.predict_set(new.X)).nnz == 0
 
 
@@ -152,10 +155,13 @@ def test_a_grown_model_has_the_scores_of_its_own_pairs():
 
 def test_a_table_of_scores_that_is_damaged_is_refused():
     p = np.full((3, 4), 0.25)
-    scores = HeldOutScores.of(p, np.arange(3), np.ones(3), np.zeros((3, 4)))
+    novelty = NoveltyWeights(*np.ones((3, 1)))
+    scores = HeldOutScores.of(p, np.arange(3), np.ones(3), np.array([0.5, np.nan, 1.0]), novelty)
+    read = HeldOutScores.from_table(scores.table(), 4, novelty)
+    assert_array_equal(read.strangeness, scores.strangeness)
     with pytest.raises(ValueError, match="columns"):
-        HeldOutScores.from_table(scores.table()[:, 1:], 4)
+        HeldOutScores.from_table(scores.table()[:, 1:], 4, novelty)
     wrong = scores.table()
     wrong[0, 0] = 9
     with pytest.raises(ValueError, match="classes of the model"):
-        HeldOutScores.from_table(wrong, 4)
+        HeldOutScores.from_table(wrong, 4, novelty)

@@ -1,0 +1,24 @@
+import numpy as np
+import pytest
+from bench_command import bench
+
+from pairloom.benchmarks.novelty import quality
+
+
+def test_every_measure_tells_strange_samples_from_known_ones(tmp_path):
+    _, record = bench("novelty", "--small", json_file=tmp_path / "novelty.json")
+    by_measure = {row["measure"]: row for row in record["rows"]}
+    assert by_measure.keys() >= {
+        "PairwiseSVC",
+        "logistic energy",
+        "relative Mahalanobis",
+        "1-nearest neighbour",
+    }
+    assert all(0.4 < row["auroc"] <= 1 for row in record["rows"])
+    assert by_measure["PairwiseSVC"]["auroc"] > 0.7
+    assert by_measure["PairwiseSVC"]["rejected"] == pytest.approx(0.05, abs=0.1)
+
+
+def test_quality_is_that_of_samples_which_are_told_apart():
+    assert quality(np.array([0.0, 1.0, 2.0, 3.0]), 2) == (1.0, 0.0)
+    assert quality(np.array([0.0, 10.0, 5.0, 6.0]), 2) == (0.5, 1.0)

@@ -1,0 +1,52 @@
+"""Sets, rejections, groups and possible classes are the same on models from runs, and on these saved and read again."""
+
+import numpy as np
+import pytest
+from small_runs import run_here, write_config, write_features
+
+from pairloom import PairwiseSVC
+from pairloom.cluster.drive.driver import load_data
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("acting")
+    features = write_features(folder / "data.npz", classes=6, rows=60, features=5, samples=50)
+    return write_config(folder / "acting.toml", features)
+
+
+CODE = ("model.coupling=auto", "run.also_couple=[]")
+#: All classes coupled; lists of them; machines on sets of classes; no whitening, and so no places of the classes.
+SETTINGS = {
+    "pairs": ("graph.family=complete", "model.kernel=linear"),
+    "lists": (
+        "graph.family=hub_neighbours",
+        "graph.neighbours=2",
+        "model.shortlist=4",
+        "model.kernel=linear",
+    ),
+    "code": ("graph.family=one_vs_rest", "model.kernel=linear", *CODE),
+    "not whitened": ("graph.family=complete", "model.kernel=linear", "model.whiten=none"),
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_a_run_acts_as_the_estimator_does(settings, config_file, client, tmp_path):
+    plan = run_here(config_file, tmp_path / "run", client, *settings, until="model")
+    data = load_data(plan.config).load()
+    fitted = PairwiseSVC(**plan.estimator_parameters).fit(data.X_train, np.array(data.classes)[data.y_train])
+    read = PairwiseSVC.from_run(tmp_path / "run")
+    read.save(tmp_path / "model")
+    groups = {label: f"group {c % 2}" for c, label in enumerate(fitted.classes_)}
+    for model in (read, PairwiseSVC.load(tmp_path / "model")):
+        X = data.X_test
+        np.testing.assert_allclose(model.novelty(X), fitted.novelty(X), atol=1e-3)
+        np.testing.assert_array_equal(model.predict(X, reject=0.1), fitted.predict(X, reject=0.1))
+        sets = [one.predict_set(X, 0.9).toarray() for one in (model, fitted)]
+        np.testing.assert_array_equal(*sets)
+        answers = [one.predict_at(X, groups, 0.9) for one in (model, fitted)]
+        assert answers[0].name.tolist() == answers[1].name.tolist()
+        if fitted.model_.code is None:
+            some = fitted.classes_[:3]
+            expected = fitted.predict_proba(X, classes=some)
+            np.testing.assert_allclose(model.predict_proba(X, classes=some), expected, atol=1e-6)
