@@ -21,8 +21,9 @@ from pairloom.benchmarks.datasets import Split
 from pairloom.benchmarks.memory import array_bytes, peak_bytes
 
 SINGLE_ROWS = 50
-#: The warm-up has at most so many classes and rows of each: more classes than a shortlist needs to be used.
-WARM_CLASSES, WARM_ROWS = 60, 8
+#: The warm-up has at most so many classes, more than a shortlist needs to be used, and so many rows: those of a few
+#: classes must be enough for the folds and the neighbours of a peer that is tuned.
+WARM_CLASSES, WARM_ROWS = 60, 480
 
 
 def fit_elsewhere(peer: str, threads: int, folder: Path, limit: float) -> str:
@@ -90,7 +91,8 @@ def single_row(model: Any, X: NDArray[np.floating], k: int) -> float:
 def few_rows(split: Split) -> Split:
     """Some rows of the largest classes, to warm up with: the same features and the same type, hardly any work."""
     largest = np.argsort(-np.bincount(split.y), kind="stable")[:WARM_CLASSES]
-    rows = np.concatenate([np.flatnonzero(split.y == c)[:WARM_ROWS] for c in largest])
+    each = WARM_ROWS // len(largest)
+    rows = np.concatenate([np.flatnonzero(split.y == c)[:each] for c in largest])
     y = np.unique(split.y[rows], return_inverse=True)[1]
     return Split(split.X[rows], split.X[rows], y, y)
 

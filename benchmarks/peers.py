@@ -192,6 +192,26 @@ RATIO_COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class LossRatio:
+    """The log loss of ours and of the best peer on one set."""
+
+    data: str
+    peer: str
+    ours: float
+    best: float
+    ratio: float
+
+
+LOSS_COLUMNS = (
+    Column("", lambda row: row.data, 15, left=True),
+    Column("ours", lambda row: f"{row.ours:.4f}", 8),
+    Column("best peer", lambda row: f"{row.best:.4f}", 9),
+    Column("ratio", lambda row: f"{row.ratio:.3f}", 7),
+    Column("", lambda row: row.peer, left=True),
+)
+
+
 def compare_sets(
     record: Record, sets: Iterable[str], peers: Iterable[str], threads: Sequence[int], limit: float
 ) -> list[Row]:
@@ -205,6 +225,10 @@ def compare_sets(
             record.note(f"{name}: skipped. {reason}")
             continue
         rows += compare_set(record, name, split, ordered, threads, limit)
+    if ratios := list(loss_ratios(rows)):
+        record.begin("best peers", LOSS_COLUMNS, f"log loss, {OURS} over the best of its peers")
+        for ratio in ratios:
+            record.add(ratio)
     return rows
 
 
@@ -233,6 +257,21 @@ def time_ratios(rows: Iterable[Row]) -> Iterator[TimeRatio]:
     if ours is not None:
         for row in sorted(by_name.values(), key=lambda row: row.peer != LOGISTIC):
             yield TimeRatio(row.data, row.peer, ours.seconds, row.seconds, ours.seconds / row.seconds)
+
+
+def loss_ratios(rows: Iterable[Row]) -> Iterator[LossRatio]:
+    """Ours with defaults over the best peer of every set. Other settings of ours are no peers."""
+    by_set: dict[str, list[Row]] = {}
+    for row in rows:
+        if not math.isnan(row.log_loss):
+            by_set.setdefault(row.data, []).append(row)
+    for data, measured in by_set.items():
+        ours = [row for row in measured if row.peer == OURS]
+        peers = [row for row in measured if not row.peer.startswith(OURS)]
+        if ours and peers:
+            best = min(peers, key=lambda row: row.log_loss)
+            loss = ours[0].log_loss
+            yield LossRatio(data, best.peer, loss, best.log_loss, loss / best.log_loss)
 
 
 def brier_score(p: NDArray[np.floating], y: NDArray[np.integer]) -> float:

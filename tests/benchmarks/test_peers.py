@@ -5,13 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from bench_command import bench
+from sklearn.neighbors import KNeighborsClassifier
 
 from pairloom.benchmarks import peers
-from pairloom.benchmarks.classifiers import MOST_COMPLETE, PEERS, held_out, temperature
+from pairloom.benchmarks.classifiers import MOST_COMPLETE, PEERS, Tuned, held_out, temperature
 from pairloom.benchmarks.datasets import load
+from pairloom.benchmarks.fit_process import few_rows
 from pairloom.benchmarks.memory import array_bytes
-from pairloom.benchmarks.peers import brier_score, calibration_error
+from pairloom.benchmarks.peers import Row, brier_score, calibration_error, loss_ratios
 from pairloom.benchmarks.record import Record
+from pairloom.pipeline.calibration.held_out import log_losses
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def test_the_table_has_every_column_and_the_ratio(on_digits):
 
 
 def test_json_has_all_rows_and_both_times_of_the_ratio(on_digits):
-    ours, nearest, ratio = on_digits[0].record["rows"]
+    ours, nearest, ratio, losses = on_digits[0].record["rows"]
     assert (ours["peer"], nearest["peer"]) == ("PairwiseSVC", "NearestCentroid")
     assert all(value is not None for value in nearest.values())
     assert nearest["against_ours"] == pytest.approx(nearest["log_loss"] - ours["log_loss"])
@@ -45,6 +48,7 @@ def test_json_has_all_rows_and_both_times_of_the_ratio(on_digits):
     assert 0 < nearest["model_bytes"] < nearest["peak_bytes"]
     assert ratio["ours_s"] == pytest.approx(ours["fit_s"] + ours["predict_s"])
     assert ratio["ratio"] == pytest.approx(ratio["ours_s"] / ratio["peer_s"])
+    assert losses["ratio"] == pytest.approx(ours["log_loss"] / nearest["log_loss"])
 
 
 def test_the_figure_is_drawn(on_digits):
@@ -103,3 +107,47 @@ def test_every_array_is_counted_once_wherever_it_is():
     holder.named = namedtuple("Named", "array")(np.zeros(2))
     holder.itself = holder
     assert array_bytes(holder) == 8 * (10 + 3 + 2)
+
+
+def test_a_tuned_peer_has_the_parameters_with_the_least_held_out_log_loss():
+    """The second is chosen given the first, on the same folds, and the choice is fitted on all rows."""
+    X, _, y, _ = load("digits")
+    grid = {"n_neighbors": [2, 60, 10], "weights": ["uniform", "distance"]}
+
+    def loss(**parameters):
+        p = np.empty((len(y), 10))
+        for rows in held_out(y):
+            rest = np.delete(np.arange(len(y)), rows)
+            p[rows] = KNeighborsClassifier(**parameters).fit(X[rest], y[rest]).predict_proba(X[rows])
+        return log_losses(p, y).mean()
+
+    n = min(grid["n_neighbors"], key=lambda n: loss(n_neighbors=n))
+    weights = min(grid["weights"], key=lambda weights: loss(n_neighbors=n, weights=weights))
+    model = Tuned(KNeighborsClassifier(), grid).fit(X, y)
+    assert model.model_.get_params() == KNeighborsClassifier(n, weights=weights).get_params()
+    assert model.model_.n_samples_fit_ == len(y)
+    by_one_fold = Tuned(KNeighborsClassifier(), {"n_neighbors": [2, 60]}, folds=1).fit(X, y)
+    assert by_one_fold.model_.n_samples_fit_ == len(y)
+
+
+def test_every_tuned_peer_can_be_given_the_rows_of_the_warm_up():
+    """Three classes at least, so that folds, neighbours and early stopping have enough of each."""
+    split = load("digits")
+    few = few_rows(split._replace(X=split.X[split.y < 3], y=split.y[split.y < 3]))
+    assert np.bincount(few.y).tolist() == [min(160, count) for count in np.bincount(split.y)[:3]]
+    model = PEERS["kNN(tuned)"].make(1.0).fit(few.X, few.y)
+    assert model.predict_proba(few.X_new).shape == (len(few.y_new), 3)
+
+
+def test_the_best_peer_of_a_set_is_no_setting_of_ours_and_was_measured():
+    rows = [
+        Row("one", 3, "PairwiseSVC", log_loss=0.3),
+        Row("one", 3, "PairwiseSVC(rbf)", log_loss=0.1),
+        Row("one", 3, "SVC(rbf tuned)", log_loss=0.2),
+        Row("one", 3, "RandomForest", log_loss=0.4),
+        Row("one", 3, "kNN(tuned)", note="not ended in 1 s"),
+        Row("two", 3, "RandomForest", log_loss=0.4),
+    ]
+    (ratio,) = loss_ratios(rows)
+    assert (ratio.data, ratio.peer, ratio.ours, ratio.best) == ("one", "SVC(rbf tuned)", 0.3, 0.2)
+    assert ratio.ratio == pytest.approx(1.5)
