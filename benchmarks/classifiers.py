@@ -94,7 +94,8 @@ class Tuned:
 
     def fit(self, X: NDArray[np.floating], y: NDArray[np.integer]) -> Self:
         """Choose every parameter, given those before it, then fit on all rows."""
-        folds, chosen = list(held_out(y))[: self.folds], {}
+        folds = list(held_out(y))[: self.folds]
+        chosen: dict[str, Any] = {}
         for name, values in self.grid.items():
             trials = [chosen | {name: value} for value in values]
             chosen = min(trials, key=lambda trial: self._held_out_loss(trial, X, y, folds))
@@ -177,7 +178,7 @@ def svc_calibrated(variance: float) -> CalibratedClassifierCV:
 def svc_radial_tuned(variance: float) -> Tuned:
     """As a careful user had it: gamma and C by held-out log loss, with the probabilities of `SVC` itself."""
     scale = 1 / variance
-    grid = {"gamma": [scale, scale / 4, 4 * scale], "C": [10, 1, 100]}
+    grid: dict[str, list[Any]] = {"gamma": [scale, scale / 4, 4 * scale], "C": [10, 1, 100]}
     return Tuned(SVC(probability=True, C=10, random_state=0), grid)
 
 
@@ -200,7 +201,7 @@ def boosting_tuned(variance: float) -> Tuned:
 
 
 def neighbours_tuned(variance: float) -> Tuned:
-    grid = {"n_neighbors": [10, 5, 20, 40], "weights": ["distance", "uniform"]}
+    grid: dict[str, list[Any]] = {"n_neighbors": [10, 5, 20, 40], "weights": ["distance", "uniform"]}
     return Tuned(KNeighborsClassifier(weights="distance"), grid)
 
 

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from pairloom.graphs import CODE_FAMILIES
@@ -19,6 +21,7 @@ from pairloom.pipeline.config.sections import (
     RunConfig,
     Section,
 )
+from pairloom.pipeline.machines.folds import folds_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.settings import Calibration
@@ -165,8 +168,13 @@ class Config(Section):
         measurable = svm_kind(kernel).measures_distances
         return calibrations_of(self.model, measurable, growing=self.growth is not None)
 
+    def folds(self, counts: NDArray[np.integer], kernel: KernelFunction | None) -> int:
+        """How many folds the training samples of each class are divided into."""
+        model = self.model
+        return folds_of(model.folds, counts, kernel=kernel is not None, fit_on=model.fit_on)
+
     def settings_of_model(
-        self, folds: int, kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
+        self, counts: NDArray[np.integer], kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
     ) -> ModelSettings:
         """The settings of the model, as in `PairwiseSVC`; the arguments are what is found from the data."""
         return ModelSettings.of_parameters(
@@ -175,7 +183,7 @@ class Config(Section):
             calibrations=self.calibrations(kernel),
             coupling=self.compared_couplings[0],
             couplings=self.compared_couplings,
-            folds=folds,
+            folds=self.folds(counts, kernel),
             seed=self.model.random_state,
             shortlist="none" if self.has_code else self.model.shortlist,
             kind=svm_kind(kernel, self.model.fit_on),

@@ -42,7 +42,7 @@ from pairloom.pipeline.estimator.parameters import (
 )
 from pairloom.pipeline.features.moments import Moments, distances_between, moments_of
 from pairloom.pipeline.features.sparse_features import canonical_csr
-from pairloom.pipeline.machines.folds import usable_folds
+from pairloom.pipeline.machines.folds import folds_of, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import EstimatorKind, KernelKind, MachineKind, svm_kind, svm_kind_of
 from pairloom.pipeline.machines.normalisation import (
@@ -117,8 +117,10 @@ def _fit(
         # Whether to standardise is decided by trials, unless the user does.
         standardised = bool(parameters.standardise)
         warn_of_columns(X, raw, samples.names, standardised=standardised, stacklevel=4)
-    folds = _folds(parameters, np.bincount(classes, minlength=n))
-    chosen = _choose_machines(parameters, samples, labels, classes, raw, folds, progress)
+    counts = np.bincount(classes, minlength=n)
+    if holds_samples_out(parameters):
+        usable_folds(parameters.folds, counts, "PairwiseSVC")
+    chosen = _choose_machines(parameters, samples, labels, classes, raw, progress)
     if chosen is not None:
         parameters.set_params(kernel=chosen.kernel, gamma=chosen.gamma, standardise=chosen.standardise)
     kind, moments, normalisation = _machines_of(parameters, X, raw)
@@ -128,7 +130,7 @@ def _fit(
     table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
     if parameters.priors is not None:
         check_priors(parameters.priors, labels.tolist(), "PairwiseSVC: priors")
-    settings = _settings(parameters, moments, kind, folds)
+    settings = _settings(parameters, moments, kind, counts)
     if chosen is not None and chosen.settled is not None:
         settings = replace(settings, candidates=(chosen.settled,))
     if settings.may_whiten:
@@ -171,7 +173,6 @@ def _choose_machines(
     labels: NDArray[Any],
     classes: NDArray[np.int64],
     moments: Moments | None,
-    folds: int,
     progress: FitProgress,
 ) -> ChosenMachines | None:
     """The kernel, and whether to standardise; None for machines that take samples as they come."""
@@ -197,7 +198,7 @@ def _choose_machines(
         graph_of,
         rows_of,
         lambda kernel, normalised: _settings(
-            parameters, normalised, svm_kind(kernel, parameters.fit_on), folds
+            parameters, normalised, svm_kind(kernel, parameters.fit_on), moments.counts
         ),
         "PairwiseSVC: X",
     )
@@ -226,7 +227,7 @@ def _settings(
     parameters: Parameters,
     moments: NormalisedMoments | None,
     kind: MachineKind,
-    folds: int,
+    counts: NDArray[np.int64],
 ) -> ModelSettings:
     code = graphs.asks_for_code(parameters.graph)
     calibrations = calibrations_of(parameters, kind.measures_distances)
@@ -238,16 +239,17 @@ def _settings(
         calibrations=calibrations,
         coupling=couplings[0],
         couplings=couplings,
-        folds=folds,
+        folds=_folds(parameters, counts, kind),
         seed=seed_of(parameters.random_state),
         shortlist="none" if code else shortlist_of(parameters),
     )
 
 
-def _folds(parameters: Parameters, counts: NDArray[np.int64]) -> int:
+def _folds(parameters: Parameters, counts: NDArray[np.integer], kind: MachineKind) -> int:
     if not holds_samples_out(parameters):
         return 2  # every machine is fitted on both
-    return usable_folds(parameters.folds, counts, "PairwiseSVC")
+    has_kernel = kind.kernel is not None
+    return folds_of(parameters.folds, counts, kernel=has_kernel, fit_on=parameters.fit_on)
 
 
 class TrainingSamples(NamedTuple):

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 USUAL_FOLDS, MANY_FOLDS, FEW_SAMPLES = 4, 8, 16
+#: Up to so many samples in all, machines with a kernel have many folds.
+_FEW_OF_ALL = 8192
 #: The fold of samples that every machine is fitted on.
 NEVER_HELD_OUT = -1
 #: Parts of a fold for scoring with a calibration that a sample had no part in. With two, calibrations from half of the
@@ -42,16 +44,28 @@ FIT_ON: tuple[str, ...] = get_args(FitOn)
 ALONE = "fold_alone"
 
 
-def folds_of(folds: int | Literal["auto"], counts: NDArray[np.integer]) -> int:
-    """How many folds the parameter stands for, given the samples of each class.
+def folds_of(
+    folds: int | Literal["auto"],
+    counts: NDArray[np.integer],
+    *,
+    kernel: bool = False,
+    fit_on: FitOn = "rest",
+) -> int:
+    """How many folds the parameter stands for, given the samples of each class, and whether machines have a kernel.
 
     "auto" is 4, or 8 where half of the classes have fewer than 16 samples: of so few a quarter is too much to miss
     (icd10cm, 14 samples a class: log loss 0.402 with 8 folds, 0.426 with 4). It is at most the size of the largest
     class.
+
+    Machines with a kernel gain by every sample that they are fitted on, and some thousands are fitted in seconds. So
+    "auto" is 8 for them too, unless a fold would have only one sample of some class, or machines have a fold each.
     """
     if folds != "auto":
         return int(folds)
-    return min(MANY_FOLDS if np.median(counts) < FEW_SAMPLES else USUAL_FOLDS, int(counts.max()))
+    many = np.median(counts) < FEW_SAMPLES
+    if kernel and fit_on in ("rest", "all"):
+        many = many or (counts.min() >= FEW_SAMPLES and counts.sum() <= _FEW_OF_ALL)
+    return min(MANY_FOLDS if many else USUAL_FOLDS, int(counts.max()))
 
 
 def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owner: str) -> int:

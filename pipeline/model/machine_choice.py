@@ -6,6 +6,10 @@ matrix of every gamma is made:
 
 1. Each kind is tried with its usual gamma and C, on columns as they are and, if their units may differ, standardised.
 2. Other values of gamma are tried with that C, then other values of C with the best gamma.
+3. Linear machines or the kernel are chosen. Then smaller gammas are tried with a larger C, along which machines change
+   little [2]_, as long as that gains, and gammas half a step from the best.
+4. If classes have more rows than the probe, the best three trials are repeated with all of them, as far as one kernel
+   matrix has room: of few rows smoother machines look better than they are.
 
 If linear machines are chosen, their C and whitening are then chosen as if they had been asked for.
 
@@ -21,13 +25,17 @@ References
 ----------
 .. [1] T. M. Cover (1965). "Geometrical and statistical properties of systems of linear inequalities with applications
    in pattern recognition". IEEE Transactions on Electronic Computers EC-14, 326-334.
+.. [2] S. S. Keerthi, C.-J. Lin (2003). "Asymptotic behaviors of support vector machines with Gaussian kernel". Neural
+   Computation 15, 1667-1689.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -63,6 +71,8 @@ __all__ = [
 _GAMMAS = (1.0, 4.0, 0.25)
 #: Factors to the next gamma and the next C, which are tried while the last of them is the best.
 _NEXT_GAMMA, _NEXT_C = 4.0, 10.0
+#: Steps to a smaller gamma and a larger C at once.
+_RIDGE_STEPS = 2
 #: Kinds with this many times the least log loss are not tried with another gamma, or with another C.
 _FAR, _FAR_FOR_C = 1.5, 1.2
 #: Entries of the kernel matrices of all pairs together: some minutes of training.
@@ -75,6 +85,8 @@ _NOT_WORTH_IT = 1.02
 _SAME_LOSS = 1e-4
 #: Training rows on which all trials together take about a second, so that none has to be ruled out beforehand.
 _FEW_ROWS = 2048
+#: Where rows were cut, so many trials are repeated with all rows, if these are so many times as many.
+_FINALISTS, _MORE_ROWS = 3, 1.2
 #: Rows whose distances to all others are computed at once.
 _ROWS_AT_ONCE = 1024
 
@@ -232,7 +244,8 @@ def _chosen(linear: _Kind, radial: _Kind, trials: _Trials) -> ChosenMachines:
         return ChosenMachines(
             linear.standardise, "linear", "scale", choice=KernelChoice(trials.rows, f"linear: {why}")
         )
-    kernel, judged = radial.settled(cut=trials.cut)
+    radial.refine()
+    kernel, judged = trials.settled(radial)
     assert kernel is not None
     choice = KernelChoice(trials.rows, f"rbf: {why}")
     return ChosenMachines(radial.standardise, "rbf", kernel.gamma, judged.candidate, choice)
@@ -346,6 +359,13 @@ class _Kind:
         }
         return alike[max(alike, key=lambda tried: (tried[0], -abs(np.log(tried[1] / usual))))]
 
+    def judged_by(self, judge: Callable[[float, float], _Trial], most: int) -> _Kind:
+        """The same with the trials of least log loss alone, at most so many, which are judged anew."""
+        least = sorted(self._trials, key=lambda tried: self._trials[tried].judged.log_loss)
+        again = copy.copy(self)
+        again._trials = {tried: judge(*tried) for tried in least[:most]}
+        return again
+
     def clearly_above(self, other: _Kind) -> bool:
         """Whether its log loss is larger than another's by more than chance would have it."""
         one, least = self.best.judged, other.best.judged
@@ -367,6 +387,19 @@ class _Kind:
             self._try(gamma, C)
         if len(self._Cs) > 1 and self._best[1] == self._Cs[-1]:
             self._try(gamma, self._Cs[-1] * self._C_step)
+
+    def refine(self) -> None:
+        """Try smaller gammas with larger C while that is better [2]_, and then gammas half a step from the best."""
+        if len(self._gammas) == 1:
+            return
+        for _ in range(_RIDGE_STEPS if self._C_step > 1 else 0):
+            gamma, C = self._best
+            self._try(gamma / self._gamma_step, C * self._C_step)
+            if self._best == (gamma, C):
+                break
+        gamma, C = self._best
+        for factor in (math.sqrt(self._gamma_step), 1 / math.sqrt(self._gamma_step)):
+            self._try(gamma * factor, C)
 
 
 def _least_unless_alike(kinds: list[_Kind], usual: bool) -> _Kind:
@@ -403,6 +436,23 @@ class _Trials:
         #: Whether classes have more rows than those of the probe.
         self.cut = bool(self._probe.most_rows < question.moments.counts[self._probe.classes].max())
 
+    def settled(self, radial: _Kind) -> _Trial:
+        """The best trial with a kernel; where rows were cut, by trials of the best few on more rows."""
+        if not self.cut or not self._takes_more_rows():
+            return radial.settled(cut=self.cut)
+        return radial.judged_by(self._radial_judge(radial.standardise), _FINALISTS).settled(cut=True)
+
+    def _takes_more_rows(self) -> bool:
+        """Give classes as many rows as their kernel matrix may have; False if these are hardly more."""
+        most = max(1, _MOST_KERNEL_ROWS // len(self._probe.classes))
+        counts = self._question.moments.counts[self._probe.classes]
+        before, after = (int(np.minimum(counts, rows).sum()) for rows in (self._probe.most_rows, most))
+        if after < _MORE_ROWS * before:
+            return False
+        self._probe = self._probe._replace(most_rows=most)
+        self._rows = self._question.rows_of(self._probe.classes, most)
+        return True
+
     def linear(self, standardise: bool) -> _Kind:
         """Linear machines, after their first trial."""
         return self._on_rows(standardise, None)
@@ -428,6 +478,8 @@ class _Trials:
         normalisation = svm_kind(kernel).normalisation(moments.normalisation)
         part = self._part(normalisation(self._rows.X))
         settings = self._question.settings_of(kernel, moments)
+        if self._question.kernel_is_open:  # all kinds are judged by the same samples, fitted on as many
+            settings = replace(settings, folds=self._radial_settings(standardise).folds)
 
         def judge(_: float, C: float) -> _Trial:
             candidate = settings.candidates[0]._replace(C=C, whiten="none")
@@ -437,9 +489,22 @@ class _Trials:
 
     def radial(self, standardise: bool) -> _Kind:
         """Machines with a radial kernel, after their first trial."""
+        settings = self._radial_settings(standardise)
+        asked = self._question.parameters
+        multiples = _GAMMAS if asked.gamma == "scale" else (1.0,)
+        steps = (_NEXT_GAMMA, _NEXT_C if isinstance(asked.C, str) else 1.0)
+        return _Kind(standardise, multiples, _Cs_of(settings), self._radial_judge(standardise), steps)
+
+    def _radial_settings(self, standardise: bool) -> ModelSettings:
+        """Of machines whose rows are those of a kernel matrix."""
+        moments = _normalised(self._question, standardise)
+        return self._question.settings_of(KernelFunction("precomputed"), moments)
+
+    def _radial_judge(self, standardise: bool) -> Callable[[float, float], _Trial]:
+        """Judges a multiple of gamma with a C on the rows, whose distances are found once."""
         moments, scale = _normalised(self._question, standardise), self._gamma(standardise)
+        settings = self._radial_settings(standardise)
         normalisation = svm_kind(KernelFunction("rbf")).normalisation(moments.normalisation)
-        settings = self._question.settings_of(KernelFunction("precomputed"), moments)
         distances = squared_distances(normalisation(self._rows.X))
         matrix = np.empty_like(distances)
 
@@ -450,10 +515,7 @@ class _Trials:
             machines = _Machines(standardise, kernel, candidate, normalisation)
             return self._judged(machines, self._part(matrix, precomputed=True), settings)
 
-        asked = self._question.parameters
-        multiples = _GAMMAS if asked.gamma == "scale" else (1.0,)
-        steps = (_NEXT_GAMMA, _NEXT_C if isinstance(asked.C, str) else 1.0)
-        return _Kind(standardise, multiples, _Cs_of(settings), judge, steps)
+        return judge
 
     def _part(self, X: NDArray[Any], precomputed: bool = False) -> TrainingSet:
         """The training set of the probe."""

@@ -19,7 +19,6 @@ from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.coupling.model_coupling import in_order
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.growth.waves import usual_wave
-from pairloom.pipeline.machines.folds import folds_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.normalisation import is_whitened, scatter_parts
 from pairloom.pipeline.model.machine_choice import NO_CHOICE, KernelChoice
@@ -179,9 +178,7 @@ class Run:
     @functools.cached_property
     def settings(self) -> ModelSettings:
         """The settings of the model, as in `PairwiseSVC`."""
-        return self.config.settings_of_model(
-            folds_of(self.config.model.folds, self.rows), self.kernel, self.candidates
-        )
+        return self.config.settings_of_model(self.rows, self.kernel, self.candidates)
 
     @property
     def priors(self) -> tuple[float, ...] | None:

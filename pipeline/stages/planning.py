@@ -84,7 +84,7 @@ _STORED_TENSOR_LIMIT = 2 * 2**30
 def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -> Run:
     """Plan a run: build the graph, order its edges, and divide the work into tiles and slabs."""
     model, rows = config.model, np.bincount(data.y_train, minlength=len(data.classes))
-    folds = usable_folds(model.folds, rows, "model")
+    usable_folds(model.folds, rows, "model")
     weights = None
     if model.class_weight is not None:
         weights = tuple(
@@ -96,7 +96,7 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
         check_priors(model.priors, data.classes, "model.priors")
     if data.columns is not None:
         _check_sparse(model)
-    chosen = _choose_machines(config, data, folds, weights)
+    chosen = _choose_machines(config, data, weights)
     resolved = model.model_copy(
         update={name: getattr(chosen, name) for name in ("kernel", "gamma", "standardise")}
     )
@@ -107,12 +107,13 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
         model.C,
         model.whiten,
         config.calibrations(kernel),
-        functools.partial(config.settings_of_model, folds, kernel),
+        functools.partial(config.settings_of_model, rows, kernel),
         weights,
         kernel,
         standardise=chosen.standardise,
         settled=chosen.settled,
     )
+    folds = config.folds(rows, kernel)
     shape = _shape(config, data, rows, folds, found, kernel, standardised=chosen.standardise)
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
     if shape.learned:
@@ -138,9 +139,7 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
     return run
 
 
-def _choose_machines(
-    config: Config, data: OpenFeatures, folds: int, weights: Sequence[float] | None
-) -> ChosenMachines:
+def _choose_machines(config: Config, data: OpenFeatures, weights: Sequence[float] | None) -> ChosenMachines:
     """The kernel, and whether to standardise, as `PairwiseSVC.fit` chooses them."""
     model, seed = config.model, config.model.random_state
     if data.columns is not None:
@@ -162,7 +161,7 @@ def _choose_machines(
         candidates = candidates_of(
             svm_kind(kernel, model.fit_on), model.C, model.whiten, calibrations, moments
         )
-        return config.settings_of_model(folds, kernel, candidates)
+        return config.settings_of_model(data.moments.counts, kernel, candidates)
 
     question = MachineQuestion(
         model,

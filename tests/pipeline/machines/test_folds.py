@@ -100,6 +100,22 @@ def test_auto_is_more_folds_where_half_of_the_classes_are_small(counts, folds):
     assert folds_of("auto", np.array(counts)) == folds
 
 
+@pytest.mark.parametrize(
+    ("counts", "fit_on", "folds"),
+    [
+        ([16, 16, 16], "rest", 8),
+        ([4096, 4096], "all", 8),
+        ([4096, 4097], "rest", 4),
+        ([16, 15, 400], "rest", 4),
+        ([16, 16, 16], "fold", 4),
+        ([16, 16, 16], "fold_alone", 4),
+        ([9, 2, 3], "fold", 8),
+    ],
+)
+def test_auto_is_more_folds_for_machines_with_a_kernel_on_few_samples(counts, fit_on, folds):
+    assert folds_of("auto", np.array(counts), kernel=True, fit_on=fit_on) == folds
+
+
 @pytest.mark.parametrize("folds", [2, 4, 100])
 def test_folds_that_were_asked_for_are_taken_as_they_are(folds):
     assert folds_of(folds, np.array([5, 2, 3])) == folds

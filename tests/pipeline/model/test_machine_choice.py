@@ -53,6 +53,39 @@ def test_the_kernel_that_is_chosen_has_the_least_loss_of_the_trials_unless_rows_
     assert of_chosen[0]["log_loss"] == pytest.approx(least, abs=1e-4)
 
 
+def trials_of(model):
+    """gamma and C of the trials with a kernel, in their order."""
+    return [(row["gamma"], row["C"]) for row in model.candidates_ if row["kernel"] == "rbf"]
+
+
+def test_the_best_gamma_was_tried_beside_those_half_a_step_away_and_one_along_the_ridge():
+    model = auto().fit(*rings())
+    losses = {
+        trial: row["log_loss"] for trial, row in zip(trials_of(model), model.candidates_[1:], strict=True)
+    }
+    gamma, C = min(list(losses)[:-2], key=losses.get)  # before the half steps
+    assert list(losses)[-2:] == [(gamma * 2, C), (gamma / 2, C)]
+    assert any(np.allclose(trial, (gamma / 4, C * 10)) for trial in losses)
+
+
+def test_half_a_step_and_the_ridge_are_not_tried_where_gamma_or_C_is_given():
+    X, y = rings()
+    assert len(trials_of(auto(gamma=0.5).fit(X, y))) == 3  # as many as there are values of C
+    assert {C for _, C in trials_of(auto(C=3.0).fit(X, y))} == {3.0}
+
+
+def test_of_more_rows_than_the_probe_has_the_best_trials_are_repeated_with_all():
+    X, y = rings(rows=400)
+    model = auto().fit(X, y)
+    trials, losses = trials_of(model), [row["log_loss"] for row in model.candidates_]
+    first = dict(zip(trials[:-3], losses[1:-3], strict=True))
+    assert trials[-3:] == sorted(first, key=first.get)[:3]
+    kernel = model.model_.trained.kernel
+    assert (kernel.gamma, model.C_) in trials[-3:]
+    asked = PairwiseSVC(kernel="rbf", gamma=kernel.gamma, C=model.C_, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(asked.predict_proba(X[:20]), model.predict_proba(X[:20]))
+
+
 def test_a_fit_with_what_was_chosen_is_the_same_model():
     X, y = rings()
     chosen = auto().fit(X, y)
@@ -136,7 +169,7 @@ def test_one_column_in_another_unit_among_many_is_enough_to_standardise():
 @pytest.mark.parametrize("pixels", [False, True])
 def test_where_trials_cannot_decide_columns_are_standardised_unless_their_ranges_are_alike(pixels):
     """Labels are noise, and deviations differ: columns have units of their own, or pixels are rarely set."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     X, y = rng.choice([-1.0, 1.0], size=(400, 8)), rng.integers(0, 2, 400)
     if pixels:
         X[2:, :3] = 0.0
