@@ -27,6 +27,7 @@ def test_the_snippets_run_twice(tmp_path, monkeypatch, capsys):
     assert score > 0.96
 
 
+@pytest.mark.long
 def test_the_snippet_of_a_run_reads_one(tmp_path, monkeypatch):
     from click.testing import CliRunner
 

@@ -25,6 +25,7 @@ def on_digits(tmp_path_factory):
     return bench("peers", *options, "--plot", folder / "rows.png", json_file=folder / "rows.json"), folder
 
 
+@pytest.mark.long
 def test_the_table_has_every_column_and_the_ratio(on_digits):
     """Speed is not asserted: a machine that runs tests does other work too."""
     lines = on_digits[0].printed.splitlines()

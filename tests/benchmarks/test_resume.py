@@ -32,6 +32,7 @@ def test_a_process_is_killed_with_all_that_it_has_started():
     assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.long
 def test_a_command_that_fails_ends_the_benchmark_with_its_message():
     with pytest.raises(RunFailed, match=r"failed with 2: (.|\n)*No such option"):
         run_to_the_end(["bench", "resume", "--no-such-option"])

@@ -25,6 +25,7 @@ def test_the_same_run_on_one_worker_and_on_two(tmp_path):
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_weak_scaling_keeps_the_pairs_per_worker():
     complete = load_config("imagenet50-synthetic")
     sparse = load_config("imagenet50-synthetic", ["graph.family=hub_neighbours"])

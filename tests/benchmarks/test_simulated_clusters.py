@@ -3,7 +3,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.long
 def test_the_table_of_simulated_clusters_can_be_made_again():
     root = Path(__file__).parents[2]
     before = {path: path.read_bytes() for path in (root / "docs" / "scaling").iterdir()}

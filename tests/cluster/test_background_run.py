@@ -341,6 +341,7 @@ def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config,
         handle.wait(LONG)
 
 
+@pytest.mark.long
 def test_a_submitted_run_whose_driver_dask_gives_up_says_so(long_config, tmp_path):
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),

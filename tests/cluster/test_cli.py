@@ -92,6 +92,7 @@ def test_an_error_is_a_message_and_a_code(arguments, code, complaint, tmp_path, 
     assert "Traceback" not in done.output
 
 
+@pytest.mark.long
 def test_a_run_of_a_cluster_that_is_gone_is_resumed_here(copied_run, monkeypatch):
     monkeypatch.setattr("pairloom.cluster.connect.connect.CONNECT_SECONDS", 0.5)
     shutil.rmtree(copied_run / "ledger" / "probabilities")
@@ -291,6 +292,7 @@ def test_report_is_written_again(copied_run):
     assert (copied_run / "report" / "index.html").exists()
 
 
+@pytest.mark.long
 def test_ctrl_c_stops_cleanly_and_says_how_to_resume(small_config, tmp_path):
     directory = tmp_path / "run"
     # A terminal sends Ctrl-C to the whole group, workers included.

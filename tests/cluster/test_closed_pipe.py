@@ -93,12 +93,14 @@ def test_output_that_nobody_reads_is_no_error(command, forks):
     assert complaints(errors) == []
 
 
+@pytest.mark.long
 def test_nor_is_that_of_a_command_that_was_just_started(tmp_path):
     code, errors = with_closed_output("config", cwd=tmp_path)
     assert code == 0
     assert complaints(errors) == []
 
 
+@pytest.mark.long
 def test_a_finished_run_is_done_even_if_nobody_reads_its_table(small_run, tmp_path):
     shutil.copytree(small_run, tmp_path / "run")
     code, errors = with_closed_output("resume", tmp_path / "run", "--set", "cluster.kind=threads")
@@ -112,6 +114,7 @@ def test_an_error_is_still_an_error(tmp_path):
     assert "CONFIG must be a TOML file" in errors
 
 
+@pytest.mark.long
 def test_the_first_line_of_a_list_is_enough(tmp_path):
     """As a shell does it, with an exit code for every part of the pipe."""
     command = f'"{sys.executable}" -m pairloom config | head -1; echo "${{PIPESTATUS[@]}}"'

@@ -116,6 +116,7 @@ def assert_on_loopback(sockets):
     assert {host for host, port in sockets if not ipaddress.ip_address(host).is_loopback} == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["processes", "threads"])
 def test_every_socket_of_a_cluster_started_here_is_on_loopback(kind):
     before = listening(psutil.Process())

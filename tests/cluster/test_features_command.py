@@ -169,6 +169,7 @@ def long_extraction(tmp_path_factory):
     return arguments, files_of(folder / "whole.zarr")
 
 
+@pytest.mark.long
 @pytest.mark.quick("9")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_extraction_is_resumed_to_the_same_bytes(how, long_extraction, tmp_path):

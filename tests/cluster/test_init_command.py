@@ -240,6 +240,7 @@ def test_predictions_have_ids_confidences_and_the_likeliest_classes(ending, top,
     assert not top or stored["top"][:][0].tolist() == likeliest[0].tolist()
 
 
+@pytest.mark.quick(".csv")
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
 def test_predictions_go_from_standard_input_to_standard_output(ending, flower_run, folder):
     pandas = pytest.importorskip("pandas")
@@ -328,6 +329,7 @@ def test_arrays_and_nothing_become_runs_too(write, name, test_set, folder):
     assert load_config("elsewhere/x.toml").data == load_config(f"{name}.toml").data
 
 
+@pytest.mark.long
 def test_a_warning_reads_as_an_error_does(folder):
     X, y = arrays()
     np.savez(folder / "rare.npz", X=np.vstack([X, X[:1]]), y=[*y, 9])

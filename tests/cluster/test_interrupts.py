@@ -160,6 +160,7 @@ def test_a_run_that_was_interrupted_while_its_workers_started_can_be_resumed(sma
     assert code == 0, errors
 
 
+@pytest.mark.long
 def test_whoever_follows_a_run_leaves_it_with_ctrl_c(config, tmp_path):
     directory = tmp_path / "run"
     here = ("--set", "cluster.kind=threads", "--workers", 1)

@@ -46,9 +46,7 @@ def config_of(family, n, **run):
     return Config(data=DataConfig(features="x.npz"), graph=graph_of(family, n), run=RunConfig(**run))
 
 
-@pytest.mark.quick(
-    *(f"20000-{family}" for family in ANSWERING if family not in PLANNED), "20000-hub_neighbours"
-)
+@pytest.mark.quick(*(f"20000-{family}" for family in ANSWERING if family not in PLANNED))
 @pytest.mark.parametrize("family", ANSWERING)
 def test_every_family_answers_in_bounded_memory(family, data, monkeypatch):
     n = len(data.classes)
@@ -81,6 +79,7 @@ def test_a_plan_that_does_not_fit_says_what_it_needs_and_what_this_machine_has(m
     assert plan_run(config_of("complete", 200), data_of(200)).shape.n_edges == 19_900
 
 
+@pytest.mark.long
 def test_no_task_of_twenty_thousand_classes_needs_more_than_a_gibibyte():
     plan = plan_run(config_of("hub_neighbours", 20_000), data_of(20_000))
     assert plan.shape.n_edges > 200_000

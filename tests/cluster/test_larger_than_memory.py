@@ -168,6 +168,7 @@ def resident_memory(folder, rows):
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_a_gigabyte_is_planned_and_stored_in_a_fraction_of_its_size(tmp_path):
     found = resident_memory(tmp_path, 2**19)
     assert found["rows"] == 2**19

@@ -220,6 +220,7 @@ def test_attach_and_cancel_say_that_the_cluster_is_dead(abandoned_run):
     assert "No driver is at work" in pairloom("cancel", abandoned_run).stdout
 
 
+@pytest.mark.long
 def test_a_run_whose_cluster_is_dead_is_resumed_here(abandoned_run):
     # A request to cancel that the submitted driver never saw is not meant for this one.
     (abandoned_run / "drivers" / "0001.cancel").write_bytes(b"")

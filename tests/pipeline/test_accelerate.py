@@ -326,6 +326,7 @@ OF_A_FIT = {
 }
 
 
+@pytest.mark.long
 def test_a_fit_compiles_one_form_of_the_kernels_that_it_needs():
     for _ in range(2):  # the first loads or compiles the parts too
         found = subprocess.run([sys.executable, "-c", FIT], check=True, capture_output=True, text=True)

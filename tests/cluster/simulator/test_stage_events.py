@@ -182,6 +182,7 @@ def test_every_unit_is_done_once_and_what_was_executed_was_done_or_redone(
     assert tally[kernels.WORKED] + tally[kernels.LOST] == pytest.approx(busy)
 
 
+@pytest.mark.long
 @given(units, st.integers(1, 6), st.integers(1, 3), st.sampled_from([0, 200, 1000]), st.integers(0, 50))
 def test_no_core_has_two_tasks_at_once(seconds, workers, threads, per_hour, seed):
     fabric, faults = FAST._replace(threads=threads), storm(per_hour, seed)

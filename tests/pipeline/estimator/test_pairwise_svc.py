@@ -36,14 +36,23 @@ EXPECTED = {
 
 # The checks fit noise and classes of a few samples, and the estimator says so. Some leave random_state as it is: folds
 # that differ from run to run would warn now and then.
-@pytest.mark.filterwarnings(
+expected_warnings = pytest.mark.filterwarnings(
     "ignore:The scale of the coupled model:UserWarning",
     "ignore:PairwiseSVC. . of . classes have:UserWarning",
     "ignore:couple. method 'wlw2' did not converge:sklearn.exceptions.ConvergenceWarning",
 )
+
+
+@expected_warnings
+@parametrize_with_checks([PairwiseSVC(random_state=0)], expected_failed_checks=lambda estimator: EXPECTED)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@expected_warnings
 @parametrize_with_checks(
     [
-        PairwiseSVC(random_state=0),
         PairwiseSVC(folds=3, coupling="normal", whiten="none", random_state=0),
         PairwiseSVC(folds=3, kernel="rbf", class_weight="balanced", random_state=0),
         PairwiseSVC(
@@ -57,7 +66,7 @@ EXPECTED = {
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
-def test_scikit_learn(estimator, check):
+def test_scikit_learn_with_other_parameters(estimator, check):
     check(estimator)
 
 

@@ -18,6 +18,7 @@ def reference(problem):
     return model, model.predict_proba(problem.X_new)
 
 
+@pytest.mark.quick(*(f"{dtype}-{k}" for dtype in ("float32", "float64") for k in (-40, -13, -1, 1, 7, 40)))
 @pytest.mark.parametrize("k", range(-40, 41))
 def test_a_power_of_two_changes_no_bit(problem, reference, k):
     factor = problem.X.dtype.type(2.0**k)

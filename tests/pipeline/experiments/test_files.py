@@ -23,6 +23,7 @@ def pairloom(*arguments):
 FEWER = {gaussians: {"TRAINING": 20, "TEST": 20}, curved: {"TRAINING": 50, "TEST": 50}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, of in EXPERIMENTS.items() if not of.tables])
 def test_an_experiment_writes_its_files(name, out, monkeypatch):
     for experiment, sizes in FEWER.items():

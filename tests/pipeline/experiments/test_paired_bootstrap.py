@@ -20,6 +20,7 @@ def crossed(rng, times, samples, by_time, by_sample, by_entry):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("times", "samples", "spreads"),
     [
