@@ -137,7 +137,7 @@ def test_the_checks_of_local_groups_hold(pool):
     with pytest.raises(RefusedArray, match=r"X is not read: its codecs must be among .* got pickle"):
         open_features(str(url))
     folder.write("X/zarr.json", b" " * (2**24 + 1))
-    with pytest.raises(RefusedArray, match=r"zarr.json must have at most 16777216 bytes"):
+    with pytest.raises(ValueError, match=r"zarr.json must be a JSON object of at most 16777216 bytes"):
         open_features(str(url))
 
 
