@@ -138,8 +138,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         values the one with the least out-of-fold coupled log loss is kept; `candidates_` has the table.
     folds : int or "auto", default="auto"
         Folds per class, at least 2. "auto" is 4, or 8 where half of the classes have fewer than 16 samples, and
-        for machines with a kernel that have at most 8192 samples in all, 16 of each class. A class with fewer samples
-        than folds is fitted by all machines and calibrates none.
+        with `fit_on="rest"` for machines with a kernel that have at most 8192 samples in all, 16 of each class. A class
+        with fewer samples than folds is fitted by all machines and calibrates none.
     fit_on : {"rest", "fold", "all", "fold_alone"}, default="rest"
         The fold scheme. "rest" fits machine k on all folds but k and calibrates it on k, and averages the machines.
         "fold" does the reverse, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,

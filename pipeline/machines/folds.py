@@ -58,12 +58,13 @@ def folds_of(
     class.
 
     Machines with a kernel gain by every sample that they are fitted on, and some thousands are fitted in seconds. So
-    "auto" is 8 for them too, unless a fold would have only one sample of some class, or machines have a fold each.
+    "auto" is 8 for them too, with "rest", unless a fold would have only one sample of some class. With "all" more folds
+    do not mean more samples, and are a little worse (satimage, C = 1: 1.012 of SVC's log loss instead of 1.006).
     """
     if folds != "auto":
         return int(folds)
     many = np.median(counts) < FEW_SAMPLES
-    if kernel and fit_on in ("rest", "all"):
+    if kernel and fit_on == "rest":
         many = many or (counts.min() >= FEW_SAMPLES and counts.sum() <= _FEW_OF_ALL)
     return min(MANY_FOLDS if many else USUAL_FOLDS, int(counts.max()))
 

@@ -104,9 +104,10 @@ def test_auto_is_more_folds_where_half_of_the_classes_are_small(counts, folds):
     ("counts", "fit_on", "folds"),
     [
         ([16, 16, 16], "rest", 8),
-        ([4096, 4096], "all", 8),
+        ([4096, 4096], "rest", 8),
         ([4096, 4097], "rest", 4),
         ([16, 15, 400], "rest", 4),
+        ([16, 16, 16], "all", 4),
         ([16, 16, 16], "fold", 4),
         ([16, 16, 16], "fold_alone", 4),
         ([9, 2, 3], "fold", 8),
