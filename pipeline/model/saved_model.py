@@ -19,8 +19,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import zarr
+from numcodecs import Blosc, Zstd
 from numpy.typing import NDArray
-from zarr.codecs import ZstdCodec
+from zarr.abc.codec import BytesBytesCodec
+from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
 from pairloom import graphs
 from pairloom.graphs import ModelCode
@@ -205,15 +207,32 @@ def _parameters_from_json(content: dict[str, Any], model: FittedModel) -> dict[s
     return parameters
 
 
+#: Bytes of a chunk of a saved array.
+_CHUNK_BYTES = 2**23
+
+
 def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
+    """Write arrays in chunks of whole edges: the machines of an edge, one per fold, have much in common."""
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
+        contiguous = np.ascontiguousarray(values)
+        rows = max(1, _CHUNK_BYTES // max(1, values.nbytes // max(1, len(values))))
         group.create_array(
             name,
-            data=np.ascontiguousarray(values),
-            compressors=ZstdCodec(checksum=True),
+            data=contiguous,
+            chunks=tuple(max(1, size) for size in (min(len(values), rows), *values.shape[1:])),
+            compressors=_packing_of(contiguous[:rows]),
             config={"write_empty_chunks": True},  # a chunk of zeros is there like any other
         )
+
+
+def _packing_of(chunk: NDArray[Any]) -> tuple[BytesBytesCodec, ...]:
+    """What packs a chunk closest. Weights want their signs and exponents together, repeated pixels their bytes."""
+    by_bytes, by_bits = Zstd(level=3), Blosc(cname="zstd", clevel=3, shuffle=Blosc.BITSHUFFLE)
+    if len(by_bytes.encode(chunk)) <= len(by_bits.encode(chunk)):
+        return (ZstdCodec(level=3, checksum=True),)
+    bits = BloscCodec(cname="zstd", clevel=3, shuffle="bitshuffle", typesize=chunk.itemsize)
+    return bits, Crc32cCodec()
 
 
 def _read_description(path: Path) -> dict[str, Any]:

@@ -70,7 +70,7 @@ _TEXT_AND_TIMES = (
     "numpy.datetime64",
     "numpy.timedelta64",
 )
-_OWN_CODECS = frozenset({"bytes", "zstd", "crc32c", "sharding_indexed", "vlen-utf8"})
+_OWN_CODECS = frozenset({"bytes", "zstd", "blosc", "crc32c", "sharding_indexed", "vlen-utf8"})
 _COMPRESSORS = frozenset({"zstd", "gzip", "blosc", "zlib", "lz4"})
 _SMALLER = _COMPRESSORS | {"sharding_indexed"}
 # What zarr puts before the names of codecs of format 2 in arrays of format 3.

@@ -7,13 +7,17 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from fitted_models import Samples
+from numcodecs import Zstd
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 from pairloom import PairwiseSVC
+from pairloom.pipeline.model.saved_model import _write_arrays
+from pairloom.pipeline.storage.zarr_metadata import OURS, stored_array
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +36,29 @@ def saved(data, tmp_path_factory):
     model = fit(data, whiten=0.8, coupled_calibration="edges")
     model.save(path)
     return model, path
+
+
+def test_every_array_has_the_packing_that_suits_it(tmp_path):
+    random = np.random.default_rng(0)
+    of_edge = random.standard_normal((40, 1, 64))  # the machines of an edge are alike
+    made = {
+        "weights": (of_edge + 0.1 * random.standard_normal((40, 8, 64))).astype(np.float32),
+        "pixels": random.choice([0.0, 0.1, 0.7], (400, 64)).repeat(2, axis=0),
+        "none": np.empty((0, 5)),
+        "numbers": np.arange(10),
+    }
+    _write_arrays(made, tmp_path / "arrays")
+    group = zarr.open_group(tmp_path / "arrays", mode="r")
+    size = {}
+    for name, values in made.items():
+        np.testing.assert_array_equal(group[name][...], values)
+        stored_array(tmp_path / "arrays" / name, OURS).check_files()
+        size[name] = sum(
+            file.stat().st_size for file in (tmp_path / "arrays" / name / "c").rglob("*") if file.is_file()
+        )
+    assert size["weights"] < 0.86 * made["weights"].nbytes
+    assert size["weights"] < len(Zstd(level=3).encode(made["weights"]))
+    assert size["pixels"] < 1.01 * len(Zstd(level=3).encode(made["pixels"]))
 
 
 @pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")
