@@ -16,16 +16,17 @@ from pairloom.graphs.text import csv_cell, duration, plain_line, short_names
 from pairloom.pipeline.display.class_layout import ClassOrder, order_classes
 from pairloom.pipeline.display.evaluation import Outcomes, Scores, scores_of
 from pairloom.pipeline.growth.waves import Wave
-from pairloom.pipeline.report.charts import growth_section, reliability_section
-from pairloom.pipeline.report.class_maps import maps_section
+from pairloom.pipeline.report.class_maps import code_section, graph_section, maps_section
 from pairloom.pipeline.report.errors import ConfidentError, confident_errors, errors_section
 from pairloom.pipeline.report.label_doubts import doubts_section, held_out_doubts
-from pairloom.pipeline.report.model_graph_figure import code_section, graph_section
-from pairloom.pipeline.report.page import KeyFigure, Section, page
+from pairloom.pipeline.report.page import KeyFigure, Section, growth_section, page, reliability_section
 from pairloom.pipeline.report.run_facts import (
+    RunTimes,
     configuration_section,
     model_section,
+    run_seconds,
     run_warnings,
+    times_section,
     warnings_section,
 )
 from pairloom.pipeline.report.run_results import (
@@ -46,7 +47,6 @@ from pairloom.pipeline.report.score_tables import (
     methods_section,
     pairs_section,
 )
-from pairloom.pipeline.report.stage_times import RunTimes, run_seconds, times_section
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.results import chosen_coupling
 from pairloom.pipeline.run.run import Run

@@ -1,18 +1,26 @@
-"""The facts of a run: its data, the model that was chosen, configuration, versions, warnings."""
+"""The facts of a run: its data, the model that was chosen, configuration, versions, warnings, and where its time went.
+
+Times are by stage, planned beside actual, and by worker.
+"""
 
 from __future__ import annotations
 
+import bisect
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
+from pairloom.graphs.text import duration
 from pairloom.pipeline.config.cluster_config import shown_setting
-from pairloom.pipeline.report.page import Column, PageTable, Section
+from pairloom.pipeline.report.page import Chart, Column, PageTable, Section, coordinate, round_ticks
 from pairloom.pipeline.run.feature_store import read_normalisation
+from pairloom.pipeline.run.ledger import Entry
 from pairloom.pipeline.run.results import (
     candidate_rows,
     chosen_calibration,
@@ -24,9 +32,28 @@ from pairloom.pipeline.run.results import (
     read_mass_check,
 )
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_log import written_warnings
+from pairloom.pipeline.run.run_log import (
+    begin_times,
+    driver_spans,
+    driver_starts,
+    elapsed_seconds,
+    read_forecast,
+    worker_starts,
+    written_warnings,
+)
+from pairloom.pipeline.storage.location import Location
 
-__all__ = ["configuration_section", "model_section", "run_warnings", "warnings_section"]
+__all__ = [
+    "RunTimes",
+    "WorkSpan",
+    "configuration_section",
+    "model_section",
+    "run_seconds",
+    "run_times",
+    "run_warnings",
+    "times_section",
+    "warnings_section",
+]
 
 
 def model_section(run: Run) -> Section:
@@ -187,3 +214,208 @@ def run_warnings(run: Run) -> list[tuple[str, int]]:
 def warnings_section(warnings: Sequence[tuple[str, int]]) -> Section:
     """The list of the warnings."""
     return Section("warnings", "Warnings", {"warnings": warnings})
+
+
+#: The timeline: its width, the height of a lane, and the width of the names of workers.
+_WIDTH, _LANE, _NAMES = 720, 18, 96
+#: Workers of the timeline, and of the table.
+_MOST_LANES, _MOST_WORKERS = 24, 200
+
+
+class WorkSpan(NamedTuple):
+    """One unit of work: its stage, its worker, its start (seconds since 1970) and its duration."""
+
+    stage: str
+    worker: str
+    begun: float
+    seconds: float
+
+
+class RunTimes(NamedTuple):
+    """The times of a run, in seconds.
+
+    Attributes
+    ----------
+    work
+        Work per stage, summed over workers.
+    elapsed
+        Time that each stage took. Missing for a stage that several drivers worked on.
+    planned
+        Least and most time per stage; None for a run without a forecast.
+    workers
+        Work per worker and stage.
+    spans
+        The units of work whose beginning is known.
+    drivers
+        How many drivers those units had.
+    at_work, worker_starts
+        Beginning and end of the work of each driver, and of each start of workers.
+    """
+
+    work: Mapping[str, float]
+    elapsed: Mapping[str, float]
+    planned: Mapping[str, tuple[float, float]] | None = None
+    workers: Mapping[str, Mapping[str, float]] = {}
+    spans: Sequence[WorkSpan] = ()
+    drivers: int = 1
+    at_work: Sequence[tuple[float, float]] = ()
+    worker_starts: Sequence[tuple[float, float]] = ()
+
+
+def run_times(directory: Location, stages: Sequence[str], entries: Sequence[Entry]) -> RunTimes:
+    """Times of stages and workers, by their entries in the ledger."""
+    begun, starts = begin_times(directory), driver_starts(directory)
+    spans = [
+        WorkSpan(entry.stage, entry.worker, begun[entry.stage, entry.unit], entry.seconds)
+        for entry in entries
+        if (entry.stage, entry.unit) in begun
+    ]
+    end = max((span.begun + span.seconds for span in spans), default=0.0)
+    workers = defaultdict[str, dict[str, float]](dict)
+    for entry in entries:
+        by_stage = workers[entry.worker]
+        by_stage[entry.stage] = by_stage.get(entry.stage, 0.0) + entry.seconds
+    return RunTimes(
+        work={name: sum(entry.seconds for entry in entries if entry.stage == name) for name in stages},
+        elapsed=elapsed_seconds(directory, entries),
+        planned=read_forecast(directory),
+        workers=workers,
+        spans=spans,
+        drivers=len({bisect.bisect_right(starts, span.begun) for span in spans}),
+        at_work=driver_spans(directory, end),
+        worker_starts=[(since, until) for since, until in worker_starts(directory) if until <= end],
+    )
+
+
+def times_section(times: RunTimes) -> Section:
+    """The table of the stages, the timeline of the workers, and their work."""
+    stages = [stage for stage, work in times.work.items() if work]
+    content = {
+        "stages": _stages_table(times, stages),
+        "planned": times.planned is not None,
+        "drivers": times.drivers,
+        "timeline": _timeline(times, stages) if times.spans else None,
+        "workers": _workers(times.workers) if times.workers else None,
+    }
+    return Section("time", "Time", content)
+
+
+def _stages_table(times: RunTimes, stages: Sequence[str]) -> PageTable:
+    """Planned time, time taken and work of every stage, of the start of workers and of the whole run."""
+    planned = {stage: f"{low:.1f} to {high:.1f} s" for stage, (low, high) in (times.planned or {}).items()}
+    took = {stage: f"{seconds:.1f} s" for stage, seconds in times.elapsed.items()}
+    rows = [
+        [stage, planned.get(stage, ""), took.get(stage, ""), f"{times.work[stage]:.1f} s"] for stage in stages
+    ]
+    if times.worker_starts:
+        waited = sum(end - begin for begin, end in _worker_starts(times))
+        rows.append(["worker start", "", f"{waited:.1f} s", ""])
+    if times.spans:
+        work = sum(times.work.values())
+        rows.append(["all, before this report", "", f"{run_seconds(times):.1f} s", f"{work:.1f} s"])
+    columns = [
+        Column("stage"),
+        Column("planned", "number", "range of the forecast"),
+        Column("took", "number", "from the start of its first task to the end of its last"),
+        Column("work", "number", "sum over all workers"),
+    ]
+    if not planned:
+        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
+    return PageTable("stages", "Time by stage", columns, rows)
+
+
+def _worker_starts(times: RunTimes) -> list[NDArray[np.float64]]:
+    return [_without_pauses(times, start) for start in times.worker_starts]
+
+
+def _timeline(times: RunTimes, stages: Sequence[str]) -> dict[str, Any]:
+    """The work of every worker over time, one lane each. Time in which there was no driver is left out."""
+    work: defaultdict[str, float] = defaultdict(float)
+    for span in times.spans:
+        work[span.worker] += span.seconds
+    workers = sorted(sorted(work, key=lambda worker: (-work[worker], worker))[:_MOST_LANES])
+    lanes = {worker: lane for lane, worker in enumerate(workers)}
+    starts, end = _without_pauses(times, [span.begun for span in times.spans]), run_seconds(times)
+    plane = Chart(_NAMES, 6, _WIDTH - _NAMES - 8, _LANE * len(workers), (0.0, max(end, 1e-3)))
+    return {
+        "width": _WIDTH,
+        "plane": plane,
+        "ticks": round_ticks(0.0, plane.x_range[1], 6),
+        "duration": duration(end),
+        "workers": len(work),
+        # Of a long name the end is shown, which differs most.
+        "lanes": [
+            {
+                "worker": worker,
+                "name": worker if len(worker) <= 15 else f"…{worker[-14:]}",
+                "y": 6 + lane * _LANE + 13,
+            }
+            for worker, lane in lanes.items()
+        ],
+        "stages": [
+            {"name": stage, "path": _bars(plane, times.spans, starts, lanes, stage)} for stage in stages
+        ],
+        "waits": [plane.x(start) for start in _worker_starts(times)],
+    }
+
+
+def run_seconds(times: RunTimes) -> float:
+    """Seconds from the start of the first driver to the end of the work, without pauses that had no driver."""
+    return sum(end - begin for begin, end in _at_work(times))
+
+
+def _at_work(times: RunTimes) -> list[tuple[float, float]]:
+    """Intervals in which there was a driver, or work that it had left to workers."""
+    work = [(span.begun, span.begun + span.seconds) for span in times.spans]
+    return _merged(sorted([*times.at_work, *work]), 0.0)
+
+
+def _without_pauses(times: RunTimes, when: Sequence[float]) -> NDArray[np.float64]:
+    """Times on the clock of the run, which stops while there is no driver."""
+    begin, end = np.array(_at_work(times)).T
+    return np.asarray(np.clip(np.asarray(when)[:, None] - begin, 0.0, end - begin).sum(axis=1))
+
+
+def _bars(
+    plane: Chart, spans: Sequence[WorkSpan], starts: NDArray[np.float64], lanes: Mapping[str, int], stage: str
+) -> str:
+    """The path of a stage: a bar per unit. Units that are less than a pixel apart share a bar."""
+    units = sorted(
+        (lanes[span.worker], float(start), float(start) + span.seconds)
+        for span, start in zip(spans, starts, strict=True)
+        if span.stage == stage and span.worker in lanes
+    )
+    pixel = (plane.x_range[1] - plane.x_range[0]) / plane.width
+    path = []
+    for lane, in_lane in groupby(units, key=lambda unit: unit[0]):
+        for begin, end in _merged([unit[1:] for unit in in_lane], pixel):
+            left, right = plane.x([begin, end])
+            top, width = plane.top + lane * _LANE + 2, coordinate(max(right - left, 1))
+            path.append(f"M{coordinate(left)} {coordinate(top)}h{width}v{_LANE - 4}h-{width}z")
+    return "".join(path)
+
+
+def _merged(units: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
+    """Sorted intervals, joined where less than ``gap`` is between them."""
+    merged: list[tuple[float, float]] = []
+    for begin, end in units:
+        if merged and begin - merged[-1][1] < gap:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _workers(workers: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """The work of the busiest workers, and the stages that took most of it."""
+    total = {worker: sum(by_stage.values()) for worker, by_stage in workers.items()}
+    busiest = sorted(total, key=lambda worker: (-total[worker], worker))[:_MOST_WORKERS]
+    rows = [[worker, f"{total[worker]:.1f} s", _largest(workers[worker])] for worker in busiest]
+    columns = [Column("worker"), Column("work", "number"), Column("most of it in")]
+    table = PageTable("workers", "Work by worker", columns, rows, sortable=True)
+    return {"number": len(workers), "table": table}
+
+
+def _largest(by_stage: Mapping[str, float]) -> str:
+    most = sorted(by_stage, key=lambda stage: -by_stage[stage])[:3]
+    return ", ".join(f"{stage} {by_stage[stage]:.1f} s" for stage in most)

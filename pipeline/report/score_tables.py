@@ -20,8 +20,7 @@ from pairloom.pipeline.display.evaluation import (
     scores_of,
 )
 from pairloom.pipeline.features.moments import class_totals
-from pairloom.pipeline.report.charts import Chart, round_ticks
-from pairloom.pipeline.report.page import Column, PageTable, Section
+from pairloom.pipeline.report.page import Chart, Column, PageTable, Section, round_ticks
 from pairloom.pipeline.report.run_results import NUMBERS_AT_ONCE, JudgedSamples, TrainedPairs
 from pairloom.pipeline.run.feature_store import read_normalisation, read_samples, read_stored_rows
 from pairloom.pipeline.run.run import Run

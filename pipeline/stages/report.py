@@ -9,8 +9,8 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.report.critical_machine import EXPLAINING_BYTES
 from pairloom.pipeline.report.errors import explaining_work
 from pairloom.pipeline.report.report import write_report
+from pairloom.pipeline.report.run_facts import run_times
 from pairloom.pipeline.report.run_results import LISTED, NUMBERS_AT_ONCE
-from pairloom.pipeline.report.stage_times import run_times
 from pairloom.pipeline.run.costs import RunSizes, StageCost
 from pairloom.pipeline.run.growing_run import judged_waves
 from pairloom.pipeline.run.ledger import Ledger

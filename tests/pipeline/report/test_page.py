@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from pairloom.pipeline.report.charts import round_ticks
-from pairloom.pipeline.report.page import Column, PageTable, Section, named, page, section_html
+from pairloom.pipeline.report.page import Column, PageTable, Section, named, page, round_ticks, section_html
 
 
 def page_of(data: dict[str, object]) -> str:

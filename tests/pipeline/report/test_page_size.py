@@ -8,8 +8,7 @@ import pytest
 from pairloom.pipeline.display.class_layout import order_classes
 from pairloom.pipeline.display.evaluation import Confusions, Outcomes
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
-from pairloom.pipeline.report.class_maps import maps_section
-from pairloom.pipeline.report.model_graph_figure import graph_section
+from pairloom.pipeline.report.class_maps import graph_section, maps_section
 from pairloom.pipeline.report.page import page
 from pairloom.pipeline.report.run_results import ConfidentErrors, JudgedSamples, TrainedPairs
 from pairloom.pipeline.report.score_tables import (

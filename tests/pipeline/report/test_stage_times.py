@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pairloom.pipeline.report.page import section_html
-from pairloom.pipeline.report.stage_times import RunTimes, WorkSpan, run_seconds, times_section
+from pairloom.pipeline.report.run_facts import RunTimes, WorkSpan, run_seconds, times_section
 
 SPANS = (WorkSpan("features", "h:1", 1002.0, 1.0), WorkSpan("machines", "h:2", 1020.0, 3.0))
 WORK = {"features": 1.0, "machines": 3.0}
