@@ -1,0 +1,92 @@
+"""How much faster a fit is with two threads than with one. For a quiet machine with two cores.
+
+    python -m pairloom.benchmarks.threads [--sets clinc150 icd10cm titles] [--repeats 3]
+
+Every set is fitted with n_jobs=1 and n_jobs=2 in turn, in one warm process. "one" and "two" are the least seconds of
+the repeats, "ratio" their quotient (target: at least 1.6). "serial" is the CPU time of the main thread in a fit with
+two threads: what is not divided. "bound" is the ratio that two idle cores could give, if the threads share the rest
+evenly; unlike the ratio it may be read on a busy machine.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pairloom import PairwiseSVC
+from pairloom.benchmarks.datasets import Split, load
+from pairloom.benchmarks.record import Column, Record
+from pairloom.benchmarks.sparse_text import titles
+
+#: The smallest ratio that is asked for.
+TARGET = 1.6
+GRAPHS = {"clinc150": "complete"}
+USUAL_SETS = ("clinc150", "icd10cm", "titles")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One set: seconds with one thread and with two, and CPU seconds of the main thread of two and of all."""
+
+    data: str
+    one_s: float
+    two_s: float
+    serial_cpu_s: float
+    cpu_s: float
+
+    @property
+    def bound(self) -> float:
+        """CPU time, divided by the serial part and half of the rest."""
+        return self.cpu_s / (self.serial_cpu_s + (self.cpu_s - self.serial_cpu_s) / 2)
+
+
+COLUMNS = (
+    Column("set", lambda row: row.data, 10, left=True),
+    Column("one s", lambda row: f"{row.one_s:.2f}", 7),
+    Column("two s", lambda row: f"{row.two_s:.2f}", 7),
+    Column("ratio", lambda row: f"{row.one_s / row.two_s:.2f}", 6),
+    Column("serial CPU s", lambda row: f"{row.serial_cpu_s:.2f}", 12),
+    Column("CPU s", lambda row: f"{row.cpu_s:.2f}", 7),
+    Column("bound", lambda row: f"{row.bound:.2f}", 6),
+)
+
+
+def compare_threads(record: Record, data: str, split: Split, repeats: int) -> Row:
+    """The row of one set."""
+    _fit_seconds(data, split, 2)  # loads the kernels
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(repeats):
+        for threads in seconds:
+            cpu, serial = time.process_time(), time.thread_time()
+            seconds[threads].append(_fit_seconds(data, split, threads))
+            cpu, serial = time.process_time() - cpu, time.thread_time() - serial
+    row = Row(data, min(seconds[1]), min(seconds[2]), serial, cpu)
+    record.add(row)
+    return row
+
+
+def _fit_seconds(data: str, split: Split, threads: int) -> float:
+    began = time.perf_counter()
+    PairwiseSVC(GRAPHS.get(data, "hub_neighbours"), random_state=0, n_jobs=threads).fit(split.X, split.y)
+    return time.perf_counter() - began
+
+
+def _split_of(data: str) -> Split:
+    return titles() if data == "titles" else load(data)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table, and whether every ratio reaches the target."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--sets", nargs="+", default=list(USUAL_SETS), choices=["digits", *USUAL_SETS])
+    parser.add_argument("--repeats", type=int, default=3)
+    given: Any = parser.parse_args(arguments)
+    record = Record("threads", f"python -m pairloom.benchmarks.threads --sets {' '.join(given.sets)}", {})
+    record.begin("threads", COLUMNS)
+    rows = [compare_threads(record, data, _split_of(data), given.repeats) for data in given.sets]
+    least = min(row.one_s / row.two_s for row in rows)
+    record.note(f"least ratio {least:.2f} (target at least {TARGET})")
+
+
+if __name__ == "__main__":
+    main()
