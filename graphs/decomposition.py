@@ -27,11 +27,14 @@ class Decomposition(ABC):
     ----------
     unit : str
         The word for several machines: "pairs" or "machines".
+    noun : str
+        What one machine is trained on: a "pair" of classes, or a "column" of a code.
     label : mapping
         The family, the number of classes and the parameters of the builder.
     """
 
     unit: str
+    noun: str
     label: Mapping[str, Any]
 
     @property
@@ -79,6 +82,11 @@ class Decomposition(ABC):
     def classes_per_machine(self) -> float:
         """The classes that an average machine is trained on."""
 
+    @property
+    def share_of_pairs(self) -> float | None:
+        """The share of all pairs of classes that are trained; None for machines on sets of classes."""
+        return None
+
     @abstractmethod
     def rows_per_machine(self, rows: ArrayLike) -> float:
         """The training rows of an average machine, given those of each class."""
@@ -106,6 +114,7 @@ class Pairs(Decomposition):
     n: int
     label: Mapping[str, Any] = field(default_factory=dict)
     unit = "pairs"
+    noun = "pair"
     classes_per_machine = 2.0
 
     @property
@@ -160,6 +169,11 @@ class Pairs(Decomposition):
         family = str(parameters.pop("family", "changed"))
         parameters.pop("n", None)
         return model_graph(self.n, self.edges.tolist(), family, **parameters)
+
+    @property
+    def share_of_pairs(self) -> float:
+        """The share of all pairs of classes that are trained."""
+        return self.n_machines / (self.n * (self.n - 1) / 2)
 
     def rows_per_machine(self, rows: ArrayLike) -> float:
         """Twice the rows of an average class."""

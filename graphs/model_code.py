@@ -37,6 +37,7 @@ class ModelCode(Decomposition):
     matrix: NDArray[np.int8]
     label: Mapping[str, Any]
     unit = "machines"
+    noun = "column"
 
     @property
     def n_classes(self) -> int:

@@ -196,7 +196,7 @@ def _plan_facts(planned: Run, seconds: Ranges, overhead: tuple[float, float]) ->
         "test_samples": shape.samples,
         "edges": E,
         "machines_on": "pairs" if shape.code is None else "sets of classes",
-        "share_of_pairs": E / (N * (N - 1) / 2) if shape.code is None else None,
+        "share_of_pairs": shape.decomposition.share_of_pairs,
         "most_pairs": planned.most_pairs,
         "edges_per_tile": shape.edges_per_tile,
         "tiles": planned.units("machines"),

@@ -196,7 +196,7 @@ def planned_sizes(plan: Run) -> RunSizes:
         probe_pairs=probe_pairs(plan),
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
-        classes_per_edge=2.0 if shape.code is None else float(np.count_nonzero(shape.code) / shape.n_edges),
+        classes_per_edge=shape.decomposition.classes_per_machine,
         explained=most_explained(plan, min(shape.samples, MOST_ERRORS)) if shape.labelled else 0,
         learned=shape.learned,
         calibrations=len(shape.calibrations),

@@ -326,5 +326,5 @@ def run_facts(plan: Run, forecast: Ranges | None) -> RunFacts:
         seconds=seconds,
         seconds_to_start=start_seconds(plan),
         most_pairs=None if plan.config.growth is None else plan.most_pairs,
-        machines_on="pairs" if plan.shape.code is None else "columns",
+        machines_on=f"{plan.shape.decomposition.noun}s",
     )

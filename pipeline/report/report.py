@@ -142,11 +142,12 @@ def _metrics(
     confused: Sequence[ConfusedPair],
     times: RunTimes,
 ) -> dict[str, Any]:
-    shape, N, E = run.shape, len(run.shape.classes), run.shape.n_edges
+    shape, N, decomposition = run.shape, len(run.shape.classes), run.shape.decomposition
     metrics: dict[str, Any] = {
         "synthetic": shape.synthetic,
         "classes": N,
-        **({"pairs": E, "share_of_pairs": E / (N * (N - 1) / 2)} if shape.code is None else {"columns": E}),
+        f"{decomposition.noun}s": decomposition.n_machines,
+        **({} if decomposition.share_of_pairs is None else {"share_of_pairs": decomposition.share_of_pairs}),
         "samples": shape.samples,
         "seconds_of_work": {stage: round(spent, 3) for stage, spent in times.work.items()},
         "elapsed_seconds": {stage: round(spent, 3) for stage, spent in times.elapsed.items()},
@@ -241,7 +242,7 @@ def _line(run: Run) -> str:
         "" if begun is None else f"{begun.day} {begun:%B %Y, %H:%M} UTC",
         str(run.config.data.features),
         f"{len(shape.classes):,} classes",
-        f"{shape.n_edges:,} {'pairs' if shape.code is None else 'columns'}",
+        f"{shape.n_edges:,} {shape.decomposition.noun}s",
         f"pairloom {run.versions['pairloom']}",
     ]
     return " · ".join(filter(None, parts))

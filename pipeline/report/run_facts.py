@@ -67,7 +67,7 @@ def model_section(run: Run) -> Section:
         "training": f"{rows.sum():,} rows of {shape.features:,} features, {spread} per class",
         "test": f"{shape.samples:,} samples" + ("" if shape.labelled else ", without labels"),
         "machines": f"{shape.n_edges * shape.machines_per_edge:,}, {shape.machines_per_edge} per "
-        + ("pair" if shape.code is None else "column"),
+        + shape.decomposition.noun,
         "kernel": run.kernel_choice.why or _kernel_name(run),
         "C": f"{C:.4g}",
         "whitening": str(chosen.whiten),
