@@ -17,7 +17,7 @@ from distributed import Client
 
 from pairloom.cluster.drive.absent_workers import absence_noticed
 from pairloom.cluster.drive.schedule import StageTasks, Stop
-from pairloom.cluster.drive.tasks import Receipt, run_unit, warnings_kept
+from pairloom.cluster.drive.tasks import Receipt, StaleTask, run_unit, warnings_kept
 from pairloom.cluster.watch.status import best_log_loss
 from pairloom.pipeline.config.config import Config, InputError, input_errors
 from pairloom.pipeline.features.feature_set import OpenFeatures, open_features
@@ -39,7 +39,7 @@ from pairloom.pipeline.stages.run_file import (
     read_run,
     write_run,
 )
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import Location, StoreUrl
 from pairloom.pipeline.storage.object_store import requests
 
@@ -205,10 +205,13 @@ def drive(
     progress: Progress,
     stages: tuple[Stage, ...] | None = None,
 ) -> None:
-    """Do the unfinished work of a run, or of some of its stages. The caller holds the lock."""
+    """Do the unfinished work of a run, or of some of its stages. The caller holds the lock.
+
+    Once another driver holds it, this one writes and deletes nothing more (see `fenced`).
+    """
     stop.raise_if_requested()
-    _sweep(run)
-    with contextlib.ExitStack() as stack:
+    with fenced(stop.raise_if_requested), contextlib.ExitStack() as stack:
+        _sweep(run)
         stack.callback(release_predictors)  # where workers are threads of this process
         client = functools.cache(lambda: _connected(run.directory, stack, connect))
         session, stages = _Session(data, client, stop, progress), stages or run.stages
@@ -352,7 +355,11 @@ class _Session:
 
     def _receipts(self, run: Run, stage: Stage, units: list[int]) -> Iterator[Receipt]:
         if stage.where == "driver":
-            yield from _do_here(run, stage, units, self._data)
+            try:
+                yield from _do_here(run, stage, units, self._data)
+            except StaleTask:
+                self.check()  # says that another driver has taken over
+                raise
             return
         cluster, note, client = run.config.cluster, self.progress.note, self._client()
         # Jobs of a batch system that have ended are asked for again, and may queue for hours.

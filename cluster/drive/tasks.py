@@ -27,7 +27,7 @@ from pairloom.pipeline.run.ledger import Entry, Ledger
 from pairloom.pipeline.run.run import Run, Stage
 from pairloom.pipeline.run.run_log import log_line, this_process
 from pairloom.pipeline.stages.run_file import read_run
-from pairloom.pipeline.storage.folder import Folder, Version
+from pairloom.pipeline.storage.folder import Folder, Version, fenced
 from pairloom.pipeline.storage.location import Location, location_of
 from pairloom.pipeline.storage.object_store import requests
 from pairloom.pipeline.threads import one_blas_thread
@@ -143,28 +143,39 @@ def _give_up_if_unwanted() -> None:
 
 def _run_wanted(task: Task, unit: int, key: str) -> Receipt:
     """Do a unit of a task. Raise if its driver is gone and the directory holds another plan."""
-    run = _run_in(location_of(task.directory, "directory"))
-    if run.keys[task.stage][unit : unit + 1] != (key,):
-        raise StaleTask(f"{run.directory}: dropped a task of an older plan.")
+    run = _planned(location_of(task.directory, "directory"), task.stage, unit, key)
     return run_unit(run, run.stage(task.stage), unit)
 
 
+def _planned(directory: Location, stage: str, unit: int, key: str) -> Run:
+    """The run in a directory, if its plan has this unit with this key."""
+    run = _run_in(directory)
+    if run.keys[stage][unit : unit + 1] != (key,):
+        raise StaleTask(f"{directory}: dropped a task of an older plan.")
+    return run
+
+
 def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None) -> Receipt:
-    """Do one unit and record it, unless it is in the ledger. The entry is written last."""
+    """Do one unit and record it, unless it is in the ledger. The entry is written last.
+
+    Nothing is written once the directory has a plan without this unit: another driver has taken over, with other
+    settings. Under the same plan two that do a unit write the same bytes.
+    """
     directory, ledger, key = run.directory, Ledger(run.directory), run.keys[stage.name][unit]
     done = ledger.read(stage.name, unit)
     if done is not None and done.key == key:
         return Receipt(stage.name, unit, done.seconds, computed=False)
     log_line(directory, f"begin {stage.name} {unit}")
     started = time.perf_counter()
-    with (
-        one_blas_thread(),
-        warnings_written(lambda line: log_line(directory, f"warning {line}")),
-        compilations_reported(CompilationLog(directory)),
-    ):
-        files = ledger.seal_files(stage.work(run, unit, data))
-    seconds = time.perf_counter() - started
-    ledger.record(Entry(stage.name, unit, key, files, seconds, this_process()))
+    with fenced(functools.partial(_planned, directory, stage.name, unit, key)):
+        with (
+            one_blas_thread(),
+            warnings_written(lambda line: log_line(directory, f"warning {line}")),
+            compilations_reported(CompilationLog(directory)),
+        ):
+            files = ledger.seal_files(stage.work(run, unit, data))
+        seconds = time.perf_counter() - started
+        ledger.record(Entry(stage.name, unit, key, files, seconds, this_process()))
     return Receipt(stage.name, unit, seconds, True, this_process(), requests.total())
 
 

@@ -18,6 +18,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -32,7 +33,7 @@ from pairloom.pipeline.storage.location import Location, StoreUrl
 from pairloom.pipeline.storage.places import link_on_the_way, place_inside
 from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
-__all__ = ["Folder", "LocalFolder", "Version", "folder_of", "is_litter"]
+__all__ = ["Folder", "LocalFolder", "Version", "check_fence", "fence", "fenced", "folder_of", "is_litter"]
 
 _LITTER = re.compile(r"\.DS_Store|Thumbs\.db|desktop\.ini|\.nfs.*|\.directory")
 
@@ -48,6 +49,36 @@ def is_litter(name: str) -> bool:
     (True, False)
     """
     return _LITTER.fullmatch(name) is not None
+
+
+Check = Callable[[], object]
+_fence: ContextVar[Check | None] = ContextVar("fence", default=None)
+
+
+@contextlib.contextmanager
+def fenced(check: Check) -> Iterator[None]:
+    """Whatever this thread writes or deletes, it does only as long as ``check`` does not raise.
+
+    In an object store, nothing is replaced that was put since the check, however long the process is held up between
+    the two. Before a deletion, and in a folder of the file system, there is the check alone.
+    """
+    token = _fence.set(check)
+    try:
+        yield
+    finally:
+        _fence.reset(token)
+
+
+def fence() -> Check | None:
+    """The check that `fenced` has set for this thread."""
+    return _fence.get()
+
+
+def check_fence() -> None:
+    """Raise if this thread must not write any more."""
+    check = _fence.get()
+    if check is not None:
+        check()
 
 
 _HERE = Path()
@@ -196,6 +227,7 @@ class LocalFolder(Folder):
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file as a whole: readers find the old one or the new one, even after a crash."""
+        check_fence()
         with place_inside(self.root, path, make=True) as place:
             put(place, data)
 
@@ -223,6 +255,7 @@ class LocalFolder(Folder):
 
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
+        check_fence()
         with contextlib.suppress(FileNotFoundError), place_inside(self.root, path) as place:
             place.unlink()
 
@@ -313,6 +346,7 @@ class _FolderStore(LocalStore):
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Write a chunk or metadata. Its ledger entry, which is flushed, proves it: it need not be flushed itself."""
+        check_fence()
         with place_inside(self.root, key, make=True) as place:
             put(place, value.as_numpy_array().data, flush=False)
 

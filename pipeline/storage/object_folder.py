@@ -7,6 +7,7 @@ Nothing is renamed, there are no links and no empty folders, and nothing outside
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import secrets
@@ -26,7 +27,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import ObjectStore
 
-from pairloom.pipeline.storage.folder import Folder, Version
+from pairloom.pipeline.storage.folder import Folder, Version, check_fence, fence
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import (
     StoreAway,
@@ -134,7 +135,16 @@ class ObjectFolder(Folder):
         return bytes(data)
 
     def write(self, path: str, data: bytes) -> None:
-        """Put an object."""
+        """Put an object; where there is a fence, on the condition that nobody has put it since that was checked."""
+        check = fence()
+        if check is None:
+            self._put(path, data)
+            return
+        check()
+        if not self._is_put(path, data, "create"):
+            self.replace(path, data, check)
+
+    def _put(self, path: str, data: bytes) -> None:
         self._request("put", path, data, use_multipart=False)
 
     def create(self, path: str, data: bytes) -> bool:
@@ -147,12 +157,13 @@ class ObjectFolder(Folder):
 
     def _holds(self, path: str, data: bytes) -> bool:
         try:
-            return self.read(path) == data
+            return self.read(path) == bytes(data)
         except FileNotFoundError:
             return False
 
     def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
         """Put an object in place of none, or of one that is not final: the first final one stays."""
+        check_fence()
         while not self.create(path, data):
             try:
                 found = self._request("get", path)
@@ -161,6 +172,7 @@ class ObjectFolder(Folder):
                         return
             except FileNotFoundError:
                 continue  # another one was faster
+            check_fence()
             if self._is_put(path, data, {"e_tag": found.meta["e_tag"]}):
                 return
 
@@ -185,6 +197,7 @@ class ObjectFolder(Folder):
 
     def delete(self, path: str) -> None:
         """Delete an object, if it exists."""
+        check_fence()
         try:
             self._request("delete", path)
         except FileNotFoundError:
@@ -255,7 +268,7 @@ class ObjectFolder(Folder):
     def age(self, path: str) -> float:
         """Seconds since an object was put, by the clock of the store."""
         probe = f"{path}.{secrets.token_hex(16)}.partial"
-        self.write(probe, b"now")
+        self._put(probe, b"now")
         try:
             return self.written_at(probe) - self.written_at(path)
         finally:
@@ -309,7 +322,7 @@ class _Part:
 
     def append(self, folder: ObjectFolder, data: bytes) -> None:
         with self._lock:
-            folder.write(self._object, self._lines + data)
+            folder._put(self._object, self._lines + data)
             self._lines += data
             if len(self._lines) > _LOG_BYTES:
                 self._begin()
@@ -344,12 +357,16 @@ class _RunStore(ObjectStore[Any]):
     async def set(self, key: str, value: Buffer) -> None:
         """Write a chunk or metadata in a single request: parts of an upload that is cut off would stay and cost."""
         self._check_writable()
+        if fence() is not None:
+            await asyncio.to_thread(self.folder.write, key, value.as_buffer_like())
+            return
         requests["put"] += 1
         with translated(self.folder.root / key):
             await obstore.put_async(self.store, key, value.as_buffer_like(), use_multipart=False)
 
     async def delete(self, key: str) -> None:
         """Remove a chunk."""
+        await asyncio.to_thread(check_fence)
         requests["delete"] += 1
         with translated(self.folder.root / key):
             await super().delete(key)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from object_stores import SECRET, careless_server, environment_of, in_environment, new_bucket
 
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import (
     PATIENCE,
@@ -195,3 +195,81 @@ def test_entries_that_are_known_are_not_asked_for_again(bucket):
     assert list(folder.read_each(paths)) == [path.encode() for path in paths]
     asked = {kind: requests[kind] - before[kind] for kind in before if requests[kind] != before[kind]}
     assert asked == {"list_with_delimiter": 1}
+
+
+def make_array(folder: Folder, length: int) -> None:
+    """An array "x" in chunks of two, without any."""
+    files = group_files([ChunkedArray("x", ("a",), (length,), (2,))], [], {})
+    stamp(folder, {f"zarr/{path}": data for path, data in files.items()})
+
+
+class TakenOver(RuntimeError):
+    """Another driver has a new plan."""
+
+
+def refuse() -> None:
+    raise TakenOver
+
+
+def test_nothing_is_written_or_deleted_behind_a_fence(folder):
+    folder.make()
+    make_array(folder, 4)
+    array = folder.array("zarr/x", write=True)
+    array[:2] = 1
+    folder.write("entry", b"theirs")
+    before = {path: folder.read(path) for path in folder.below("")}
+    for act in (
+        lambda: folder.write("entry", b"ours"),
+        lambda: folder.write("new", b"ours"),
+        lambda: folder.delete("entry"),
+        lambda: folder.put_once("entry", b"ours", lambda data: False),
+        lambda: folder.put_once("new", b"ours", lambda data: False),
+        lambda: array.__setitem__(slice(0, 2), 2),
+        lambda: array.__setitem__(slice(2, 4), 2),
+    ):
+        with pytest.raises(TakenOver), fenced(refuse):
+            act()
+    assert {path: folder.read(path) for path in folder.below("")} == before
+    with fenced(lambda: None):
+        folder.write("entry", b"ours")
+        array[:] = 3
+    assert folder.read("entry") == b"ours"
+    np.testing.assert_array_equal(array[:], 3)
+    folder.write("entry", b"without a fence")
+
+
+@pytest.mark.parametrize("folder", ["memory", "seaweed", "moto"], indirect=True)
+@pytest.mark.parametrize("there", [True, False])
+def test_what_a_successor_puts_while_a_writer_is_held_up_stays(folder, there):
+    """It is held up after its check, which still passed: another driver takes over, and puts the same object."""
+    make_array(folder, 2)
+    array, successor = folder.array("zarr/x", write=True), folder.array("zarr/x", write=True)
+    if there:
+        folder.write("entry", b"old")
+        array[:] = 1
+    for write, put, chunk in (
+        (lambda: folder.write("entry", b"ours"), lambda: folder.write("entry", b"theirs"), "entry"),
+        (
+            lambda: folder.put_once("entry2", b"ours", lambda data: False),
+            lambda: folder.write("entry2", b"theirs"),
+            "entry2",
+        ),
+        (
+            lambda: array.__setitem__(slice(None), 2),
+            lambda: successor.__setitem__(slice(None), 3),
+            "zarr/x/c/0",
+        ),
+    ):
+        checks = []
+
+        def check(put=put, checks=checks) -> None:
+            if checks:
+                raise TakenOver
+            checks.append("passed")
+            with fenced(lambda: None):
+                put()
+
+        with pytest.raises(TakenOver), fenced(check):
+            write()
+        assert b"ours" not in folder.read(chunk)
+    np.testing.assert_array_equal(array[:], 3)
