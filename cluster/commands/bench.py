@@ -27,6 +27,7 @@ from pairloom.benchmarks import (
     resume,
     scaling,
     sparse_text,
+    stores,
 )
 from pairloom.benchmarks.classifiers import PEERS, THREADS
 from pairloom.benchmarks.costs import costs_figure
@@ -281,6 +282,30 @@ def resume_command(
         load_config(name, settings)  # so that a mistake is found before the first run
         number = workers or os.cpu_count() or 1
         resume.kill_and_resume(record, name, settings, number, shares, warm_up=not small)
+
+
+@bench.command("stores")
+@click.argument("config", default="imagenet1000-synthetic")
+@click.option("--workers", type=click.IntRange(1), help="Number of workers. Default: one per core.")
+@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True, help="Runs in each home.")
+@_overrides
+@_small
+@_json
+def stores_command(
+    config: str,
+    workers: int | None,
+    rounds: int,
+    overrides: tuple[str, ...],
+    small: bool,
+    json_file: Path | None,
+) -> None:
+    """A run of CONFIG in an object store on this computer against one in a folder: time and requests."""
+    with _recorded("stores", json_file) as record:
+        name, quick = ("digits", _QUICK) if small else (config, ())
+        settings = (*quick, *overrides)
+        load_config(name, settings)  # so that a mistake is found before the first run
+        number = workers or os.cpu_count() or 1
+        stores.compare_homes(record, name, settings, number, 1 if small else rounds, warm_up=not small)
 
 
 @bench.command("costs")

@@ -127,7 +127,7 @@ def translated(url: StoreUrl) -> Iterator[None]:
     except obstore.exceptions.BaseError as error:
         if any(code in str(error) for code in ("NoSuchBucket", "ContainerNotFound")):
             raise _denied(url, "there is no such bucket") from None
-        if re.search(r"status code: (301|307|400|401|403)|[Cc]redential", str(error)):
+        if re.search(r"status code: (301|307|400|401|403)|[Cc]redential|AccessDenied", str(error)):
             raise _denied(url, _reason(error)) from None
         raise StoreAway(f"{url}: the store does not answer as it should: {_reason(error)}.") from None
 

@@ -7,25 +7,34 @@ import itertools
 import os
 import re
 import shutil
-import socket
-import subprocess
 import sys
 import sysconfig
 import threading
-import time
-import urllib.request
-import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from pairloom.benchmarks import local_store
+from pairloom.benchmarks.local_store import free_port, new_bucket, served, weed_command
 from pairloom.pipeline.storage.object_store import PATIENCE
+
+__all__ = [
+    "SECRET",
+    "careless_server",
+    "environment_of",
+    "free_port",
+    "in_environment",
+    "moto",
+    "new_bucket",
+    "program",
+    "seaweed",
+    "weed_command",
+]
 
 #: What no file, log, page or error may contain.
 SECRET = "hunter2-s3cr3t-k3y"
-_START_SECONDS = 60.0
 
 
 def program(name: str) -> str:
@@ -36,63 +45,11 @@ def program(name: str) -> str:
     return found
 
 
-def free_port() -> int:
-    """A port of loopback, such that the one 10,000 above is free too: weed has its second interface there."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 10_000))
-                return int(port)
-
-
 @contextlib.contextmanager
-def _served(command: list[str], port: int, log: Path) -> Iterator[int]:
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=log.parent)
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not _answers(port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"{command[0]} did not start:\n{log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.1)
-        yield port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).close()
-    except urllib.error.HTTPError:
-        return True  # it wants a signature
-    except OSError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def seaweed(folder: Path) -> Iterator[int]:
-    """The port of SeaweedFS, a store of several processes in one."""
-    names = ("master.port", "volume.port", "filer.port", "s3.port")
-    ports = {name: free_port() for name in names}
-    command = [
-        program("weed"),
-        "server",
-        f"-dir={folder}",
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
-        "-s3",
-        "-s3.port.iceberg=0",
-        "-s3.port.lance=0",
-        "-master.telemetry=false",
-        "-master.volumeSizeLimitMB=64",
-        "-volume.max=1000",
-        *(f"-{name}={port}" for name, port in ports.items()),
-    ]
-    with _served(command, ports["s3.port"], folder / "weed.log") as port:
+def seaweed(folder: Path, *options: str) -> Iterator[int]:
+    """The port of SeaweedFS."""
+    program("weed")
+    with local_store.seaweed(folder, *options) as port:
         yield port
 
 
@@ -102,7 +59,7 @@ def moto(folder: Path) -> Iterator[int]:
     program("moto_server")
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with _served(command, port, folder / "moto.log") as port:
+    with served(command, port, folder / "moto.log") as port:
         yield port
 
 
@@ -116,21 +73,6 @@ def environment_of(port: int) -> dict[str, str]:
         "AWS_REGION": "us-east-1",
         PATIENCE: "20",
     }
-
-
-def new_bucket(port: int) -> str:
-    """A bucket of a new name."""
-    name = f"bucket-{uuid.uuid4().hex[:12]}"
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
-    deadline = time.monotonic() + _START_SECONDS
-    while True:  # weed answers before all its parts have found each other
-        try:
-            urllib.request.urlopen(request, timeout=10).close()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            return name
 
 
 @contextlib.contextmanager
