@@ -358,7 +358,8 @@ class _RunStore(ObjectStore[Any]):
         """Write a chunk or metadata in a single request: parts of an upload that is cut off would stay and cost."""
         self._check_writable()
         if fence() is not None:
-            await asyncio.to_thread(self.folder.write, key, value.as_buffer_like())
+            data: Any = value.as_buffer_like()
+            await asyncio.to_thread(self.folder.write, key, data)
             return
         requests["put"] += 1
         with translated(self.folder.root / key):
