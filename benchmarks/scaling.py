@@ -15,7 +15,13 @@ All but training, applying and coupling is given twice: "other stages" is the sh
 another kind; "overhead" is the share of the worker-seconds that no such computation got, so that reading and writing
 the store within a stage, and waiting for its last task, count too.
 
-All strong runs must write the same bytes, otherwise the benchmark ends with an error.
+With several ways to keep the logits (stored in a tensor, or virtual) each is measured by itself.
+
+The forecast plays the run on more workers, each of one core with a link of 1.25 GB/s to a store of 5 GB/s, from the
+times of the units on the first number of workers; the start of the workers is in neither. Where a number of workers
+was measured too, its forecast, on this computer, shows how far it can be trusted.
+
+All strong runs of a kind must write the same bytes, otherwise the benchmark ends with an error.
 """
 
 import contextlib
@@ -44,8 +50,14 @@ from pairloom.benchmarks.timed_run import (
 from pairloom.cluster.config.config_file import with_section
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.driver import load_data
+from pairloom.cluster.simulator.forecast import validate
+from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
+from pairloom.cluster.simulator.simulation import simulate
+from pairloom.cluster.simulator.unit_costs import UnitCosts, costs_of_run
+from pairloom.cluster.simulator.workload import planned_workload
 from pairloom.pipeline.config.cluster_config import ClusterConfig
 from pairloom.pipeline.config.config import Config
+from pairloom.pipeline.stages.run_file import read_run
 
 #: Targets: efficiency of training, and the share that is neither training, nor applying, nor coupling.
 EFFICIENCY, OVERHEAD = 0.9, 0.1
@@ -63,6 +75,7 @@ class BytesDiffer(ValueError):
 class Row:
     """One run. Seconds of the wall clock; shares are of the worker-seconds."""
 
+    tensor: str
     mode: str
     workers: int
     classes: int
@@ -89,6 +102,7 @@ def _share_cell(name: str) -> Column:
 
 
 COLUMNS = (
+    Column("tensor", lambda row: row.tensor, 7, left=True),
     Column("", lambda row: row.mode, 6, left=True),
     Column("workers", lambda row: str(row.workers)),
     Column("classes", lambda row: str(row.classes)),
@@ -104,13 +118,39 @@ COLUMNS = (
     Column("with start", lambda row: f"{100 * row.overhead_with_start:.1f}%"),
     Column("CPU", lambda row: f"{100 * row.cpu:.0f}%", 4),
 )
-SHARE_COLUMNS = (*COLUMNS[:2], *(_share_cell(field.name) for field in fields(WorkerTime)))
+SHARE_COLUMNS = (*COLUMNS[:3], *(_share_cell(field.name) for field in fields(WorkerTime)))
+
+
+@dataclass(frozen=True)
+class ForecastRow:
+    """A run on so many workers, forecast and, where they were there, measured. Seconds of all stages."""
+
+    tensor: str
+    workers: int
+    measured_s: float | None
+    forecast_s: float
+    speedup: float
+    efficiency: float
+    limited_by: str
+
+
+FORECAST_COLUMNS = (
+    Column("tensor", lambda row: row.tensor, 7, left=True),
+    Column("workers", lambda row: str(row.workers)),
+    Column("measured s", lambda row: "" if row.measured_s is None else f"{row.measured_s:.2f}"),
+    Column("forecast s", lambda row: f"{row.forecast_s:.2f}"),
+    Column("error", lambda row: f"{row.forecast_s / row.measured_s - 1:+.1%}" if row.measured_s else "", 6),
+    Column("speedup", lambda row: f"{row.speedup:.2f}"),
+    Column("efficiency", lambda row: f"{row.efficiency:.3f}"),
+    Column("limited by", lambda row: row.limited_by, 20, left=True),
+)
 
 
 @dataclass(frozen=True)
 class StageRow:
     """Wall clock, work and CPU seconds of one stage in all runs of one mode, by the number of workers."""
 
+    tensor: str
     mode: str
     stage: str
     seconds: dict[str, float]
@@ -119,30 +159,72 @@ class StageRow:
 
 
 def scale(
-    record: Record, config: Config, workers: Sequence[int], *, weak: bool = True, warm_ups: int = 2
-) -> list[Row]:
-    """The tables of both kinds of scaling."""
-    numbers = sorted(set(workers))
+    record: Record,
+    config: Config,
+    workers: Sequence[int],
+    *,
+    weak: bool = True,
+    warm_ups: int = 2,
+    tensors: Sequence[str] = (),
+    forecast: Sequence[int] = (),
+) -> tuple[list[Row], list[ForecastRow]]:
+    """The tables of both kinds of scaling, for each way to keep the logits, and the forecast."""
+    numbers, rows, forecasts = sorted(set(workers)), list[Row](), list[ForecastRow]()
     record.begin("runs", COLUMNS, f"{config.run.name}: {config.graph.family}")
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder, _long_task_stream():
-        for row in _rows(config, numbers, weak and len(numbers) > 1, warm_ups, Path(folder)):
-            rows.append(row)
-            record.add(row)
+    for tensor in tensors or (config.run.tensor,):
+        settings = with_section(config, "run", {"tensor": tensor})
+        with tempfile.TemporaryDirectory() as folder, _long_task_stream():
+            for row in _rows(settings, numbers, weak and len(numbers) > 1, warm_ups, Path(folder)):
+                rows.append(row)
+                record.add(row)
+            if forecast:
+                forecasts += _forecasts(rows[-1].tensor, Path(folder), numbers, forecast)
     record.show(SHARE_COLUMNS, rows, "shares of the worker-seconds")
     for row in rows:
         longest = [f"{name} {seconds:.2f} s" for name, seconds in list(row.store.items())[:5]]
-        record.note(f"store, {row.mode} {row.workers}: {', '.join(longest) or 'not sampled'}")
+        record.note(f"store, {row.tensor} {row.mode} {row.workers}: {', '.join(longest) or 'not sampled'}")
     record.note("The same bytes on every number of workers.")
     record.note(
         "CPU: CPU seconds of the workers over their seconds in tasks. Far below 100%, others had the cores."
     )
-    for mode in dict.fromkeys(row.mode for row in rows):
-        _add_stages(record, [row for row in rows if row.mode == mode])
+    for kind in dict.fromkeys((row.tensor, row.mode) for row in rows):
+        _add_stages(record, [row for row in rows if (row.tensor, row.mode) == kind])
+    if forecasts:
+        title = f"forecast, from the units on {numbers[0]} workers; efficiency is relative to these"
+        record.begin("forecast", FORECAST_COLUMNS, title)
+        for found in forecasts:
+            record.add(found)
     ratios = list(verdicts(rows))
     add_ratios(record, "targets", ratios, "targets", ours="first", theirs="second")
     record.note(summary(ratios))
-    return rows
+    return rows, forecasts
+
+
+def _forecasts(
+    tensor: str, folder: Path, numbers: Sequence[int], more: Sequence[int]
+) -> Iterator[ForecastRow]:
+    """The numbers of workers that were measured, on this computer; and more, on a cluster."""
+    first = folder / f"strong-{numbers[0]}"
+    costs, work = costs_of_run(first), planned_workload(read_run(first))
+    measured = {w: _stage_total(folder / f"strong-{w}", costs) for w in numbers}
+    base = measured[numbers[0]][0]
+
+    def row(w: int, actual: float | None, seconds: float, limited_by: str) -> ForecastRow:
+        speedup = base / seconds
+        return ForecastRow(tensor, w, actual, seconds, speedup, speedup * numbers[0] / w, limited_by)
+
+    for w, (actual, seconds) in measured.items():
+        yield row(w, actual, seconds, "this computer")
+    for w in sorted(set(more)):
+        cluster = SimulatedCluster(workers=w, memory="16GiB", startup=0.0)
+        played = simulate(work, costs, cluster)
+        yield row(w, None, played.seconds, played.limited_by)
+
+
+def _stage_total(directory: Path, costs: UnitCosts) -> tuple[float, float]:
+    """Seconds of all stages of a finished run, as they were and as they are forecast."""
+    found = validate(directory, costs)
+    return sum(found.actual.values()), sum(found.forecast.values())
 
 
 def _rows(config: Config, numbers: Sequence[int], weak: bool, warm_ups: int, folder: Path) -> Iterator[Row]:
@@ -183,6 +265,7 @@ def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -
     trained = more * base.training_s / training if base else 1.0
     added = base.workers / w if base else 1.0
     return Row(
+        "stored" if shape.tensor_stored else "virtual",
         mode,
         w,
         len(shape.classes),
@@ -213,12 +296,12 @@ def with_start(spent: WorkerTime, start: float, workers: int) -> float:
 
 def verdicts(rows: Sequence[Row]) -> Iterator[Ratio]:
     """The targets that the runs can be held to."""
-    for mode in ("strong", "weak"):
-        some = [row for row in rows if row.mode == mode]
+    for tensor, mode in dict.fromkeys((row.tensor, row.mode) for row in rows):
+        some = [row for row in rows if (row.tensor, row.mode) == (tensor, mode)]
         if len(some) > 1:
             first, last = some[0], some[-1]
             yield Ratio(
-                f"{mode}: efficiency of training on {last.workers} workers",
+                f"{tensor} {mode}: efficiency of training on {last.workers} workers",
                 first.training_s,
                 last.training_s,
                 "s",
@@ -229,7 +312,7 @@ def verdicts(rows: Sequence[Row]) -> Iterator[Ratio]:
     for row in rows:
         if row.mode == "strong":
             for what, share in (("other stages", row.other_stages), ("overhead", row.overhead)):
-                name = f"strong: {what} on {row.workers} workers (of them, of all)"
+                name = f"{row.tensor} strong: {what} on {row.workers} workers (of them, of all)"
                 yield Ratio(name, row.seconds * share, row.seconds, "s", share, "<=", OVERHEAD)
 
 
@@ -245,20 +328,20 @@ def _add_stages(record: Record, rows: Sequence[Row]) -> None:
     def cpu(number: str) -> Column:
         return Column(f"{number}: CPU s", lambda stage: f"{stage.cpu[number]:.3f}", 9)
 
-    mode = rows[0].mode
+    tensor, mode = rows[0].tensor, rows[0].mode
     columns = (
         Column("stage", lambda stage: stage.stage, 14, left=True),
         *map(seconds, numbers),
         *map(work, numbers),
         *map(cpu, numbers),
     )
-    title = f"{mode}, by number of workers: wall clock, work of all units (ledger), CPU of driver and workers"
+    title = f"{tensor} {mode}, by number of workers: wall clock, work of all units (ledger), CPU of driver and workers"
     record.begin("stages", columns, title)
     for stage in dict.fromkeys(name for row in rows for name in row.stages):
         wall = {number: row.stages.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
         done = {number: row.work.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
         used = {number: row.stage_cpu.get(stage, 0.0) for number, row in zip(numbers, rows, strict=True)}
-        record.add(StageRow(mode, stage, wall, done, used))
+        record.add(StageRow(tensor, mode, stage, wall, done, used))
 
 
 @contextlib.contextmanager
@@ -307,12 +390,23 @@ def with_first_classes(
     return with_section(config, "data", {"features": str(path), "test": None})
 
 
-def scaling_figure(rows: Sequence[Row]) -> Figure:
-    """Speedup beside the ideal line, and where the time of the workers goes."""
-    figure = Figure(figsize=(12, 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_speedup(left, rows)
-    draw_shares(right, rows)
+_COLOURS = {
+    ("stored", "strong"): "#3465a4",
+    ("stored", "weak"): "#729fcf",
+    ("virtual", "strong"): "#c17d11",
+    ("virtual", "weak"): "#e9b96e",
+}
+
+
+def scaling_figure(found: tuple[Sequence[Row], Sequence[ForecastRow]]) -> Figure:
+    """Speedup beside the ideal line, and where the time of the workers goes; with a forecast, also that."""
+    rows, forecasts = found
+    figure = Figure(figsize=(18 if forecasts else 12, 4.5), layout="constrained")
+    axes = figure.subplots(1, 3 if forecasts else 2)
+    draw_speedup(axes[0], rows)
+    draw_shares(axes[1], rows)
+    if forecasts:
+        draw_forecast(axes[2], forecasts)
     return figure
 
 
@@ -320,22 +414,22 @@ def draw_speedup(axes: Axes, rows: Sequence[Row]) -> None:
     """Speedup of the run and of its training against the number of workers."""
     numbers = sorted({row.workers for row in rows})
     axes.plot(numbers, [w / numbers[0] for w in numbers], "--", color="#888888", label="ideal")
-    for mode, colour in (("strong", "#3465a4"), ("weak", "#c17d11")):
-        some = [row for row in rows if row.mode == mode]
+    for kind in dict.fromkeys((row.tensor, row.mode) for row in rows):
+        some, name = [row for row in rows if (row.tensor, row.mode) == kind], " ".join(kind)
         workers = [row.workers for row in some]
-        if not some:
-            continue
-        axes.plot(workers, [row.speedup for row in some], "o-", color=colour, label=f"{mode}, whole run")
+        axes.plot(
+            workers, [row.speedup for row in some], "o-", color=_COLOURS[kind], label=f"{name}, whole run"
+        )
         trained = [row.training_efficiency * row.workers / workers[0] for row in some]
-        axes.plot(workers, trained, "s:", color=colour, label=f"{mode}, training")
+        axes.plot(workers, trained, "s:", color=_COLOURS[kind], label=f"{name}, training")
     axes.set(xlabel="workers", ylabel="speedup (weak: pairs per second)", xticks=numbers)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, fontsize=8)
     axes.grid(alpha=0.3)
 
 
 def draw_shares(axes: Axes, rows: Sequence[Row]) -> None:
     """The shares of the worker-seconds of every run, as stacked bars."""
-    names = [f"{row.mode}\n{row.workers}" for row in rows]
+    names = [f"{row.tensor}\n{row.mode}\n{row.workers}" for row in rows]
     bottom = [0.0] * len(rows)
     for heading in rows[0].shares:
         heights = [100 * row.shares[heading] for row in rows]
@@ -343,3 +437,19 @@ def draw_shares(axes: Axes, rows: Sequence[Row]) -> None:
         bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
     axes.set(ylabel="share of the worker-seconds, %")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def draw_forecast(axes: Axes, rows: Sequence[ForecastRow]) -> None:
+    """Seconds of all stages against the number of workers: forecast as lines, measured as points."""
+    for tensor in dict.fromkeys(row.tensor for row in rows):
+        some, colour = [row for row in rows if row.tensor == tensor], _COLOURS[tensor, "strong"]
+        played = [row for row in some if row.measured_s is None]
+        if played:
+            workers, seconds = [row.workers for row in played], [row.forecast_s for row in played]
+            axes.plot(workers, seconds, "-", color=colour, label=f"{tensor}, forecast")
+        measured = [row for row in some if row.measured_s is not None]
+        workers, taken = [row.workers for row in measured], [row.measured_s or 0.0 for row in measured]
+        axes.plot(workers, taken, "o", color=colour, label=f"{tensor}, measured")
+    axes.set(xlabel="workers", ylabel="seconds of all stages", xscale="log", yscale="log")
+    axes.legend(frameon=False, fontsize=8)
+    axes.grid(alpha=0.3)

@@ -19,6 +19,7 @@ from pairloom.benchmarks import (
     coupling,
     few_rows,
     first_fit,
+    first_tiles,
     learning,
     novelty,
     pairs,
@@ -83,6 +84,8 @@ _overrides = click.option(
 )
 #: Settings of small runs: nothing is chosen among candidates.
 _QUICK = ("model.C=scale", "model.whiten=none", "model.calibration=distance")
+#: As a run of many classes has it.
+_LISTED = ("model.kernel=linear", "graph.family=hub_neighbours", "model.shortlist=4", "run.tensor=virtual")
 _synthetic = click.option(
     "--synthetic",
     type=click.IntRange(2),
@@ -235,6 +238,17 @@ def sparse_text_command(
 @click.argument("config", default="imagenet50-synthetic")
 @click.option("--workers", type=Numbers(), help="Numbers of workers. Default: 1 and one per core.")
 @click.option("--weak/--no-weak", default=True, help="Whether to measure weak scaling too. Default: yes.")
+@click.option(
+    "--tensors",
+    metavar="KINDS",
+    help="Ways to keep the logits, each measured by itself: stored,virtual. Default: that of CONFIG.",
+)
+@click.option(
+    "--forecast",
+    type=Numbers(),
+    default=(),
+    help="Numbers of workers of a cluster to forecast, such as 4,16,64,256.",
+)
 @_synthetic
 @_overrides
 @_small
@@ -244,6 +258,8 @@ def scaling_command(
     config: str,
     workers: tuple[int, ...] | None,
     weak: bool,
+    tensors: str | None,
+    forecast: tuple[int, ...],
     synthetic: int | None,
     overrides: tuple[str, ...],
     small: bool,
@@ -255,8 +271,40 @@ def scaling_command(
         quick = _QUICK if small else ()
         settings = load_config("digits" if small else config, (*quick, *data, *overrides))
         numbers = workers or (1, os.cpu_count() or 1)
-        rows = scaling.scale(record, settings, numbers, weak=weak, warm_ups=0 if small else 2)
-        _draw(scaling_figure, rows, plot_file)
+        kinds = () if tensors is None else _among(tensors, ("stored", "virtual"), "--tensors")
+        warm_ups = 0 if small else 2
+        found = scaling.scale(
+            record, settings, numbers, weak=weak, warm_ups=warm_ups, tensors=kinds, forecast=forecast
+        )
+        _draw(scaling_figure, found, plot_file)
+
+
+@bench.command("first-tiles")
+@click.argument("config", default="imagenet21841-synthetic")
+@click.option(
+    "--workers", type=click.IntRange(1), default=2, show_default=True, help="Workers of the forecast."
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where the run directory is made for a while. Default: the folder for temporary files.",
+)
+@_overrides
+@_small
+@_json
+def first_tiles_command(
+    config: str,
+    workers: int,
+    folder: Path | None,
+    overrides: tuple[str, ...],
+    small: bool,
+    json_file: Path | None,
+) -> None:
+    """Plan a run of CONFIG and do a first unit of each stage, to forecast the whole of it."""
+    with _recorded("first-tiles", json_file) as record:
+        quick = (*_QUICK, *_LISTED) if small else ()
+        settings = load_config("digits" if small else config, (*quick, *overrides))
+        first_tiles.try_first_tiles(record, settings, workers, folder)
 
 
 @bench.command("resume")
@@ -393,6 +441,6 @@ def _among(text: str, known: Any, option: str) -> list[str]:
     return names
 
 
-def _draw(figure_of: Callable[[list[Any]], Figure], rows: list[Any], path: Path | None) -> None:
+def _draw(figure_of: Callable[[Any], Figure], rows: Any, path: Path | None) -> None:
     if path is not None and rows:
         figure_of(rows).savefig(path, dpi=130)

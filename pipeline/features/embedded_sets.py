@@ -50,6 +50,7 @@ class SyntheticSet(NamedTuple):
     seed : int
     superclass_spread, class_spread : float
         How far the centres of super-classes are from each other, and those of classes from their super-class.
+    features : int
     version : int
     """
 
@@ -58,16 +59,17 @@ class SyntheticSet(NamedTuple):
     seed: int
     superclass_spread: float
     class_spread: float
+    features: int = FEATURES
     version: int = 1
 
     def rows_of_class(self, label: int, rows: int, *, test: bool = False) -> NDArray[np.float32]:
-        """(rows, 512) features of a class, for training or for tests: non-negative, about half zero as after a ReLU.
+        """(rows, features) of a class, for training or for tests: non-negative, about half zero as after a ReLU.
 
         A shorter draw is the beginning of a longer one.
         """
         stream = self._draw(_TEST if test else _TRAIN, label)
-        latent = stream.standard_normal((rows, _RANK + FEATURES))
-        within = latent[:, :_RANK] @ _within_class_factor(self.seed)
+        latent = stream.standard_normal((rows, _RANK + self.features))
+        within = latent[:, :_RANK] @ _within_class_factor(self.seed, self.features)
         activation = self._centre(label) + within + _NOISE * latent[:, _RANK:]
         return np.maximum(activation, 0.0).astype(np.float32)
 
@@ -81,7 +83,7 @@ class SyntheticSet(NamedTuple):
         some = every if tested is None else every[:: len(every) // tested][:tested]
         for part, rows, labels in (("train", n_train, every), ("test", n_test, some)):
             of_class = functools.partial(self._rows_of_place, labels, rows, part == "test")
-            arrays[f"X_{part}"] = GeneratedRows(of_class, len(labels), rows, FEATURES)
+            arrays[f"X_{part}"] = GeneratedRows(of_class, len(labels), rows, self.features)
             arrays[f"y_{part}"] = np.repeat(labels, rows)
         return arrays
 
@@ -94,8 +96,8 @@ class SyntheticSet(NamedTuple):
         superclass = self._draw(_SUPERCLASS, self.superclasses[label])
         return (
             _BASELINE
-            + self.superclass_spread * superclass.standard_normal(FEATURES)
-            + self.class_spread * self._draw(_CLASS, label).standard_normal(FEATURES)
+            + self.superclass_spread * superclass.standard_normal(self.features)
+            + self.class_spread * self._draw(_CLASS, label).standard_normal(self.features)
         )
 
     def _draw(self, *key: int) -> np.random.Generator:
@@ -103,9 +105,9 @@ class SyntheticSet(NamedTuple):
 
 
 @functools.cache
-def _within_class_factor(seed: int) -> NDArray[np.float64]:
+def _within_class_factor(seed: int, features: int) -> NDArray[np.float64]:
     """Rank-24 factor of the within-class covariance, shared by all classes, with falling singular values."""
-    directions = np.random.default_rng((seed, _LAYER)).standard_normal((_RANK, FEATURES)) / np.sqrt(_RANK)
+    directions = np.random.default_rng((seed, _LAYER)).standard_normal((_RANK, features)) / np.sqrt(_RANK)
     factor: NDArray[np.float64] = directions * _WITHIN_SPREAD / np.sqrt(1 + np.arange(_RANK))[:, None]
     return factor
 
@@ -168,6 +170,20 @@ IMAGENET21841 = SyntheticSet(
     superclass_spread=0.3,
     class_spread=0.3,
 )
+#: More classes than any set of pictures has.
+_CLASSES100000 = "classes100000-synthetic"
+
+
+def _classes100000() -> Arrays:
+    """A hundred thousand classes with ten rows of 128 features: their names alone take a while to make."""
+    return SyntheticSet(
+        tuple(f"class {number:06d}" for number in range(1, 100_001)),
+        tuple(label // 10 for label in range(100_000)),
+        seed=100_000,
+        superclass_spread=0.6,
+        class_spread=0.6,
+        features=128,
+    ).arrays(10, 1, tested=10_000)
 
 
 def _digits() -> Arrays:
@@ -184,6 +200,7 @@ EMBEDDED: dict[str, Callable[[], Arrays]] = {
     "imagenet50-synthetic-paper": functools.partial(IMAGENET50.arrays, 10_000, 50),
     "imagenet1000-synthetic": functools.partial(IMAGENET1000.arrays, 200, 10),
     "imagenet21841-synthetic": functools.partial(IMAGENET21841.arrays, 40, 1, tested=10_000),
+    _CLASSES100000: _classes100000,
 }
 #: Fingerprints of the synthetic sets: their features come from a matrix product, whose last bits differ between CPUs.
 RECIPES = {
@@ -194,4 +211,4 @@ RECIPES = {
         "imagenet1000-synthetic": IMAGENET1000,
         "imagenet21841-synthetic": IMAGENET21841,
     }.items()
-}
+} | {_CLASSES100000: f"{_CLASSES100000} version 1"}

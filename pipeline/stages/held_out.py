@@ -5,6 +5,8 @@ A wave of growth has them scored again: applying machines costs little beside tr
 
 from __future__ import annotations
 
+import math
+
 from pairloom.pipeline.calibration.held_out import ENOUGH
 from pairloom.pipeline.completion.laplacian import solver_bytes
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -86,7 +88,9 @@ class HeldOut(Stage):
 
 def _ranking_numbers(run: Run) -> int:
     """Numbers of the rankings of a slab: for each calibration, those of the folds and parts that its samples are of."""
-    shape, groups = run.shape, run.settings.folds * PARTS
-    of_slab = min(groups, -(-groups * shape.draws_per_slab // max(1, shape.draws)) + 1)
+    shape, folds = run.shape, run.settings.folds
+    share = min(1.0, shape.draws_per_slab / max(1, shape.draws))
+    by_part, by_fold = (min(n, math.ceil(n * share) + 1) for n in (folds * PARTS, folds))
+    rankings = sum(by_fold if by == "distance" else by_part for by in shape.calibrations)
     shares = shape.edges_per_tile * shape.machines_per_edge
-    return len(shape.calibrations) * of_slab * (len(shape.classes) * (shape.features + 1) + 2 * shares)
+    return rankings * (len(shape.classes) * (shape.features + 1) + 2 * shares)

@@ -10,7 +10,7 @@ from pairloom.cluster.drive.driver import load_data
 @pytest.mark.long
 def test_the_same_run_on_one_worker_and_on_two(tmp_path):
     """Speed is not asserted: a machine that runs tests does other work too."""
-    options = ("--small", "--workers", "1,2", "--plot", tmp_path / "scaling.png")
+    options = ("--small", "--workers", "1,2", "--forecast", "4,16", "--plot", tmp_path / "scaling.png")
     printed, record = bench("scaling", *options, json_file=tmp_path / "scaling.json")
     rows = [row for row in record["rows"] if row["table"] == "runs"]
     assert [(row["mode"], row["workers"]) for row in rows] == [
@@ -21,8 +21,22 @@ def test_the_same_run_on_one_worker_and_on_two(tmp_path):
         assert sum(row["stages"].values()) == pytest.approx(row["seconds"])
     assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
     assert rows[2]["speedup"] == pytest.approx(rows[0]["seconds"] / rows[2]["seconds"])
+    played = [row for row in record["rows"] if row["table"] == "forecast"]
+    assert [(row["workers"], row["measured_s"] is None) for row in played] == [
+        (1, False), (2, False), (4, True), (16, True),
+    ]  # fmt: skip
+    assert all(row["forecast_s"] > 0 for row in played)
     assert "The same bytes on every number of workers." in printed
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_ways_to_keep_the_logits_are_measured_apart(tmp_path):
+    options = ("--small", "--workers", "1", "--tensors", "stored,virtual")
+    _, record = bench("scaling", *options, json_file=tmp_path / "scaling.json")
+    rows = [row for row in record["rows"] if row["table"] == "runs"]
+    assert [(row["tensor"], row["mode"]) for row in rows] == [("stored", "strong"), ("virtual", "strong")]
+    assert rows[0]["stages"]["logits"] > rows[1]["stages"]["logits"]
 
 
 @pytest.mark.long
