@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.calibration.held_out import HeldOutSamples
-from pairloom.pipeline.calibration.list_mass import samples_stood_for
+from pairloom.pipeline.calibration.list_mass import SAMPLES_AT_ONCE, samples_stood_for
 from pairloom.pipeline.calibration.novelty_signals import (
     ClassPlaces,
     Distances,
@@ -28,6 +28,7 @@ from pairloom.pipeline.calibration.novelty_signals import (
 )
 from pairloom.pipeline.completion.couplers import Coupler, ScoredSamples
 from pairloom.pipeline.completion.shortlist import with_mass
+from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "HeldOutScores",
@@ -92,18 +93,13 @@ class HeldOutScores(NamedTuple):
         places: ClassPlaces | None = None,
     ) -> HeldOutScores:
         """The scores of samples with these probabilities (R, N)."""
-        exact = p.astype(np.float64)
-        true, above, rank = true_class_ranks(exact, classes)
-        listed = likeliest(exact, KEPT)
-        listed_p = np.take_along_axis(exact, listed, axis=1)
+        # Some samples at a time: of many classes the probabilities are a matrix that is copied several times.
+        parts = [_scored(p[some], classes[some]) for some in pieces(len(p), SAMPLES_AT_ONCE)]
+        of_true_and_listed = map(np.concatenate, zip(*parts or [_scored(p, classes)], strict=True))
         return cls(
             classes.astype(np.int64),
             weight,
-            true,
-            above,
-            rank,
-            listed,
-            listed_p,
+            *of_true_and_listed,
             strangeness,
             novelty,
             places,
@@ -166,6 +162,13 @@ class HeldOutScores(NamedTuple):
         sums = np.bincount(self.classes, self.weight, n_classes)
         weights[counts > 0] = (sums / np.maximum(counts, 1))[counts > 0]
         return weights
+
+
+def _scored(p: NDArray[np.floating], classes: NDArray[np.integer]) -> tuple[NDArray[Any], ...]:
+    """The fields of the true class and of the likeliest, of samples with these probabilities (R, N)."""
+    exact = p.astype(np.float64)
+    listed = likeliest(exact, KEPT)
+    return *true_class_ranks(exact, classes), listed, np.take_along_axis(exact, listed, axis=1)
 
 
 def n_columns(n_classes: int) -> int:

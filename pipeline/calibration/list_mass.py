@@ -23,9 +23,12 @@ from scipy.special import expit
 
 from pairloom.pipeline.completion.couplers import ScoredSamples
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Shortlists
+from pairloom.pipeline.threads import pieces
 
-__all__ = ["MassCheck", "check_mass", "choose_mass", "samples_stood_for"]
+__all__ = ["SAMPLES_AT_ONCE", "MassCheck", "check_mass", "choose_mass", "samples_stood_for"]
 
+#: Samples whose rankings of all classes are worked on at once.
+SAMPLES_AT_ONCE = 256
 #: The largest logarithm of the ranking's scale, relative to that of the list, of either sign, and how precise it is.
 _FARTHEST, _PRECISION = 3.0, 0.01
 
@@ -128,13 +131,23 @@ def check_mass(
     weight = weight if totals is None else samples_stood_for(y, totals, weight)
 
     def mean_mass(mass: ListMass) -> float:
-        ranked = mass.ranked(samples.potentials, samples.classes, scale)
-        return float(
-            np.average(np.take_along_axis(ranked, samples.classes, axis=1).sum(axis=1), weights=weight)
-        )
+        of_list = np.empty(len(y), samples.potentials.dtype)
+        for some in pieces(len(y), SAMPLES_AT_ONCE):
+            classes = samples.classes[some]
+            ranked = mass.ranked(samples.potentials[some], classes, scale)
+            of_list[some] = np.take_along_axis(ranked, classes, axis=1).sum(axis=1)
+        return float(np.average(of_list, weights=weight))
 
     found = float(np.average(samples.lists.places(y) >= 0, weights=weight))
     return MassCheck(samples.classes.shape[1], mean_mass(samples.mass), found, mean_mass(ONE_SCALE))
+
+
+def _log_sums(u: NDArray[np.float32], scale: np.float32) -> NDArray[np.float64]:
+    """(R,) the logarithm of the sum of exp(scale u) over the columns of u (R, n), some rows at a time."""
+    sums = np.empty(len(u))
+    for some in pieces(len(u), SAMPLES_AT_ONCE):
+        np.exp(u[some] * scale).sum(axis=1, dtype=np.float64, out=sums[some])
+    return np.log(sums)
 
 
 class _Ranked(NamedTuple):
@@ -167,11 +180,12 @@ class _Ranked(NamedTuple):
         np.put_along_axis(others, samples.classes, False, axis=1)
         listed, rest = np.take_along_axis(u, samples.classes, axis=1), u[others].reshape(n_samples, -1)
         best, second = listed.max(axis=1), rest.max(axis=1)
+        rest -= second[:, None]
         is_listed = samples.lists.places(y) >= 0
         of_true = u[np.arange(n_samples), y].astype(np.float64)
         return cls(
             listed - best[:, None],
-            rest - second[:, None],
+            rest,
             best.astype(np.float64) - second,
             is_listed,
             np.where(is_listed, 0.0, second - of_true),
@@ -180,10 +194,7 @@ class _Ranked(NamedTuple):
 
     def at(self, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(R,) log odds of the list against the rest, and the loss of the true class among the rest; zero if listed."""
-        of_list, of_rest = (
-            np.log(np.exp(u * np.float32(scale)).sum(axis=1, dtype=np.float64))
-            for u in (self.listed, self.rest)
-        )
+        of_list, of_rest = (_log_sums(u, np.float32(scale)) for u in (self.listed, self.rest))
         missed = np.where(self.is_listed, 0.0, scale * self.behind + of_rest)
         return scale * self.ahead + of_list - of_rest, missed
 
