@@ -32,9 +32,10 @@ NAMES = {
     "LogisticRegression(C=300)": "LogisticRegression,\nbest C on the test set",
     "LinearSVC(temperature)": "CalibratedClassifierCV(\nLinearSVC), temperature",
     "LDA(temperature)": "LDA, shrinkage and\na temperature",
-    "SVC(rbf tuned)": "SVC(probability=True),\nC by CV",
+    "SVC(rbf tuned)": "SVC(probability=True),\ngamma and C by CV",
     "RandomForest": "RandomForest, 300 trees",
-    "HistGradientBoosting": "HistGradientBoosting",
+    "ExtraTrees": "ExtraTrees, 300 trees",
+    "HistGradientBoosting(tuned)": "HistGradientBoosting,\nrate and leaves tuned",
 }
 KEPT = ("data", "classes", "peer", "accuracy", "log_loss", "fit_s", "fit_cpu_s")
 OUR_COLOUR, THEIR_COLOUR = "#3465a4", "#b8bcc2"
