@@ -117,7 +117,7 @@ def translated(url: StoreUrl) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        if "NoSuchBucket" in str(error):
+        if _names_no_bucket(error):
             raise _denied(url, "there is no such bucket") from None
         raise FileNotFoundError(f"{url}: no such object.") from None
     except (obstore.exceptions.PermissionDeniedError, obstore.exceptions.UnauthenticatedError) as error:
@@ -125,11 +125,16 @@ def translated(url: StoreUrl) -> Iterator[None]:
     except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
         raise
     except obstore.exceptions.BaseError as error:
-        if any(code in str(error) for code in ("NoSuchBucket", "ContainerNotFound")):
+        if _names_no_bucket(error):
             raise _denied(url, "there is no such bucket") from None
         if re.search(r"status code: (301|307|400|401|403)|[Cc]redential|AccessDenied", str(error)):
             raise _denied(url, _reason(error)) from None
         raise StoreAway(f"{url}: the store does not answer as it should: {_reason(error)}.") from None
+
+
+def _names_no_bucket(error: Exception) -> bool:
+    """Whether it is not an object that is missing, but its bucket."""
+    return any(code in str(error) for code in ("NoSuchBucket", "ContainerNotFound"))
 
 
 def _denied(url: StoreUrl, reason: str) -> StoreDenied:

@@ -29,10 +29,10 @@ pytestmark = pytest.mark.faults
 # Dask's own time-outs are minutes. What is tested is what happens after them.
 _DASK = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "6s",
-    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
-    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "12s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "15s",
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "25s",
 }
-_LONGER_THAN_DASK_WAITS = 20.0
+_LONGER_THAN_DASK_WAITS = 30.0
 _S3, _SCHEDULER = 8333, 8786
 
 
