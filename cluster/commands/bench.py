@@ -21,6 +21,7 @@ from pairloom.benchmarks import (
     first_fit,
     first_tiles,
     learning,
+    many_classes,
     novelty,
     pairs,
     peers,
@@ -277,6 +278,30 @@ def scaling_command(
             record, settings, numbers, weak=weak, warm_ups=warm_ups, tensors=kinds, forecast=forecast
         )
         _draw(scaling_figure, found, plot_file)
+
+
+@bench.command("many-classes")
+@click.option("--sets", default=",".join(many_classes.SETS), show_default=True, help="Data sets, by commas.")
+@click.option(
+    "--peers", "names", default=",".join(many_classes.PEERS), help="Classifiers, by commas. Default: all."
+)
+@click.option(
+    "--most-logistic",
+    type=click.IntRange(0),
+    default=1001,
+    show_default=True,
+    help="Classes up to which logistic regression is fitted.",
+)
+@_small
+@_json
+def many_classes_command(
+    sets: str, names: str, most_logistic: int, small: bool, json_file: Path | None
+) -> None:
+    """Sets of a thousand classes and more, compared with what else has probabilities at that size."""
+    with _recorded("many-classes", json_file) as record:
+        chosen = ["synthetic"] if small else _among(sets, many_classes.SETS, "--sets")
+        compared = _among(names, many_classes.PEERS, "--peers")
+        many_classes.compare_sets(record, chosen, compared, most_logistic, small=small)
 
 
 @bench.command("first-tiles")

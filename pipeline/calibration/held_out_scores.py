@@ -95,11 +95,17 @@ class HeldOutScores(NamedTuple):
         """The scores of samples with these probabilities (R, N)."""
         # Some samples at a time: of many classes the probabilities are a matrix that is copied several times.
         parts = [_scored(p[some], classes[some]) for some in pieces(len(p), SAMPLES_AT_ONCE)]
-        of_true_and_listed = map(np.concatenate, zip(*parts or [_scored(p, classes)], strict=True))
+        true, above, rank, listed, listed_p = map(
+            np.concatenate, zip(*parts or [_scored(p, classes)], strict=True)
+        )
         return cls(
             classes.astype(np.int64),
             weight,
-            *of_true_and_listed,
+            true,
+            above,
+            rank,
+            listed,
+            listed_p,
             strangeness,
             novelty,
             places,
