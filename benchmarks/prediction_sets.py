@@ -4,28 +4,84 @@ Half of the rows (at most 1000) train, and the others (at most 1000) are tested.
 mean share of sets that hold the true class, in how many splits that share lies in its interval, and the mean size of
 the sets. The interval is of three standard deviations: those of the tested and of the held-out samples, which both are
 drawn at random.
+
+With peers, the same `PairwiseSVC` is given to MAPIE (split, which takes a quarter of the training rows to conform, and
+cross, which fits five times) and to crepes (a quarter of the rows again), all with the score of the least ambiguous
+sets and on the same splits. They need ``pip install mapie crepes``. `measure_costs` has the CPU time and the peak of
+memory of each on embedded sets, in processes of their own.
 """
 
+import importlib.util
+import json
+import subprocess
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from numpy.typing import NDArray
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_blobs,
+    make_classification,
+)
 from sklearn.model_selection import train_test_split
 
 from pairloom import PairwiseSVC
+from pairloom.benchmarks.datasets import data_folder, load
+from pairloom.benchmarks.memory import peak_bytes
 from pairloom.benchmarks.record import Column, Record
 
-SETS: dict[str, Callable[..., Any]] = {
-    "wine": load_wine,
-    "iris": load_iris,
-    "breast_cancer": load_breast_cancer,
-    "digits": load_digits,
+__all__ = ["COST_SETS", "METHODS", "SETS", "cost_of_sets", "measure_costs", "measure_sets"]
+
+_Loader = Callable[[], tuple[NDArray[Any], NDArray[Any]]]
+
+
+def _table(name: str) -> _Loader:
+    def read() -> tuple[NDArray[Any], NDArray[Any]]:
+        with np.load(data_folder() / f"{name}.npz") as data:
+            return data["X"].astype(np.float32), data["y"]
+
+    return read
+
+
+def _blobs() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Twelve classes that overlap."""
+    X, y = make_blobs(2400, n_features=6, centers=12, cluster_std=4.0, random_state=0)[:2]
+    return X, y
+
+
+def _clusters() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Five classes of several clusters, one row in twenty of which has a wrong label."""
+    how: dict[str, Any] = {"n_features": 20, "n_informative": 8, "n_classes": 5, "n_clusters_per_class": 2}
+    X, y = make_classification(2400, **how, flip_y=0.05, random_state=0)
+    return X, y
+
+
+#: The sets. What is not made or shipped with scikit-learn is looked for in the data folder, and left out without it.
+SETS: dict[str, _Loader] = {
+    "wine": lambda: load_wine(return_X_y=True),
+    "iris": lambda: load_iris(return_X_y=True),
+    "breast_cancer": lambda: load_breast_cancer(return_X_y=True),
+    "digits": lambda: load_digits(return_X_y=True),
+    "blobs": _blobs,
+    "clusters": _clusters,
+    **{name: _table(name) for name in ("segment", "satimage", "letter", "usps", "dna", "waveform")},
 }
 COVERAGES = (0.8, 0.9, 0.95, 0.99)
 MOST_ROWS = 1000
+#: Embedded sets on which costs are measured, with the split that they came with.
+COST_SETS = ("clinc150", "icd10cm")
+OURS = "PairwiseSVC"
+
+#: (n, N) which classes are in the set of each sample, by coverage.
+Sets = dict[float, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +89,7 @@ class Row:
     """Prediction sets of one coverage over the splits of one set."""
 
     data: str
+    method: str
     coverage: float
     held: float
     inside: int
@@ -40,47 +97,204 @@ class Row:
     size: float
 
 
+@dataclass(frozen=True)
+class CostRow:
+    """What sets of a coverage of 95% cost."""
+
+    data: str
+    method: str
+    held: float
+    size: float
+    seconds: float
+    peak: float
+
+
 COLUMNS = (
     Column("set", lambda row: row.data, 14, left=True),
+    Column("sets by", lambda row: row.method, 14, left=True),
     Column("coverage", lambda row: f"{row.coverage:.0%}"),
     Column("held", lambda row: f"{row.held:.3f}", 7),
     Column("in its interval", lambda row: f"{row.inside} of {row.splits}"),
     Column("mean size", lambda row: f"{row.size:.2f}"),
 )
+COST_COLUMNS = (
+    Column("set", lambda row: row.data, 14, left=True),
+    Column("sets by", lambda row: row.method, 14, left=True),
+    Column("held", lambda row: f"{row.held:.3f}", 7),
+    Column("mean size", lambda row: f"{row.size:.2f}"),
+    Column("CPU s", lambda row: f"{row.seconds:.1f}", 7),
+    Column("peak MB", lambda row: f"{row.peak / 1e6:.0f}", 8),
+)
 
 
-def split_outcomes(X: Any, y: Any, number: int) -> dict[float, tuple[float, bool, float]]:
+def ours(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+    """Sets of the model itself, which was fitted on all rows."""
+    model.fit(X, y)
+    return {coverage: model.predict_set(new, coverage).toarray() for coverage in COVERAGES}
+
+
+def mapie_split(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+    """MAPIE, with a quarter of the rows to conform."""
+    from mapie.classification import SplitConformalClassifier
+
+    fitting, conforming = _quartered(y)
+    conformal = SplitConformalClassifier(
+        model, confidence_level=list(COVERAGES), conformity_score="lac", prefit=False
+    )
+    conformal.fit(X[fitting], y[fitting]).conformalize(X[conforming], y[conforming])
+    return _by_coverage(conformal.predict_set(new)[1])
+
+
+def mapie_cross(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+    """MAPIE, with five fits."""
+    from mapie.classification import CrossConformalClassifier
+
+    conformal = CrossConformalClassifier(
+        model, confidence_level=list(COVERAGES), conformity_score="lac", cv=5
+    )
+    return _by_coverage(conformal.fit_conformalize(X, y).predict_set(new)[1])
+
+
+def crepes(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+    """crepes, with a quarter of the rows to calibrate."""
+    from crepes import WrapClassifier
+
+    fitting, calibrating = _quartered(y)
+    wrapped = WrapClassifier(model)
+    wrapped.fit(X[fitting], y[fitting])
+    wrapped.calibrate(X[calibrating], y[calibrating])
+    return {
+        coverage: np.asarray(
+            wrapped.predict_set(new, labels=False, confidence=coverage, smoothing=False), bool
+        )
+        for coverage in COVERAGES
+    }
+
+
+#: Who makes the sets.
+METHODS: dict[str, Callable[[PairwiseSVC, Any, Any, Any], Sets]] = {
+    OURS: ours,
+    "MAPIE split": mapie_split,
+    "MAPIE cross": mapie_cross,
+    "crepes": crepes,
+}
+
+
+def _quartered(y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Three quarters of the rows and the others; classes with fewer than four rows are in the first part only."""
+    counts = np.unique(y, return_inverse=True, return_counts=True)
+    common = counts[2][counts[1]] >= 4
+    rows = np.flatnonzero(common)
+    fitting, others = train_test_split(rows, test_size=0.25, stratify=y[rows], random_state=0)
+    return np.concatenate([fitting, np.flatnonzero(~common)]), others
+
+
+def _by_coverage(sets: NDArray[np.bool_]) -> Sets:
+    return {coverage: sets[:, :, place] for place, coverage in enumerate(COVERAGES)}
+
+
+def methods_with(peers: bool) -> list[str]:
+    """The methods to measure, or an error if a peer is not installed."""
+    if not peers:
+        return [OURS]
+    for package in ("mapie", "crepes"):
+        if importlib.util.find_spec(package) is None:
+            raise ValueError(f"--peers needs {package}: pip install {package}.")
+    return list(METHODS)
+
+
+def split_outcomes(method: str, X: Any, y: Any, number: int) -> dict[float, tuple[float, bool, float]]:
     """Of each coverage, the share of sets that hold the true class, whether it is in its interval, and their size."""
     n = min(MOST_ROWS, len(y) // 2)
     halves = train_test_split(X, y, train_size=n, test_size=n, stratify=y, random_state=number)
     X_train, X_test, y_train, y_test = halves
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of columns, and of a scale at its bound
-        model = PairwiseSVC(random_state=number).fit(X_train, y_train)
-    scores = model.model_.held_out
-    assert scores is not None, "this fit holds samples out"
-    places, held_out = np.searchsorted(model.classes_, y_test), len(scores.classes)
+        warnings.simplefilter("ignore")  # of columns, of a scale at its bound, of classes with few rows
+        model = PairwiseSVC(random_state=number)
+        sets = METHODS[method](model, X_train, y_train, X_test)
+    places = np.searchsorted(np.unique(y_train), y_test)
     outcomes = {}
-    for coverage in COVERAGES:
-        sets = model.predict_set(X_test, coverage).toarray()
-        held = float(sets[np.arange(n), places].mean())
-        deviation = np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / held_out))
-        outcomes[coverage] = held, bool(abs(held - coverage) <= 3 * deviation), float(sets.sum(axis=1).mean())
+    for coverage, held_by in sets.items():
+        held = float(held_by[np.arange(n), places].mean())
+        deviation = np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / _calibrating(method, model, n)))
+        inside = bool(abs(held - coverage) <= 3 * deviation)
+        outcomes[coverage] = held, inside, float(held_by.sum(axis=1).mean())
     return outcomes
 
 
-def measure_sets(record: Record, names: Iterable[str], splits: int) -> list[Row]:
-    """The table of coverages and sizes."""
+def _calibrating(method: str, model: PairwiseSVC, n: int) -> int:
+    """How many samples a method calibrates its sets with."""
+    if method != OURS:
+        return n if method == "MAPIE cross" else n // 4
+    scores = model.model_.held_out
+    assert scores is not None, "this fit holds samples out"
+    return len(scores.classes)
+
+
+def measure_sets(record: Record, names: Iterable[str], splits: int, *, peers: bool = False) -> list[Row]:
+    """The table of coverages and sizes. Sets that are not in the data folder are left out."""
     record.begin("prediction sets", COLUMNS, f"{splits} splits")
     measured = []
     for name in names:
-        X, y = SETS[name](return_X_y=True)
-        outcomes = [split_outcomes(X, y, number) for number in range(splits)]
-        for coverage in COVERAGES:
-            held, inside, size = zip(*(one[coverage] for one in outcomes), strict=True)
-            row = Row(name, coverage, float(np.mean(held)), sum(inside), splits, float(np.mean(size)))
-            measured.append(row)
-            record.add(row)
-    kept, total = sum(row.inside for row in measured), sum(row.splits for row in measured)
-    record.note(f"in their interval: {kept} of {total} splits and coverages")
+        try:
+            X, y = SETS[name]()
+        except FileNotFoundError as missing:
+            record.note(f"{name} is left out: {missing.filename} is not there")
+            continue
+        for method in methods_with(peers):
+            try:
+                outcomes = [split_outcomes(method, X, y, number) for number in range(splits)]
+            except ValueError as error:
+                if method == OURS:
+                    raise
+                record.note(f"{name}, {method}: {' '.join(str(error).split())}")
+                continue
+            for coverage in COVERAGES:
+                held, inside, size = zip(*(one[coverage] for one in outcomes), strict=True)
+                means = float(np.mean(held)), sum(inside), splits, float(np.mean(size))
+                measured.append(Row(name, method, coverage, *means))
+                record.add(measured[-1])
+    for method in dict.fromkeys(row.method for row in measured):
+        rows = [row for row in measured if row.method == method]
+        kept, total = sum(row.inside for row in rows), sum(row.splits for row in rows)
+        record.note(f"in their interval: {kept} of {total} splits and coverages ({method})")
     return measured
+
+
+def cost_of_sets(name: str, method: str) -> dict[str, float]:
+    """The share of sets for 95% that hold the true class, their size, CPU seconds and the peak of memory."""
+    split = load(name)
+    begun = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sets = METHODS[method](PairwiseSVC(random_state=0), split.X, split.y, split.X_new)[0.95]
+    seconds = time.process_time() - begun
+    held = float(sets[np.arange(len(sets)), split.y_new].mean())
+    return {
+        "held": held,
+        "size": float(sets.sum(axis=1).mean()),
+        "seconds": seconds,
+        "peak": float(peak_bytes()),
+    }
+
+
+def measure_costs(record: Record, names: Iterable[str]) -> list[CostRow]:
+    """The table of costs, every method in a process of its own."""
+    record.begin("costs of prediction sets", COST_COLUMNS, "sets for 95%")
+    measured = []
+    for name in names:
+        for method in methods_with(peers=True):
+            command = [sys.executable, "-m", "pairloom.benchmarks.prediction_sets", name, method]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                record.note(
+                    f"{name}, {method}: failed: {(done.stderr.strip() or 'no reason').splitlines()[-1]}"
+                )
+                continue
+            measured.append(CostRow(name, method, **json.loads(done.stdout.splitlines()[-1])))
+            record.add(measured[-1])
+    return measured
+
+
+if __name__ == "__main__":
+    print(json.dumps(cost_of_sets(*sys.argv[1:])))

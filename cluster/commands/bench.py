@@ -20,6 +20,7 @@ from pairloom.benchmarks import (
     few_rows,
     first_fit,
     first_tiles,
+    label_doubts,
     learning,
     many_classes,
     novelty,
@@ -156,13 +157,35 @@ def coupling_command(small: bool, json_file: Path | None) -> None:
 @click.option(
     "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits of each set."
 )
+@click.option("--peers", is_flag=True, help="Sets of MAPIE and crepes too, of the same model.")
+@click.option("--costs", is_flag=True, help="CPU time and memory beside theirs, on embedded sets.")
+@click.option(
+    "--data", "names", multiple=True, type=click.Choice(tuple(prediction_sets.SETS)), help="Default: all."
+)
 @_small
 @_json
-def prediction_sets_command(splits: int, small: bool, json_file: Path | None) -> None:
+def prediction_sets_command(
+    splits: int, peers: bool, costs: bool, names: tuple[str, ...], small: bool, json_file: Path | None
+) -> None:
     """How often prediction sets hold the true class, and how large they are."""
     with _recorded("prediction-sets", json_file) as record:
-        names = ("iris",) if small else tuple(prediction_sets.SETS)
-        prediction_sets.measure_sets(record, names, 2 if small else splits)
+        if costs:
+            prediction_sets.measure_costs(record, prediction_sets.COST_SETS)
+            return
+        chosen = ("iris",) if small else names or tuple(prediction_sets.SETS)
+        prediction_sets.measure_sets(record, chosen, 2 if small else splits, peers=peers)
+
+
+@bench.command("label-doubts")
+@click.option("--draws", type=click.IntRange(1), default=3, show_default=True, help="Draws of the labels.")
+@click.option("--data", "names", multiple=True, type=click.Choice(label_doubts.DATA), help="Default: all.")
+@_small
+@_json
+def label_doubts_command(draws: int, names: tuple[str, ...], small: bool, json_file: Path | None) -> None:
+    """How well labels that are wrong are found, beside cleanlab's ranking."""
+    with _recorded("label-doubts", json_file) as record:
+        chosen = ("synthetic",) if small else names or label_doubts.DATA
+        label_doubts.measure_doubts(record, chosen, 1 if small else draws)
 
 
 @bench.command("novelty")

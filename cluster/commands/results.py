@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
+import io
 import json
 import math
 import shutil
@@ -12,10 +14,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+import numpy as np
 from dask.utils import format_bytes
+from numpy.typing import NDArray
 from rich.table import Table
 
 from pairloom.cluster.commands.exits import PipedConsole, exits, print_error, stderr
@@ -42,6 +46,7 @@ from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.features.feature_set import NewSamples, load_samples, names_of
 from pairloom.pipeline.features.source_files import MissingChunks
 from pairloom.pipeline.features.tables import is_table, open_table
+from pairloom.pipeline.model.class_groups import class_groups
 from pairloom.pipeline.report.label_doubts import audit_rows, audit_run
 from pairloom.pipeline.report.report import csv_text, table_rows
 from pairloom.pipeline.run.growing_run import end_of_growth
@@ -178,6 +183,21 @@ def print_result(directory: Location, as_json: bool) -> None:
     " samples of the known classes.",
 )
 @click.option(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Write the column set: the classes, separated by ;, among which the true one is with this frequency. With"
+    " --groups, also how often these are right.",
+)
+@click.option(
+    "--groups",
+    "groups_file",
+    type=LocalPath(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="CSV file, a line per class: its name and its group, and coarser groups after it. Write the columns group and"
+    " group_level: the class (level 0) or the deepest group that is sure enough for --coverage, by default 0.95.",
+)
+@click.option(
     "--bad-rows",
     type=click.Choice(["empty", "skip", "refuse"]),
     default="empty",
@@ -198,6 +218,8 @@ def predict_command(
     top: int | None,
     classes_file: Path | None,
     reject: float | None,
+    coverage: float | None,
+    groups_file: Path | None,
     bad_rows: str,
     coupling: str | None,
     force: bool,
@@ -225,9 +247,13 @@ def predict_command(
             if samples.problems and (bad_rows == "refuse" or not samples.whole.any()):
                 raise InputError("Nothing was predicted.")
             classes = None if classes_file is None else _named_classes(model, classes_file)
-            found = _predicted(
-                model, samples, skip=bad_rows == "skip", top=top, classes=classes, reject=reject
+            asked = _Asked(
+                classes,
+                reject,
+                coverage,
+                None if groups_file is None else _named_groups(model, groups_file),
             )
+            found = _predicted(model, samples, asked, skip=bad_rows == "skip", top=top)
         if to_stdout:
             print_predictions(sys.stdout, found)
             return
@@ -311,26 +337,77 @@ def _named_classes(model: PairwiseSVC, file: Path) -> list[Any]:
     return [known[name] for name in names]
 
 
+def _named_groups(model: PairwiseSVC, file: Path) -> list[dict[Any, str]]:
+    """The group of every class that a file names, level by level."""
+    known = dict(zip(names_of(model.classes_), model.classes_.tolist(), strict=True))
+    with file.open(newline="", encoding="utf-8") as text:
+        lines = [[cell.strip() for cell in line] for line in csv.reader(text) if any(map(str.strip, line))]
+    for number, line in enumerate(lines, 1):
+        if line[0] not in known:
+            raise ValueError(
+                f"--groups {file}: every line must begin with a class of the run, got {line[0]!r}."
+                f"{did_you_mean(line[0], known)} The classes are {listed(known, 12)}."
+            )
+        if len(line) != len(lines[0]) or len(line) < 2 or not all(line):
+            raise ValueError(
+                f"--groups {file}: every line must have a class and its groups, as many as the first line, got"
+                f" {','.join(line)!r} in line {number}."
+            )
+    if len({line[0] for line in lines}) < len(lines):
+        raise ValueError(f"--groups {file}: every class must have one line, got several for one.")
+    levels = range(1, len(lines[0])) if lines else range(1, 2)
+    groups = [{known[line[0]]: line[level] for line in lines} for level in levels]
+    class_groups(model.classes_, groups, f"--groups {file}")
+    return groups
+
+
+class _Asked(NamedTuple):
+    """What is asked of a prediction besides probabilities."""
+
+    classes: list[Any] | None = None
+    reject: float | None = None
+    coverage: float | None = None
+    groups: list[dict[Any, str]] | None = None
+
+    def columns(self, model: PairwiseSVC, X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Further columns, as text."""
+        if self.coverage is not None:
+            sets = model.predict_set(X, self.coverage, output="labels", classes=self.classes)
+            yield "set", np.array([_joined(names_of(one)) for one in sets], np.str_)
+        if self.groups is not None:
+            answers = model.predict_at(X, self.groups, 0.95 if self.coverage is None else self.coverage)
+            yield "group", np.array([str(name) for name in answers.name], np.str_)
+            yield "group_level", answers.level.astype(np.str_)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Names separated by ;, those that have one in quotation marks, as CSV has them.
+
+    Examples
+    --------
+    >>> _joined(["a", "b;c"])
+    'a;"b;c"'
+    """
+    line = io.StringIO()
+    csv.writer(line, delimiter=";", lineterminator="").writerow(names)
+    return line.getvalue()
+
+
 def _predicted(
-    model: PairwiseSVC,
-    samples: NewSamples,
-    *,
-    skip: bool,
-    top: int | None,
-    classes: list[Any] | None = None,
-    reject: float | None = None,
+    model: PairwiseSVC, samples: NewSamples, asked: _Asked, *, skip: bool, top: int | None
 ) -> Predictions:
     whole, names = samples.whole, getattr(model, "feature_names_in_", None)
     if names is not None:
         del model.feature_names_in_  # columns were found by them; an array has none to compare
-    X = samples.X[whole]
-    answer = None if reject is None else model.predict(X, classes=classes, reject=reject)
+    X, classes = samples.X[whole], asked.classes
+    answer = None if asked.reject is None else model.predict(X, classes=classes, reject=asked.reject)
     if top is None:
         p = model.predict_proba(X, classes=classes)
         found = Predictions.of_all(samples.ids[whole], p, model.classes_, answer)
     else:
         likeliest = TopProbabilities.of_sparse(*model.predict_proba(X, top, classes=classes))
         found = Predictions(samples.ids[whole], likeliest, model.classes_, answer=answer)
+    found = found._replace(beside=tuple(asked.columns(model, X)))
     return found if skip else found.with_unknown(samples.ids, whole)
 
 

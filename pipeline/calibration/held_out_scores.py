@@ -208,12 +208,13 @@ def score_held_out(
     if held_out.totals is not None:
         weight = samples_stood_for(y, held_out.totals, weight)
     weight = np.ones(len(y)) if weight is None else weight
-    strangeness, novelty = _strangeness(samples, y, weight, coupler, scale, distances)
+    strangeness, novelty = _strangeness(samples, p, y, weight, coupler, scale, distances)
     return HeldOutScores.of(p, y, weight, strangeness, novelty, places)
 
 
 def _strangeness(
     samples: ScoredSamples,
+    p: NDArray[np.floating],
     y: NDArray[np.integer],
     weight: NDArray[np.float64],
     coupler: Coupler,
@@ -221,7 +222,7 @@ def _strangeness(
     distances: Distances | None,
 ) -> tuple[NDArray[np.float64], NoveltyWeights]:
     """(R,) how unlike the classes held-out samples are, and the weights that were learned from them."""
-    known, novel = fit_signals(samples, scale), without_own_class(samples, y, coupler, scale)
+    known, novel = fit_signals(samples, p, scale), without_own_class(samples, p, y, coupler, scale)
     judged = np.ones(len(y), bool)
     if distances is not None:
         judged = np.isfinite(distances.known)

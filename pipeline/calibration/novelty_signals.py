@@ -6,8 +6,8 @@ weights of the signals are those of a logistic regression that tells the two apa
 
 Signals, each larger for stranger samples:
 
-- how badly the best class fits, against all others and against the listed ones: probabilities, which are normalised,
-  cannot tell that no class fits;
+- how badly the best class fits, against all others: probabilities, which are normalised, cannot tell that none does;
+- how little it stands out: its mean logit against the listed classes, or without lists the log odds against it;
 - the relative Mahalanobis distance [R]_ to the classes, where machines are linear on dense features;
 - the distance to the nearest support vector, where they have a radial kernel.
 
@@ -175,27 +175,45 @@ class NoveltyWeights(NamedTuple):
         return np.asarray(((signals - self.centre) / self.deviation) @ self.weight)
 
 
-def fit_signals(samples: ScoredSamples, scale: float = 1.0) -> NDArray[np.float64]:
-    """(R, 1) how badly the best class fits; of lists (R, 2), against all classes and against the listed ones."""
-    fits = [samples.class_scores()]
+def fit_signals(samples: ScoredSamples, p: NDArray[np.floating], scale: float = 1.0) -> NDArray[np.float64]:
+    """(R, 2) how badly the best class fits, and how little it stands out, given the probabilities."""
+    fit = -scale * samples.class_scores().max(axis=1).astype(np.float64)
     if isinstance(samples, Shortlists):
-        fits.append(samples.lists.class_scores())
-    return np.stack([-scale * fit.max(axis=1).astype(np.float64) for fit in fits], axis=1)
+        lead = -scale * samples.lists.class_scores().max(axis=1).astype(np.float64)
+        return np.stack([fit, lead], axis=1)
+    return np.stack([fit, _log_odds_against(p.max(axis=1))], axis=1)
 
 
 def without_own_class(
-    samples: ScoredSamples, classes: NDArray[np.integer], coupler: Coupler, scale: float = 1.0
+    samples: ScoredSamples,
+    p: NDArray[np.floating],
+    classes: NDArray[np.integer],
+    coupler: Coupler,
+    scale: float = 1.0,
 ) -> NDArray[np.float64] | None:
-    """(R, S) `fit_signals` in models without the class of each sample; None where logits of pairs are not at hand."""
+    """(R, 2) `fit_signals` in models without the class of each sample; None where logits of pairs are not at hand.
+
+    The probabilities of the others are divided by their sum.
+    """
     if isinstance(samples, CompletedPairs):
         n, n_samples = samples.tensor.shape[1:]
         listed = np.broadcast_to(np.arange(n), (n_samples, n))
-        return -scale * _best_of_others(samples.tensor, listed, classes)[:, None]
+        others = p.astype(np.float64)
+        others[np.arange(len(p)), classes] = 0.0
+        largest = others.max(axis=1) / np.maximum(others.sum(axis=1), np.finfo(float).tiny)
+        fit = -scale * _best_of_others(samples.tensor, listed, classes)
+        return np.stack([fit, _log_odds_against(largest)], axis=1)
     if not isinstance(samples, Shortlists):
         return None
-    among = _best_of_others(samples.tensor, samples.classes, classes)
     best = _best_potential_of_others(samples, classes, coupler.completion)
-    return -scale * np.stack([best, among], axis=1)
+    lead = _best_of_others(samples.tensor, samples.classes, classes)
+    return -scale * np.stack([best, lead], axis=1)
+
+
+def _log_odds_against(largest: NDArray[np.floating]) -> NDArray[np.float64]:
+    """(R,) the log odds against a class of this probability."""
+    bounded = np.clip(largest.astype(np.float64), 1e-7, 1 - 1e-7)
+    return np.asarray(np.log1p(-bounded) - np.log(bounded))
 
 
 def _best_of_others(

@@ -492,9 +492,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def novelty(self, X: Any) -> NDArray[np.float64]:
         """How unlike the classes of the fit samples are: higher is stranger.
 
-        From how badly the best class fits and how far the classes (or the nearest support vector) are. The weights of
-        these were learned from the held-out samples of the fit, each of which is a novelty to the model without its
-        class. It says nothing about samples that look like a class and are none.
+        From how badly the best class fits, how little it stands out, and how far the classes (or the nearest support
+        vector) are. The weights of these were learned from the held-out samples of the fit, each of which is a novelty
+        to the model without its class. It says nothing about samples that look like a class and are none.
 
         Parameters
         ----------
@@ -507,7 +507,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         """
         X = self._checked_samples(X)
         scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "novelty")
-        return novelty_of(self.model_, scores, X, shortlist=shortlist_of(self), **resources_of(self))
+        return novelty_of(
+            self.model_, scores, X, self.coupling, shortlist=shortlist_of(self), **resources_of(self)
+        )
 
     def predict_set(
         self,

@@ -58,6 +58,7 @@ def novelty_of(
     model: FittedModel,
     scores: HeldOutScores,
     X: Any,
+    coupling: str,
     *,
     shortlist: int | Literal["auto", "none"],
     memory_limit: int,
@@ -65,12 +66,13 @@ def novelty_of(
 ) -> NDArray[np.float64]:
     """(R,) the novelty of samples X, which the caller has checked."""
     size, found = model.list_size(shortlist), np.empty(X.shape[0])
+    method = model.method_named(coupling, "PairwiseSVC: coupling")
 
     def judge(batch: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             prepared = model.prepared(X[batch])
             samples = model.predictor.samples(prepared, size, memory_limit, batch.start)
-            signals = fit_signals(samples)
+            signals = fit_signals(samples, samples.couple(method))
         if len(scores.novelty.weight) > signals.shape[1]:
             signals = np.column_stack([signals, _distances(model, scores, prepared)])
         found[batch] = scores.novelty(signals)

@@ -37,6 +37,9 @@ _ARRAYS = {
     "top",
     "top_probabilities",
     "rest",
+    "set",
+    "group",
+    "group_level",
 }
 
 
@@ -55,6 +58,8 @@ class Predictions(NamedTuple):
         The probabilities of all classes, if these are written; else the likeliest are.
     answer : (n,) array, optional
         The predicted labels, where they are not those of the likeliest classes: samples like no class have another.
+    beside : tuple of (name, (n,) array of text)
+        Further columns: the sets of classes, or the groups, of the samples.
     """
 
     ids: NDArray[Any]
@@ -62,6 +67,7 @@ class Predictions(NamedTuple):
     classes: NDArray[Any]
     p: NDArray[np.floating] | None = None
     answer: NDArray[Any] | None = None
+    beside: tuple[tuple[str, NDArray[Any]], ...] = ()
 
     @classmethod
     def of_all(
@@ -84,12 +90,14 @@ class Predictions(NamedTuple):
             every[known] = values
             return every
 
-        classes, p, rest = self.likeliest
-        likeliest = TopProbabilities(spread(classes, 0), spread(p, np.nan), spread(rest, np.nan))
+        classes, p_listed, rest = self.likeliest
+        likeliest = TopProbabilities(spread(classes, 0), spread(p_listed, np.nan), spread(rest, np.nan))
         answer = None if self.answer is None else self.answer[np.maximum(numbers, 0)]
-        return Predictions(
-            ids, likeliest, self.classes, None if self.p is None else spread(self.p, np.nan), answer
+        p = None if self.p is None else spread(self.p, np.nan)
+        beside = tuple(
+            (name, np.where(known, values[np.maximum(numbers, 0)], "")) for name, values in self.beside
         )
+        return Predictions(ids, likeliest, self.classes, p, answer, beside)
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -182,6 +190,7 @@ def _write_npz(path: Path, found: Predictions) -> None:
         "prediction": found.prediction,
         "confidence": found.confidence,
         "classes": found.classes,
+        **dict(found.beside),
     }
     if found.p is None:
         arrays |= {"top": found.labels(found.order), "top_probabilities": found.likeliest.p}
@@ -206,6 +215,7 @@ def _csv_rows(found: Predictions) -> Iterator[list[str]]:
             yield [name, *[""] * (len(_headings(found)) - 1)]
             continue
         head = [name, csv_cell(predicted[row]), f"{found.confidence[row]:.6g}"]
+        head += [csv_cell(str(values[row])) for _, values in found.beside]
         if found.p is None:
             likeliest = zip(listed.classes[row].tolist(), listed.p[row], strict=True)
             cells = [cell for c, p in likeliest for cell in (names[c], f"{p:.6g}")]
@@ -216,10 +226,11 @@ def _csv_rows(found: Predictions) -> Iterator[list[str]]:
 
 def _headings(found: Predictions) -> list[str]:
     """The names of the columns. A class with the name of another column has p( ) around it."""
+    first = (*_COLUMNS, *(name for name, _ in found.beside))
     if found.p is None:
         places = range(1, found.order.shape[1] + 1)
-        return [*_COLUMNS, *(name for place in places for name in (f"class_{place}", f"p_{place}")), "rest"]
-    return [*_COLUMNS, *(f"p({name})" if name in _COLUMNS else name for name in names_of(found.classes))]
+        return [*first, *(name for place in places for name in (f"class_{place}", f"p_{place}")), "rest"]
+    return [*first, *(f"p({name})" if name in first else name for name in names_of(found.classes))]
 
 
 def _write_parquet(path: Path, found: Predictions) -> None:
@@ -234,6 +245,7 @@ def _write_parquet(path: Path, found: Predictions) -> None:
     answer = labels[order[:, 0]] if found.answer is None else coordinate_labels(found.answer)
     ids, predicted = pyarrow.array(found.ids.tolist()), column(answer)
     columns = [ids, predicted, pyarrow.array(found.confidence, mask=unknown)]
+    columns += [column(values) for _, values in found.beside]
     if found.p is None:
         for place in range(order.shape[1]):
             p = np.ascontiguousarray(found.likeliest.p[:, place])
@@ -251,6 +263,7 @@ def _write_zarr(path: Path, found: Predictions) -> None:
         Coordinate("sample", ("sample",), found.ids),
         Coordinate("prediction", ("sample",), coordinate_labels(found.prediction)),
         Coordinate("confidence", ("sample",), found.confidence),
+        *(Coordinate(name, ("sample",), values) for name, values in found.beside),
     ]
     name, dimensions, values = "probabilities", ("sample", "class"), found.p
     if values is None:

@@ -1,8 +1,10 @@
-"""``pairloom predict``: classes that a file names are coupled, and strange samples rejected, as the model has them."""
+"""``pairloom predict``: possible classes, rejections, sets and groups are those of the model."""
 
 import csv
 
 import numpy as np
+import pyarrow.parquet
+import zarr
 from click.testing import CliRunner
 
 from pairloom import PairwiseSVC
@@ -52,4 +54,61 @@ def test_strange_samples_are_rejected(small_run, small_config, tmp_path):
     assert found == model.predict(X, reject=0.3).tolist()
     assert "none of these" in found
     wrong = pairloom("predict", small_run, "--features", tmp_path / "new.npz", "--reject", 1.2, "--out", "-")
+    assert wrong.exit_code == 2
+
+
+def test_sets_and_groups_are_those_of_the_model(small_run, small_config, tmp_path):
+    model, X = PairwiseSVC.from_run(small_run), np.load(small_config.with_suffix(".npz"))["X_test"]
+    X = np.concatenate([X, np.full((1, X.shape[1]), np.nan, X.dtype)])
+    np.savez(tmp_path / "new.npz", X=X)
+    groups = {label: f"group {c % 2}" for c, label in enumerate(model.classes_.tolist())}
+    (tmp_path / "groups.csv").write_text("".join(f"{label},{group}\n" for label, group in groups.items()))
+    names = ("--features", tmp_path / "new.npz", "--coverage", 0.8, "--groups", tmp_path / "groups.csv")
+    expected = [";".join(one) for one in model.predict_set(X[:-1], 0.8, output="labels")]
+    answers = model.predict_at(X[:-1], groups, 0.8)
+    for ending in ("csv", "npz", "parquet", "zarr"):
+        out = tmp_path / f"p.{ending}"
+        done = pairloom("predict", small_run, *names, "--out", out)
+        assert done.exit_code == 0, done.output
+        sets, found, levels = columns_of(out, "set", "group", "group_level")
+        assert sets[:-1] == expected
+        assert found[:-1] == [str(name) for name in answers.name]
+        assert levels[:-1] == answers.level.astype(str).tolist()
+        assert (sets[-1], found[-1], levels[-1]) in (("", "", ""), (None, None, None))
+        again = pairloom("predict", small_run, *names, "--out", out, "--force", "--top", 2)
+        assert again.exit_code == 0, again.output
+        assert columns_of(out, "set", "group", "group_level") == [sets, found, levels]
+
+
+def columns_of(path, *names):
+    """Columns of a file of predictions."""
+    if path.suffix == ".csv":
+        with path.open() as file:
+            rows = list(csv.DictReader(file))
+        return [[row[name] for row in rows] for name in names]
+    if path.suffix == ".parquet":
+        table = pyarrow.parquet.read_table(path)
+        return [table[name].to_pylist() for name in names]
+    stored = np.load(path) if path.suffix == ".npz" else zarr.open_group(path, mode="r")
+    return [[str(value) for value in np.asarray(stored[name][:]).tolist()] for name in names]
+
+
+def test_groups_that_miss_classes_are_refused(small_run, small_config, tmp_path):
+    np.savez(tmp_path / "new.npz", X=np.load(small_config.with_suffix(".npz"))["X_test"])
+    labels = PairwiseSVC.from_run(small_run).classes_.tolist()
+    whole = [f"{label},all" for label in labels]
+    for lines, why in (
+        (whole[1:], "every class of the model"),
+        ([*whole, "class x,all"], "every line must begin with a class of the run, got 'class x'"),
+        ([*whole, whole[0]], "every class must have one line"),
+        ([*whole[1:], labels[0]], "every line must have a class and its groups"),
+        ([], "every class of the model"),
+    ):
+        (tmp_path / "groups.csv").write_text("\n".join(lines))
+        names = ("--features", tmp_path / "new.npz", "--groups", tmp_path / "groups.csv")
+        done = pairloom("predict", small_run, *names, "--out", tmp_path / "p.csv")
+        assert done.exit_code == 2
+        assert why in done.stderr
+        assert not (tmp_path / "p.csv").exists()
+    wrong = pairloom("predict", small_run, "--features", tmp_path / "new.npz", "--coverage", 0, "--out", "-")
     assert wrong.exit_code == 2

@@ -56,12 +56,18 @@ def test_signals_without_a_class_are_those_of_the_pairs_of_the_others():
     coupler, n = coupler_of(complete(7)), 7
     logits = random.standard_normal((coupler.n_machines, 9)).astype(np.float32)
     own = random.integers(0, n, 9)
-    found = without_own_class(coupler.scored(logits), own, coupler, 2.0)
+    scored = coupler.scored(logits)
+    p = scored.couple("normal", 2.0)
+    found = without_own_class(scored, p, own, coupler, 2.0)
     smaller = coupler_of(complete(n - 1))
     for r, c in enumerate(own):
         kept = (coupler.completion.edges != c).all(axis=1)
-        signals = fit_signals(smaller.scored(np.ascontiguousarray(logits[kept, r : r + 1])), 2.0)
-        np.testing.assert_allclose(found[r], signals[0], rtol=1e-5)
+        alone = smaller.scored(np.ascontiguousarray(logits[kept, r : r + 1]))
+        signals = fit_signals(alone, np.full((1, n - 1), 0.5), 2.0)
+        np.testing.assert_allclose(found[r, 0], signals[0, 0], rtol=1e-5)
+        of_others = np.delete(p[r].astype(float), c)
+        largest = of_others.max() / of_others.sum()
+        np.testing.assert_allclose(found[r, 1], np.log(1 / largest - 1), rtol=1e-5)
 
 
 def test_the_potentials_of_lists_without_a_class_are_near_those_of_the_smaller_graph():
@@ -76,7 +82,7 @@ def test_the_potentials_of_lists_without_a_class_are_near_those_of_the_smaller_g
     logits = (u[:, i] - u[:, j] + 0.5 * random.standard_normal((samples, len(i)))).astype(np.float32).T
     own = u.argmax(axis=1)
     scored = coupler.scored(np.ascontiguousarray(logits), 10)
-    found = without_own_class(scored, own, coupler)[:, 0]
+    found = without_own_class(scored, np.full((samples, n), 1 / n), own, coupler)[:, 0]
     exact, whole = [], []
     for r, c in enumerate(own):
         smaller = graph.copy()
@@ -84,8 +90,8 @@ def test_the_potentials_of_lists_without_a_class_are_near_those_of_the_smaller_g
         order = {node: place for place, node in enumerate(sorted(smaller))}
         kept = (coupler.completion.edges != c).all(axis=1)
         of_smaller = coupler_of(nx.relabel_nodes(smaller, order))
-        signals = fit_signals(of_smaller.scored(np.ascontiguousarray(logits[kept, r : r + 1]), 9))
-        exact.append(signals[0, 0])
+        one = of_smaller.scored(np.ascontiguousarray(logits[kept, r : r + 1]), 9)
+        exact.append(fit_signals(one, np.full((1, n - 1), 0.5))[0, 0])
         whole.append(-np.delete(scored.potentials[r], c).max())
     error = np.abs(found - exact).mean()
     assert error < 0.1 * np.abs(np.array(whole) - exact).mean()

@@ -1,0 +1,120 @@
+"""Labels that are wrong: how well `label_doubts` finds them, beside cleanlab's ranking by a logistic regression.
+
+One label in twenty of the training rows is changed to that of another class, drawn at random. Both rank all rows.
+cleanlab is given the probabilities of a logistic regression with C = 10 in units of the variance, by five folds, and
+ranks by the probability of the label (its default). It needs ``pip install cleanlab``.
+
+"precision" is the share of wrong labels among the first 5% of the rows, "AP" the average precision. Seconds are CPU
+time: of the fit, which a user of a `PairwiseSVC` has done already, and of the ranking, for cleanlab with its five fits.
+"""
+
+import importlib.util
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import cross_val_predict
+
+from pairloom import PairwiseSVC
+from pairloom.benchmarks.datasets import load, synthetic_classes
+from pairloom.benchmarks.record import Column, Record
+
+__all__ = ["DATA", "measure_doubts"]
+
+DATA = ("clinc150", "letter", "icd10cm")
+SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ranking of the rows of one set, the mean of its draws."""
+
+    data: str
+    draws: int
+    method: str
+    precision: float
+    average_precision: float
+    fit_s: float
+    rank_s: float
+
+
+COLUMNS = (
+    Column("set", lambda row: row.data, 12, left=True),
+    Column("draws", lambda row: str(row.draws), 5),
+    Column("ranked by", lambda row: row.method, 14, left=True),
+    Column("precision", lambda row: f"{row.precision:.3f}"),
+    Column("AP", lambda row: f"{row.average_precision:.3f}", 6),
+    Column("fit CPU s", lambda row: f"{row.fit_s:.1f}"),
+    Column("rank CPU s", lambda row: f"{row.rank_s:.1f}"),
+)
+
+#: The rows in the order of doubt, and the CPU seconds of the fit and of the ranking.
+Ranked = tuple[NDArray[np.integer], float, float]
+
+
+def with_wrong_labels(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The labels with one in twenty changed to another class, and which these are.
+
+    Examples
+    --------
+    >>> changed, wrong = with_wrong_labels(np.zeros(100, np.int64) + np.arange(100) % 2, 0)
+    >>> int(wrong.sum()), bool(((changed != np.arange(100) % 2) == wrong).all())
+    (5, True)
+    """
+    random, n_classes = np.random.default_rng(seed), int(y.max()) + 1
+    rows = random.permutation(len(y))[: round(SHARE * len(y))]
+    changed, wrong = y.copy(), np.zeros(len(y), bool)
+    changed[rows] = (y[rows] + random.integers(1, n_classes, len(rows))) % n_classes
+    wrong[rows] = True
+    return changed, wrong
+
+
+def ours(X: NDArray[np.float32], y: NDArray[np.int64]) -> Ranked:
+    """`PairwiseSVC.label_doubts`."""
+    begun = time.process_time()
+    model = PairwiseSVC(random_state=0).fit(X, y)
+    fitted = time.process_time()
+    rows = model.label_doubts(y, X).row
+    return rows, fitted - begun, time.process_time() - fitted
+
+
+def cleanlab(X: NDArray[np.float32], y: NDArray[np.int64]) -> Ranked:
+    """cleanlab's ranking."""
+    from cleanlab.rank import get_label_quality_scores
+
+    begun = time.process_time()
+    model = LogisticRegression(C=10 / X.var(axis=0).sum(), max_iter=300)
+    p = cross_val_predict(model, X, y, cv=5, method="predict_proba")
+    return np.argsort(get_label_quality_scores(y, p), kind="stable"), 0.0, time.process_time() - begun
+
+
+def measure_doubts(record: Record, names: Iterable[str], draws: int) -> list[Row]:
+    """The table of both rankings. Without cleanlab, of ours alone."""
+    record.begin("label doubts", COLUMNS, f"5% of the labels are wrong; {draws} draws")
+    methods = {"label_doubts": ours}
+    if importlib.util.find_spec("cleanlab") is None:
+        record.note("cleanlab is not installed, so it is left out: pip install cleanlab")
+    else:
+        methods["cleanlab"] = cleanlab
+    measured = []
+    for name in names:
+        split = synthetic_classes(8, features=16, tests=8) if name == "synthetic" else load(name)
+        for method, rank in methods.items():
+            found = []
+            for seed in range(draws):
+                y, wrong = with_wrong_labels(split.y, seed)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    rows, fit_s, rank_s = rank(split.X, y)
+                first = rows[: round(SHARE * len(rows))]
+                score = np.empty(len(rows))
+                score[rows] = -np.arange(len(rows))
+                found.append((wrong[first].mean(), average_precision_score(wrong, score), fit_s, rank_s))
+            measured.append(Row(name, draws, method, *np.mean(found, axis=0).tolist()))
+            record.add(measured[-1])
+    return measured
