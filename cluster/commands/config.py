@@ -146,7 +146,8 @@ def _look_at(source: str, label: str | None, id_column: str | None) -> _DataSumm
     deviations = opened.moments.deviations[opened.moments.varied]
     constant = int(np.count_nonzero(~opened.moments.varied))
     if constant:
-        findings.append(f"constant columns: {constant}, which carry no information and are only centred")
+        centred = " and are only centred" if opened.columns is None else ""
+        findings.append(f"constant columns: {constant}, which carry no information" + centred)
     standardise, units = _units(deviations, bool(opened.feature_names))
     if opened.columns is not None:
         per_row = round(opened.columns.nnz / len(opened.classes))
