@@ -27,6 +27,8 @@ from small_runs import (
 
 from pairloom.cluster.watch.status import run_status
 from pairloom.pipeline.stages import STAGE_NAMES
+from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.location import Location, StoreUrl
 
 
 def command(*words: object) -> str:
@@ -104,16 +106,29 @@ def begin(slow_config, directory, tmp_path):
 @pytest.fixture
 def submit(slow_config, directory, tmp_path):
     """Submit a driver as a job, with the script of docs/runs.md; the number of the job."""
-    words = [sys.executable, "-m", "pairloom", "run", slow_config, "--directory", directory, *slurm(jobs=1)]
-    script = tmp_path / "driver.sh"
-    script.write_text(
-        "#!/bin/bash\n"
-        f"#SBATCH --job-name={DRIVER} --cpus-per-task=1 --mem=1G --time=00:10:00\n"
-        f"#SBATCH --partition={PARTITION} --output={tmp_path}/driver.txt --open-mode=append\n"
-        "#SBATCH --signal=B:TERM@60\n"
-        f"exec {shlex.join(map(str, words))}\n"
-    )
-    return lambda: command("sbatch", "--parsable", f"--chdir={tmp_path}", script).strip()
+
+    def submit(directory: Location = directory) -> str:
+        words = [
+            sys.executable,
+            "-m",
+            "pairloom",
+            "run",
+            slow_config,
+            "--directory",
+            directory,
+            *slurm(jobs=1),
+        ]
+        script = tmp_path / "driver.sh"
+        script.write_text(
+            "#!/bin/bash\n"
+            f"#SBATCH --job-name={DRIVER} --cpus-per-task=1 --mem=1G --time=00:10:00\n"
+            f"#SBATCH --partition={PARTITION} --output={tmp_path}/driver.txt --open-mode=append\n"
+            "#SBATCH --signal=B:TERM@60\n"
+            f"exec {shlex.join(map(str, words))}\n"
+        )
+        return command("sbatch", "--parsable", f"--chdir={tmp_path}", script).strip()
+
+    return submit
 
 
 @pytest.fixture(autouse=True)
@@ -237,3 +252,22 @@ def test_jobs_that_end_before_a_worker_has_come_end_the_run(begin, directory):
     assert code == 4, errors
     assert "3 jobs ended before a worker had come" in errors
     assert f"pairloom resume {directory}" in errors
+
+
+def test_a_driver_in_a_job_writes_into_a_store_and_is_followed_from_another_host(submit, bucket, undisturbed):
+    """The driver's process is not seen from there: its heart and its log in the store tell."""
+    url = StoreUrl("s3", bucket, "slurm")
+    submit(url)
+    wait_until(lambda: Folder(url).names("ledger/machines"), "the first tile", patience=LONG)
+    attach = (
+        f"hostname elsewhere && exec {shlex.join([sys.executable, '-m', 'pairloom', 'attach', str(url)])}"
+    )
+    spaces = ["--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    following = subprocess.Popen(["unshare", *spaces, "sh", "-c", attach], text=True, **pipes)
+    code, errors = finish(following, LONG)
+    assert code == 0, errors
+    assert "probabilities: 4 of 4" in errors
+    wait_until(lambda: not jobs(DRIVER), "the end of the job")
+    assert bytes_of(url) == undisturbed
+    assert run_status(url, verify=True).state == "finished"
