@@ -112,8 +112,8 @@ class Neighbours:
 
     def predict_proba(self, X: Floats) -> Floats:
         """(R, N) probabilities."""
-        found = self.index_.search(np.ascontiguousarray(X, np.float32), 20)
-        return self._votes(*found, self.width_, self.share_)
+        distances, places = self.index_.search(np.ascontiguousarray(X, np.float32), 20)
+        return self._votes(distances, places, self.width_, self.share_)
 
 
 class HierarchicalSoftmax:
