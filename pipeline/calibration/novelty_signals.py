@@ -51,6 +51,8 @@ _RIDGE = 0.03
 _AT_ONCE, _ROUNDING = 512, 1e-12
 #: How many signals a model has at most.
 MOST_SIGNALS = 3
+#: Signals farther from their centre, in deviations, say no more: a signal that is constant has almost none.
+_FARTHEST = 1e3
 #: Fewer held-out samples do not tell anything about weights.
 _FEWEST = 50
 
@@ -282,7 +284,8 @@ def learned_weights(
     equal = NoveltyWeights(np.full(n_signals, 1 / n_signals), centre, deviation)
     if novel is None or len(known) < _FEWEST:
         return equal
-    slopes = _slopes((known - centre) / deviation, (novel - centre) / deviation, weight)
+    limited = [np.clip((signals - centre) / deviation, -_FARTHEST, _FARTHEST) for signals in (known, novel)]
+    slopes = _slopes(*limited, weight)
     combined = ((known - centre) / deviation) @ slopes
     spread = float(np.sqrt(np.average(np.square(combined), weights=weight)))
     return equal if not spread > 0 else equal._replace(weight=slopes / spread)

@@ -171,7 +171,10 @@ class Config(Section):
     def folds(self, counts: NDArray[np.integer], kernel: KernelFunction | None) -> int:
         """How many folds the training samples of each class are divided into."""
         model = self.model
-        return folds_of(model.folds, counts, kernel=kernel is not None, fit_on=model.fit_on)
+        on_pairs = not self.has_code
+        return folds_of(
+            model.folds, counts, kernel_on_pairs=kernel is not None and on_pairs, fit_on=model.fit_on
+        )
 
     def settings_of_model(
         self, counts: NDArray[np.integer], kernel: KernelFunction | None, candidates: tuple[Candidate, ...]

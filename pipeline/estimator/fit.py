@@ -248,8 +248,8 @@ def _settings(
 def _folds(parameters: Parameters, counts: NDArray[np.integer], kind: MachineKind) -> int:
     if not holds_samples_out(parameters):
         return 2  # every machine is fitted on both
-    has_kernel = kind.kernel is not None
-    return folds_of(parameters.folds, counts, kernel=has_kernel, fit_on=parameters.fit_on)
+    kernel_on_pairs = kind.kernel is not None and not graphs.asks_for_code(parameters.graph)
+    return folds_of(parameters.folds, counts, kernel_on_pairs=kernel_on_pairs, fit_on=parameters.fit_on)
 
 
 class TrainingSamples(NamedTuple):

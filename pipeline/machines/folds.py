@@ -48,7 +48,7 @@ def folds_of(
     folds: int | Literal["auto"],
     counts: NDArray[np.integer],
     *,
-    kernel: bool = False,
+    kernel_on_pairs: bool = False,
     fit_on: FitOn = "rest",
 ) -> int:
     """How many folds the parameter stands for, given the samples of each class, and whether machines have a kernel.
@@ -64,7 +64,7 @@ def folds_of(
     if folds != "auto":
         return int(folds)
     many = np.median(counts) < FEW_SAMPLES
-    if kernel and fit_on == "rest":
+    if kernel_on_pairs and fit_on == "rest":
         many = many or (counts.min() >= FEW_SAMPLES and counts.sum() <= _FEW_OF_ALL)
     return min(MANY_FOLDS if many else USUAL_FOLDS, int(counts.max()))
 

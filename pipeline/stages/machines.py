@@ -80,7 +80,7 @@ def training_facts(run: Run) -> list[object]:
     """All settings that machines depend on, except the choice among candidates."""
     m = run.config.model
     kernel = [] if run.kernel is None else [asdict(run.kernel), run.shape.kernel_rows]
-    settings = [m.folds, m.fit_on, m.thresholds, m.tol, m.random_state]
+    settings = [run.settings.folds, m.fit_on, m.thresholds, m.tol, m.random_state]
     return [settings, run.class_weights, run.shape.calibrations, *kernel]
 
 

@@ -153,7 +153,7 @@ def test_other_methods_are_coupled_without_training(copied_run, small_config, cl
     assert set(times_begun(copied_run, "machines").values()) == {1}
     assert set(times_begun(copied_run, "probabilities").values()) == {2}
     found = opened(copied_run, "probabilities.zarr")
-    assert set(found.data_vars) == {"normal", "vote", "scale", "list_mass", "held_out_scores"}
+    assert set(found.data_vars) == {"normal", "vote", "scale", "list_mass", "held_out_scores", "novelty"}
     assert not (copied_run / "probabilities.zarr" / "wlw2").exists()
 
 
@@ -235,6 +235,7 @@ def test_a_unit_has_one_thread_of_blas_wherever_it_runs(small_run, tmp_path):
             return []
 
     seen = []
+    shutil.copy(small_run / "run.json", tmp_path)  # nothing is written into a directory without it
     with threadpool_limits(2):
         cluster_units.run_unit(replace(read_run(small_run), directory=tmp_path), Looking(), 0)
     assert set(seen) == {1}, "how a product is split among threads decides the last bits of its sums"

@@ -30,7 +30,7 @@ from pairloom.pipeline.run.run import Run, Stage
 from pairloom.pipeline.run.tiles import order_by_blocks
 from pairloom.pipeline.stages import STAGES  # STAGES, Stage
 from pairloom.pipeline.stages.planning import plan_run
-from pairloom.pipeline.stages.run_file import read_run
+from pairloom.pipeline.stages.run_file import read_run, write_run
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,9 @@ def test_compiling_a_kernel_is_no_work_of_a_unit(plan, tmp_path):
             assert numba.njit(lambda x: x + 1)(1.0) == 2.0
             return []
 
-    seconds = unit_seconds(replace(plan, directory=tmp_path), Compiling(), 0, None)
+    run = replace(plan, directory=tmp_path)
+    write_run(run)  # nothing is written into a directory without a plan
+    seconds = unit_seconds(run, Compiling(), 0, None)
     assert 0 < seconds < Ledger(tmp_path).read("features", 0).seconds / 2
 
 

@@ -87,7 +87,7 @@ def test_gamma_degree_and_coef0_matter(scaled):
 
 def test_a_curved_kernel_separates_rings_that_a_line_cannot():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 2))
+    X = rng.standard_normal((2200, 2))
     y = np.digitize(np.linalg.norm(X, axis=1), [0.8, 1.5])
     assert PairwiseSVC(kernel="rbf", random_state=0).fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9
     with pytest.warns(UserWarning, match="do not tell the classes apart better than guessing"):

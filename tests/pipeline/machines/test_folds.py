@@ -114,7 +114,7 @@ def test_auto_is_more_folds_where_half_of_the_classes_are_small(counts, folds):
     ],
 )
 def test_auto_is_more_folds_for_machines_with_a_kernel_on_few_samples(counts, fit_on, folds):
-    assert folds_of("auto", np.array(counts), kernel=True, fit_on=fit_on) == folds
+    assert folds_of("auto", np.array(counts), kernel_on_pairs=True, fit_on=fit_on) == folds
 
 
 @pytest.mark.parametrize("folds", [2, 4, 100])

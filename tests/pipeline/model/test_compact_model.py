@@ -106,7 +106,7 @@ def test_what_needs_the_machines_is_refused_with_a_reason(data, tmp_path):
     }
     before = compact.predict_proba(Z)
     for name, change in changes.items():
-        with pytest.raises(ValueError, match=rf"{name}: the model is compact: .*saved with compact=False"):
+        with pytest.raises(ValueError, match=rf"{name}: the model is compact: .*with compact=False"):
             change()
     with pytest.raises(ValueError, match="compact model cannot be asked for the votes"):
         compact.set_params(coupling="sign_vote").predict_proba(Z)
