@@ -284,8 +284,11 @@ def learned_weights(
     equal = NoveltyWeights(np.full(n_signals, 1 / n_signals), centre, deviation)
     if novel is None or len(known) < _FEWEST:
         return equal
-    limited = [np.clip((signals - centre) / deviation, -_FARTHEST, _FARTHEST) for signals in (known, novel)]
-    slopes = _slopes(*limited, weight)
+
+    def limited(signals: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.clip((signals - centre) / deviation, -_FARTHEST, _FARTHEST)
+
+    slopes = _slopes(limited(known), limited(novel), weight)
     combined = ((known - centre) / deviation) @ slopes
     spread = float(np.sqrt(np.average(np.square(combined), weights=weight)))
     return equal if not spread > 0 else equal._replace(weight=slopes / spread)

@@ -38,7 +38,9 @@ class Statistics(Stage):
         """They depend on the rows, and with whitening on which of them are held out."""
         model = run.config.model
         held_out = (
-            [model.calibration_samples, run.settings.folds, model.random_state] if run.shape.whitenings else None
+            [model.calibration_samples, run.settings.folds, model.random_state]
+            if run.shape.whitenings
+            else None
         )
         return (digest_of([earlier["features"][0], held_out]),) * len(run.class_parts)
 

@@ -35,6 +35,14 @@ def planned(digits, *overrides):
     return plan_run(load_config("digits", (*LINEAR, *overrides)), digits)
 
 
+def test_samples_are_drawn_again_for_another_number_of_folds(digits):
+    """With folds = "auto" it depends on the kind of the machines, which no setting of the folds tells."""
+    linear, radial = planned(digits), planned(digits, "model.kernel=rbf")
+    assert (linear.settings.folds, radial.settings.folds) == (4, 8)
+    assert linear.keys["draws"] != radial.keys["draws"]
+    assert radial.keys["draws"] == planned(digits, "model.kernel=rbf", "model.folds=8").keys["draws"]
+
+
 def test_a_plan_survives_its_file(digits, tmp_path):
     plan = planned(digits, "graph.family=bipartite", "graph.hubs=2")
     write_run(replace(plan, directory=tmp_path))
