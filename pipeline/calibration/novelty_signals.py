@@ -286,7 +286,7 @@ def learned_weights(
         return equal
 
     def limited(signals: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.clip((signals - centre) / deviation, -_FARTHEST, _FARTHEST)
+        return np.asarray(np.clip((signals - centre) / deviation, -_FARTHEST, _FARTHEST))
 
     slopes = _slopes(limited(known), limited(novel), weight)
     combined = ((known - centre) / deviation) @ slopes
