@@ -24,7 +24,7 @@ from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import PATIENCE, open_store
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.hosts
 
 # Dask's own time-outs are minutes. What is tested is what happens after them.
 _DASK = {
