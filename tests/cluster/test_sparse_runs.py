@@ -174,6 +174,7 @@ def test_rows_in_any_order_of_columns_are_the_same_rows(whole, client, tmp_path)
     assert_same_bytes(tmp_path / "run", bytes_of(whole))
 
 
+@pytest.mark.filterwarnings("ignore:The data type .FixedLengthUTF32")
 def test_a_pool_is_split_and_ids_go_with_its_rows(client, tmp_path):
     X, y = (
         sparse.vstack([DATA["X_train"], DATA["X_test"]], "csr"),
