@@ -21,7 +21,8 @@ from pairloom.pipeline.stages import STAGE_NAMES
 
 # Lines of the progress: see cluster.watch.progress.
 OWN = re.compile(
-    rf"({'|'.join(STAGE_NAMES)}): \d+ of \d+|(\S+: )?(reading the data|planning|starting the workers)|"
+    rf"({'|'.join(STAGE_NAMES)}): \d+ of \d+|"
+    r"(\S+: )?(reading the data|planning|starting the workers|compiling kernels)|"
     r"Starting pairloom|Dask dashboard|Some workers do not answer"
 )
 
