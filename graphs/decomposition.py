@@ -158,6 +158,11 @@ class Pairs(Decomposition):
         first, second = self.edges.astype(np.int32).T
         return {"class_i": (("edge",), first), "class_j": (("edge",), second)}
 
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """(N,) the number of pairs of each class."""
+        return np.bincount(self.edges.ravel(), minlength=self.n)
+
     def have(self, pairs: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which of some pairs (m, 2), i < j, are among these."""
         own, asked = (edges[:, 0] * self.n + edges[:, 1] for edges in (self.edges, pairs))

@@ -13,7 +13,15 @@ from pairloom.graphs.decomposition import Pairs
 from pairloom.graphs.model_graph import model_graph
 from pairloom.graphs.point_distances import PointDistances
 
-__all__ = ["bipartite", "complete", "complete_pairs", "hub_neighbour_pairs", "hub_neighbours"]
+__all__ = [
+    "bipartite",
+    "complete",
+    "complete_pairs",
+    "hub_neighbour_pairs",
+    "hub_neighbours",
+    "hubs_of",
+    "hubs_to_mark",
+]
 
 
 def bipartite(n: SupportsIndex, hubs: SupportsIndex | Iterable[SupportsIndex]) -> nx.Graph:
@@ -231,3 +239,23 @@ def _nearest(d: NDArray[np.float64] | PointDistances, k: int) -> NDArray[np.int6
     # Another class may be at distance zero too, so the class itself is moved to the end, not dropped as the first.
     apart = d + np.diag(np.full(len(d), np.inf))
     return np.argsort(apart, axis=1, kind="stable")[:, :k]
+
+
+def hubs_of(pairs: Pairs) -> NDArray[np.int64]:
+    """Return the hubs of a graph: the classes that its family names, or else those that are joined to all others.
+
+    Examples
+    --------
+    >>> from pairloom.graphs import complete, decomposition_of, star
+    >>> hubs_of(decomposition_of(star(4, centre=2))), hubs_of(decomposition_of(complete(3)))
+    (array([2]), array([0, 1, 2]))
+    """
+    if "family" in pairs.label and "hubs" in pairs.label:
+        return np.array(pairs.label["hubs"], np.int64)
+    return np.flatnonzero(pairs.degrees == pairs.n - 1)
+
+
+def hubs_to_mark(pairs: Pairs) -> NDArray[np.int64]:
+    """Return the hubs that a figure sets apart: none if every class is one, as in a complete graph."""
+    hubs = hubs_of(pairs)
+    return hubs if len(hubs) < pairs.n else np.empty(0, np.int64)

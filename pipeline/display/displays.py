@@ -16,6 +16,9 @@ from sklearn.metrics import ConfusionMatrixDisplay
 from sklearn.utils import check_consistent_length, check_scalar
 from sklearn.utils.multiclass import unique_labels
 
+from pairloom.graphs.decomposition import Pairs
+from pairloom.graphs.hubs import hubs_to_mark
+from pairloom.graphs.model_graph import edge_array
 from pairloom.graphs.text import figure_text, listed
 from pairloom.pipeline.display.class_layout import circle_layout, order_classes
 from pairloom.pipeline.display.evaluation import count_confusions, reliability
@@ -358,7 +361,8 @@ class GraphDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     hubs_ : list of int
-        The classes that are joined to more than half of the others, unless all are.
+        The classes that the family of the graph names as hubs, or else those that are joined to all others; none if
+        every class is one.
     """
 
     def __init__(self, graph: nx.Graph | NDArray[np.int8], labels: Sequence[Any]) -> None:
@@ -390,17 +394,14 @@ class GraphDisplay:
             self.ax_ = _axes(ax, (7, 5.5))
             _draw_code(self.ax_, np.asarray(self.graph), names)
         else:
-            self.hubs_ = _hubs(self.graph)
+            self.hubs_ = hubs_to_mark(
+                Pairs(edge_array(self.graph), len(self.graph), self.graph.graph)
+            ).tolist()
             self.ax_ = _axes(ax, (7, 7))
             draw = _draw_matrix if self.graph.number_of_edges() > _MOST_LINES else _draw_circle
             draw(self.ax_, self.graph, self.hubs_, names)
         self.figure_ = self.ax_.figure
         return self
-
-
-def _hubs(graph: nx.Graph) -> list[int]:
-    hubs = [c for c, degree in sorted(graph.degree) if degree > len(graph) / 2]
-    return [] if len(hubs) == len(graph) else hubs
 
 
 def _draw_circle(ax: Any, graph: nx.Graph, hubs: list[int], names: list[str]) -> None:

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_array
 
 from pairloom import graphs
 from pairloom.graphs.checks import check_count
-from pairloom.graphs.hubs import USUAL_NEIGHBOURS
+from pairloom.graphs.decomposition import Pairs
+from pairloom.graphs.hubs import USUAL_NEIGHBOURS, hubs_of
 from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.features.sparse_features import canonical_csr
@@ -302,10 +303,7 @@ def _classes_to_join(
 ) -> list[int]:
     """The hubs of the graph and the nearest classes, as indices."""
     family = model.pairs.graph
-    hubs = family.get("hubs")
-    degrees = np.bincount(model.edges.ravel(), minlength=len(rows))
-    # A graph without named hubs has those classes for hubs that are joined to all others.
-    hubs = np.flatnonzero(degrees == len(degrees) - 1) if hubs is None else hubs
+    hubs = hubs_of(Pairs(model.edges, len(rows), family))
     k = family.get("neighbours") or USUAL_NEIGHBOURS
     if neighbours is not None:
         k = check_count("add_class", "neighbours", neighbours, 0 if len(hubs) else 1)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from pairloom.graphs.decomposition import Pairs
+from pairloom.graphs.hubs import hubs_to_mark
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.display.evaluation import Confusions, Outcomes, outcomes
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
@@ -169,7 +171,7 @@ class TrainedPairs:
     dprime : (E,) float64 array
         Distance between the two classes on held-out logits, in standard deviations.
     hubs : (H,) int64 array
-        Classes that the graph joins to all others.
+        Classes to mark as hubs.
     """
 
     n_classes: int
@@ -204,13 +206,8 @@ class TrainedPairs:
 
 def read_trained_pairs(run: Run) -> TrainedPairs:
     """The trained pairs of a run."""
-    edges, N = run.shape.edges, len(run.shape.classes)
-    degrees = np.bincount(edges.ravel(), minlength=N)
-    hubs = run.graph.get("hubs")
-    if not isinstance(hubs, list):
-        # The hubs of a graph that names none are the classes joined to all others, unless every class is.
-        hubs = np.flatnonzero(degrees == N - 1) if degrees.min() < N - 1 else []
-    return TrainedPairs(N, edges, read_dprime(run), np.asarray(hubs, np.int64))
+    pairs = Pairs(run.shape.edges, len(run.shape.classes), run.graph)
+    return TrainedPairs(pairs.n, pairs.edges, read_dprime(run), hubs_to_mark(pairs))
 
 
 def read_dprime(run: Run) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pairloom import graphs
+from pairloom.graphs.hubs import hubs_of, hubs_to_mark
 
 
 def on_a_line(points):
@@ -90,3 +91,29 @@ def test_errors(parameters, message):
     with pytest.raises(ValueError, match="hub_neighbours") as raised:
         graphs.hub_neighbours(on_a_line(range(50)), **parameters)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("hubs", [1, 5, [40, 3]])
+def test_only_the_classes_that_the_family_names_are_hubs(hubs):
+    """Near classes may be joined to most of the others; a figure that marked these too would show no structure."""
+    graph = graphs.hub_neighbours(on_a_line(np.arange(50.0)), hubs, neighbours=40)
+    assert sum(degree > 25 for _, degree in graph.degree) > 20
+    pairs = graphs.decomposition_of(graph)
+    assert hubs_of(pairs).tolist() == hubs_to_mark(pairs).tolist() == graph.graph["hubs"]
+
+
+def test_of_a_graph_that_names_no_hubs_they_are_the_classes_joined_to_all_others():
+    graph = nx.star_graph(6)
+    graph.add_edges_from([(1, 2), (1, 3), (1, 4)])
+    pairs = graphs.decomposition_of(graph)
+    assert hubs_of(pairs).tolist() == hubs_to_mark(pairs).tolist() == [0]
+    graph.add_edges_from([(1, 5), (1, 6)])
+    assert hubs_of(graphs.decomposition_of(graph)).tolist() == [0, 1]
+    graph.graph["hubs"] = "of a user, not of a family"
+    assert hubs_of(graphs.decomposition_of(graph)).tolist() == [0, 1]
+
+
+def test_all_classes_of_a_complete_graph_are_hubs_but_none_is_marked():
+    pairs = graphs.decomposition_of(graphs.complete(4))
+    assert hubs_of(pairs).tolist() == [0, 1, 2, 3]
+    assert hubs_to_mark(pairs).tolist() == []

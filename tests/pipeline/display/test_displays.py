@@ -56,9 +56,14 @@ def test_the_graph_has_a_line_per_pair_and_marks_its_hubs(model):
     shown = drawn(model.plot_graph())
     (lines,) = [found for found in shown.ax_.collections if hasattr(found, "get_segments")]
     assert len(lines.get_segments()) == len(model.edges_)
-    hubs = [c for c, degree in model.graph_.degree if degree == len(model.classes_) - 1]
-    assert set(hubs) <= set(shown.hubs_)
+    assert shown.hubs_ == model.graph_.graph["hubs"]
     assert {text.get_text() for text in shown.ax_.texts} == {str(label) for label in model.classes_}
+
+
+def test_no_class_of_a_complete_graph_is_marked_as_a_hub():
+    shown = drawn(GraphDisplay(graphs.complete(5), list("abcde")).plot())
+    assert shown.hubs_ == []
+    assert shown.ax_.get_title() == "5 classes, 10 of 10 pairs"
 
 
 def test_thousands_of_pairs_are_a_matrix():
