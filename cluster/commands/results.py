@@ -27,7 +27,7 @@ from pairloom.cluster.commands.options import DataLocation, LocalPath, RunLocati
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.driver import drive, unfinished_units
 from pairloom.cluster.drive.schedule import Stop
-from pairloom.cluster.drive.whole_run import expect_run
+from pairloom.cluster.drive.whole_run import driver_lock, expect_run
 from pairloom.cluster.watch.progress import progress_for
 from pairloom.cluster.watch.status import RunRow, differing_settings, list_runs, run_row, scores_of
 from pairloom.graphs.text import (
@@ -51,7 +51,6 @@ from pairloom.pipeline.report.label_doubts import audit_rows, audit_run
 from pairloom.pipeline.report.report import csv_text, table_rows
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.ledger import Ledger
-from pairloom.pipeline.run.lock import RunLock
 from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.probability_files import (
     Predictions,
@@ -61,7 +60,7 @@ from pairloom.pipeline.run.probability_files import (
 )
 from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.atomic_file import write_atomically
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import Location, StoreUrl
 
 __all__ = [
@@ -93,13 +92,15 @@ def report_command(directory: Location, as_json: bool) -> None:
             raise ValueError(
                 f"{directory}: the run is not finished. Run `pairloom resume {directory}` first."
             )
-        with RunLock(directory) as lock:
-            Ledger(directory).forget("report", 0)
+        stop = Stop()
+        with driver_lock(directory, stop) as lock:
+            with fenced(stop.raise_if_requested):
+                Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
                 expect_run(stored, None, progress)
                 progress.say(None)  # no workers are started
                 here = functools.partial(connected, ClusterConfig(kind="threads", workers=1))
-                drive(stored, None, here, Stop(), progress, stored.stages[-1:])
+                drive(stored, None, here, stop, progress, stored.stages[-1:])
             lock.end_as("finished")
         print_result(directory, as_json)
 

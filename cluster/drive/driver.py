@@ -134,17 +134,10 @@ def _run_in(directory: Location) -> Run | None:
         return None
 
 
-def adopt_run(
-    directory: Location,
-    config: Config,
-    fresh: Run | None,
-    *,
-    update: bool = False,
-    check: Callable[[], object] = lambda: None,
-) -> Run:
-    """Write the run of `matching_run` into the directory. The caller holds the lock; ``check`` raises if it is lost."""
+def adopt_run(directory: Location, config: Config, fresh: Run | None, *, update: bool = False) -> Run:
+    """Write the run of `matching_run` into the directory. The caller holds the lock, and has a fence for its loss."""
     run = matching_run(directory, config, fresh, update=update)
-    write_run(run, check)
+    write_run(run)
     return run
 
 
@@ -278,7 +271,7 @@ class _GrowingRun:
     def add_wave(self) -> None:
         """Plan the next wave. `judge` trains it."""
         self.run = with_next_wave(self.run, self._waves)
-        write_run(self.run, self._session.check)
+        write_run(self.run)
 
     def finish(self) -> None:
         """Do nothing: the stages after growth calibrate the model."""

@@ -38,7 +38,7 @@ from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_log import Ranges, log_line, read_forecast, write_forecast
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import Location, location_of
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "LockedRun",
     "checked_run",
     "drive_on_worker",
+    "driver_lock",
     "expect_run",
     "locked_run",
     "submit_driver",
@@ -128,19 +129,25 @@ class LockedRun:
 
 
 @contextlib.contextmanager
+def driver_lock(directory: Location, stop: Stop, submission: int | None = None) -> Iterator[RunLock]:
+    """Hold the lock of a directory. Before anything is written behind the fence of ``stop``, it looks for its loss."""
+    with RunLock(directory, stop.request, submission=submission) as lock:
+        stop.look_with(lock.heed)
+        yield lock
+
+
+@contextlib.contextmanager
 def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[LockedRun]:
     """Lock the directory and write the plan. The outcome is recorded at the end."""
     directory = ready.directory
     Folder(directory).make()
-    with RunLock(directory, stop.request) as lock:
-        stop.look_with(lock.heed)
+    with driver_lock(directory, stop) as lock:
         if lock.taken_over:
             progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
-            run = adopt_run(
-                directory, ready.config, ready.fresh, update=ready.update, check=stop.raise_if_requested
-            )
-            expect_run(run, ready.data, progress)
+            with fenced(stop.raise_if_requested):  # not around the rest, which another thread does
+                run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+                expect_run(run, ready.data, progress)
             yield LockedRun(ready, run, stop)
             lock.end_as("finished")
         except Mismatch:
@@ -168,10 +175,10 @@ def _forecast(run: Run, data: OpenFeatures | None, progress: Quiet) -> Ranges | 
     progress.say("measuring on a part of the data how long it will take")
     try:
         ranges = forecast_seconds(run, data)
-        write_forecast(run.directory, ranges)
     except Exception as error:  # no result depends on it: a run can do without
         progress.note(f"How long it will take could not be measured: {error}")
         return None
+    write_forecast(run.directory, ranges)
     low, high = (sum(ends) for ends in zip(*ranges.values(), strict=True))
     workers = run.config.cluster.expected_workers
     progress.note(f"It should take {duration_range((low, high))} on {workers} workers.")
@@ -186,10 +193,10 @@ def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str
     directory, stop = ready.directory, Stop()
     with ready.connect() as client:
         Folder(directory).make()
-        with RunLock(directory, stop.request) as lock:
-            run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
+        with driver_lock(directory, stop) as lock:
+            with fenced(stop.raise_if_requested):
+                run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
             if copies_data:
-                stop.look_with(lock.heed)
                 stages = tuple(stage for stage in run.stages if stage.needs_data)
                 drive(run, ready.data, lambda: contextlib.nullcontext(client), stop, Quiet(), stages)
             lock.end_as(SUBMITTED)
@@ -215,14 +222,14 @@ def drive_on_worker(directory: str, submission: int) -> str:
         except Stopped as error:
             log_line(where, f"driver did not begin: {error}")
             return _outcome_of(error)
-        stop.look_with(lock.heed)
         try:
             config = read_run(where).config
             check_workers(client, config.cluster.worker_timeout)
             check_shared(client, where)
             fresh, data = prepare_run(config, where)
-            run = adopt_run(where, config, fresh, check=stop.raise_if_requested)
-            expect_run(run, data, Quiet())
+            with fenced(stop.raise_if_requested):
+                run = adopt_run(where, config, fresh)
+                expect_run(run, data, Quiet())
             drive(run, data, lambda: contextlib.nullcontext(client), stop, Quiet())
             outcome = "finished"
         except Exception as error:
@@ -244,7 +251,7 @@ def _lock_in_time(directory: Location, stop: Stop, submission: int, stack: conte
         if is_cancelled(directory, submission):
             raise Stopped(CANCELLED)
         try:
-            return stack.enter_context(RunLock(directory, stop.request, submission=submission))
+            return stack.enter_context(driver_lock(directory, stop, submission))
         except Locked:
             if time.monotonic() > deadline:
                 raise

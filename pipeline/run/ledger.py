@@ -108,7 +108,7 @@ class Ledger:
 
     def forget(self, stage: str, unit: int) -> None:
         """Remove an entry; its unit is then computed again."""
-        self.folder.delete(_path(stage, unit))
+        self.folder.retract(_path(stage, unit))
 
     def beyond(self, stage: str, units: int) -> Iterator[Entry]:
         """Entries of units that a stage no longer has. A file is one if its content says so, whatever its name is."""

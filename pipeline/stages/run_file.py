@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -24,7 +25,7 @@ from pairloom.pipeline.run.run import FORMAT, Run
 from pairloom.pipeline.run.run_directory import RunShape, SparseSizes
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
-from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.storage.location import Location, StoreUrl
 
 __all__ = [
     "DamagedPlan",
@@ -46,9 +47,14 @@ class Mismatch(ValueError):
     """A run directory with another configuration, other data or another version."""
 
 
-def write_run(run: Run, check: Callable[[], object] = lambda: None) -> None:
-    """Write ``run.json``. ``check`` raises if another driver has taken over: see `Folder.replace`."""
-    Folder(run.directory).replace("run.json", sealed(_content(run)), check)
+def write_run(run: Run) -> None:
+    """Write ``run.json``. A driver does so behind a fence: another one may have taken over.
+
+    The entity tag of an object is the checksum of its bytes in some stores. So that nobody takes a plan that was put
+    again for the one before, each has a mark there that no other has.
+    """
+    mark = {"mark": secrets.token_hex(16)} if isinstance(run.directory, StoreUrl) else {}
+    Folder(run.directory).write("run.json", sealed(_content(run) | mark))
 
 
 def read_run(directory: Location) -> Run:

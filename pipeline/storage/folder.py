@@ -60,7 +60,7 @@ def fenced(check: Check) -> Iterator[None]:
     """Whatever this thread writes or deletes, it does only as long as ``check`` does not raise.
 
     In an object store, nothing is replaced that was put since the check, however long the process is held up between
-    the two. Before a deletion, and in a folder of the file system, there is the check alone.
+    the two. Before a deletion (see `Folder.retract`), and in a folder of the file system, there is the check alone.
     """
     token = _fence.set(check)
     try:
@@ -138,15 +138,6 @@ class Folder:
         """Write a file, unless what is there is final. Where files are renamed into place, the last one counts."""
         self.write(path, data)
 
-    def replace(self, path: str, data: bytes, check: Callable[[], object]) -> None:
-        """Write a file that has one owner. ``check`` raises if that is no longer the caller.
-
-        A store puts it on the condition that it is still what it was before the check. So nothing that another owner
-        has written meanwhile is replaced, however long the caller is held up between the check and its write.
-        """
-        check()
-        self.write(path, data)
-
     def append(self, path: str, data: bytes) -> None:
         """Append to a file in a single operation, so that lines of several processes do not mix."""
         raise NotImplementedError
@@ -158,6 +149,13 @@ class Folder:
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
         raise NotImplementedError
+
+    def retract(self, path: str) -> None:
+        """Delete a file that says nothing when it is empty.
+
+        A delete has no condition. Behind a fence, a store therefore empties the file, which has one.
+        """
+        self.delete(path)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""

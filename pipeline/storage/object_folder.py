@@ -142,7 +142,7 @@ class ObjectFolder(Folder):
             return
         check()
         if not self._is_put(path, data, "create"):
-            self.replace(path, data, check)
+            self._replace(path, data, check)
 
     def _put(self, path: str, data: bytes) -> None:
         self._request("put", path, data, use_multipart=False)
@@ -176,8 +176,8 @@ class ObjectFolder(Folder):
             if self._is_put(path, data, {"e_tag": found.meta["e_tag"]}):
                 return
 
-    def replace(self, path: str, data: bytes, check: Callable[[], object]) -> None:
-        """Put an object that has one owner, unless another owner has put it since before the check."""
+    def _replace(self, path: str, data: bytes, check: Callable[[], object]) -> None:
+        """Put an object, unless somebody else has put it since before the check: then check again."""
         while True:
             try:
                 mode: Any = {"e_tag": self._request("head", path)["e_tag"]}
@@ -202,6 +202,14 @@ class ObjectFolder(Folder):
             self._request("delete", path)
         except FileNotFoundError:
             return
+
+    def retract(self, path: str) -> None:
+        """Delete an object; behind a fence, empty it on the condition that nobody has put it since that was checked."""
+        check = fence()
+        if check is None:
+            self.delete(path)
+        elif self.exists(path):
+            self._replace(path, b"", check)
 
     def exists(self, path: str) -> bool:
         """Whether there is an object."""
