@@ -103,11 +103,12 @@ def _closure(
 ) -> NDArray[np.bool_]:
     """Return the classes whose probabilities vanish if that of class s does, as a mask.
 
-    A machine with a side inside adds its other side. Every closed set contains the closures of its classes, so a code
-    is connected if and only if the closure of each class is all of them. It is if it meets a class that reaches all.
+    A machine with a whole side inside adds its other side. Every closed set contains the closures of its classes, so a
+    code is connected if and only if the closure of each class is the set of all classes. The search ends early at a
+    class whose closure is known to be all.
     """
     inside: NDArray[np.bool_] = np.arange(len(M)) == s
-    outside = sizes.copy()  # classes of the positive and of the negative side of each machine
+    outside = sizes.copy()  # per machine, the classes of its positive and negative side that are not inside
     sunk, fresh = np.zeros(M.shape[1], dtype=bool), np.array([s])
     while fresh.size:
         if reaches_all[fresh].any():

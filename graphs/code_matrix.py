@@ -1,7 +1,7 @@
 """The code matrix: machines on sets of classes, one column per machine.
 
-Entry (s, q) is +1 if machine q is trained with class s on its positive side, -1 if on its negative side, and 0 if
-without it. A machine of a model graph is the special case with one class on either side.
+Entry (s, q) is +1 if machine q is trained with class s on its positive side, -1 if on its negative side, and 0 if it
+is trained without class s. A machine of a model graph is the special case with one class on either side.
 """
 
 from collections.abc import Sequence

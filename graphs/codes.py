@@ -94,14 +94,14 @@ def one_vs_one(n: SupportsIndex) -> NDArray[np.int8]:
 
 
 Code: TypeAlias = NDArray[np.int8]
-#: [HLW 6.1] The best of so many draws is kept.
+#: Random codes that are drawn; the best of them is kept [HLW 6.1].
 DRAWS = 100
 
 
 def dense_code(n: SupportsIndex, *, seed: SupportsIndex = 0) -> Code:
     """Return a random code of round(10 log2 n) machines, each with half of all classes against the other half.
 
-    Of an odd number of classes, one side has one more than the other. Of 100 draws, the one whose smallest distance
+    If n is odd, one side has one class more than the other. Of 100 draws, the one whose smallest distance
     between two rows is largest is kept; among equals, the one whose smallest distance between two columns, or a column
     and another's complement, is largest [HLW 6.1]_.
 
@@ -210,7 +210,7 @@ def smallest_distances(code: Code) -> tuple[float, float]:
     >>> smallest_distances(dense_code(4))
     (2.0, 2.0)
     """
-    # Exact, and a hundred times as fast as integers, which BLAS does not multiply.
+    # Floats, because BLAS does not multiply integers: exact here, and a hundred times as fast.
     M = code.astype(np.float64)
     rows, columns = M @ M.T, np.abs(M.T @ M)
     n, m = code.shape
@@ -229,7 +229,7 @@ def _checked(owner: str, n: SupportsIndex, seed: SupportsIndex) -> tuple[int, in
 def _best_draw(n: int, size: int, seed: int, draw_column: Callable[[int, np.random.Generator], Code]) -> Code:
     rng = np.random.default_rng(seed)
     draws = [_distinct_columns(n, size, rng, draw_column) for _ in range(DRAWS)]
-    # Two classes on the same sides throughout cannot be told apart, though zeros may put a distance between them.
+    # Classes with equal rows cannot be told apart. Their distance may be positive: every zero counts one half.
     usable = [code for code in draws if len(np.unique(code, axis=0)) == n and code.any(axis=1).all()]
     return max(usable, key=smallest_distances)
 
@@ -240,7 +240,7 @@ def _distinct_columns(
     rng: np.random.Generator,
     draw_column: Callable[[int, np.random.Generator], Code],
 ) -> Code:
-    """Return a code of so many columns, none of which is another or its complement."""
+    """Return a code of `size` columns; no column is equal to another one or to its complement."""
     columns: dict[bytes, Code] = {}
     while len(columns) < size:
         column = draw_column(n, rng)
@@ -251,7 +251,7 @@ def _distinct_columns(
 
 
 def _equal_split(n: int, rng: np.random.Generator) -> Code:
-    larger = (n + int(rng.integers(2))) // 2  # the side with one more is drawn too
+    larger = (n + int(rng.integers(2))) // 2  # if n is odd, which side is larger is drawn too
     return np.where(rng.permutation(n) < larger, 1, -1).astype(np.int8)
 
 

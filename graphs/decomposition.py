@@ -1,7 +1,7 @@
 """The decomposition of a multi-class problem: on which classes each two-class machine of a model is trained.
 
-Either on pairs of classes (`Pairs`) or on sets of classes (`ModelCode`). Both have the same methods, so that whatever
-counts, describes, cuts or stores machines need not ask which they are.
+Either on pairs of classes (`Pairs`) or on sets of classes (`ModelCode`). Both have the same methods, so code that
+counts, describes, splits or stores machines does not ask which kind they are.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Decomposition(ABC):
     @property
     @abstractmethod
     def n_classes(self) -> int:
-        """N, how many classes there are."""
+        """N, the number of classes."""
 
     @property
     @abstractmethod
     def n_machines(self) -> int:
-        """E, how many machines there are."""
+        """E, the number of machines."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class Decomposition(ABC):
 
     @abstractmethod
     def described(self) -> list[Any]:
-        """The machines as values that JSON has."""
+        """The machines as JSON values."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -119,12 +119,12 @@ class Pairs(Decomposition):
 
     @property
     def n_classes(self) -> int:
-        """N, how many classes there are."""
+        """N, the number of classes."""
         return self.n
 
     @property
     def n_machines(self) -> int:
-        """E, how many pairs there are."""
+        """E, the number of pairs."""
         return len(self.edges)
 
     @property
@@ -164,9 +164,9 @@ class Pairs(Decomposition):
         return np.bincount(self.edges.ravel(), minlength=self.n)
 
     def have(self, pairs: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which of some pairs (m, 2), i < j, are among these."""
-        own, asked = (edges[:, 0] * self.n + edges[:, 1] for edges in (self.edges, pairs))
-        return np.isin(asked, own)
+        """(m,) whether each of some pairs (m, 2), i < j, is trained."""
+        trained, asked = (edges[:, 0] * self.n + edges[:, 1] for edges in (self.edges, pairs))
+        return np.isin(asked, trained)
 
     def graph(self) -> nx.Graph:
         """The pairs as a model graph."""

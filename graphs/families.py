@@ -57,9 +57,9 @@ CODE_FAMILIES: Mapping[str, Callable[..., NDArray[np.int8]]] = MappingProxyType(
         "code": given_code,
     }
 )
-#: Entries of a code that is built by name: 16 MB, and a second to check.
+#: Largest number of entries of a code that is built by name: 16 MB, and a second to check.
 MOST_ENTRIES = 2**24
-#: Classes of a random code. A hundred draws are judged by the distances of all pairs of classes, which takes seconds.
+#: Largest number of classes of a random code: the distances of all pairs of classes in a hundred draws take seconds.
 MOST_RANDOM_CLASSES = 2048
 
 
@@ -252,7 +252,7 @@ def _builder(family: str, owner: str) -> Callable[..., nx.Graph]:
 def _check_parameters(
     owner: str, family: str, builder: Callable[..., Any], parameters: Mapping[str, Any]
 ) -> list[str]:
-    """Raise unless a builder takes these parameters and misses none; return the required ones."""
+    """Raise if a builder has no such parameter, or a required one is absent; return the required ones."""
     accepted = _accepted(builder)
     if unknown := [name for name in parameters if name not in accepted]:
         raise ValueError(
@@ -274,7 +274,7 @@ _KNOWN = (*FAMILIES, *CODE_FAMILIES)
 
 
 def asks_for_code(asked: object) -> bool:
-    """Return whether machines on sets of classes are asked for, by a value for `requested_graph`.
+    """Return whether a value for `requested_graph` asks for machines on sets of classes.
 
     Examples
     --------
@@ -306,7 +306,7 @@ def requested_graph(
     distances : callable
         Returns the (n, n) distances between the classes. Called only if the family needs them.
     owner : str
-        Who asks, for the messages.
+        The caller, for the messages.
 
     Returns
     -------
@@ -337,7 +337,7 @@ got 'starr'. Did you mean 'star'?
     if isinstance(asked, nx.Graph):
         return _given_graph(asked, labels)
     family, parameters = _family(asked, owner)
-    # The label of a graph has the number of classes: see `model_graph`.
+    # `asked` may be the label of a graph, which has the number of classes: see `model_graph`.
     if (n := parameters.pop("n", len(labels))) != len(labels):
         raise ValueError(f"{owner}: n of graph must be {len(labels)}, the number of classes, got {n!r}.")
     if family in CODE_FAMILIES:
@@ -355,7 +355,7 @@ def requested_decomposition(
 ) -> Decomposition:
     """Return the machines of the graph or code that `requested_graph` returns, for the same parameters.
 
-    Of families with many pairs no networkx graph is made, which would take ten times the memory of the pairs.
+    For families with many pairs no networkx graph is built: it would take ten times the memory of the pairs.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The model code: what a model has in place of a model graph if its machines are on sets of classes.
+"""The model code: it takes the place of the model graph in models whose machines are on sets of classes.
 
-A checked code matrix, labelled with the call that builds it. Every class is joined to every other by a chain of
-machines: the odds of classes without such a chain are not determined.
+A checked code matrix, labelled with the call that builds it. A chain of machines joins every class to every other:
+without one, their odds are not determined.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class ModelCode(Decomposition):
 
     @property
     def n_classes(self) -> int:
-        """N, how many classes there are."""
+        """N, the number of classes."""
         return len(self.matrix)
 
     @property
     def n_machines(self) -> int:
-        """m, how many machines there are."""
+        """m, the number of machines."""
         return int(self.matrix.shape[1])
 
     @property
@@ -56,7 +56,7 @@ class ModelCode(Decomposition):
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """The machines of a code have no other order than that of its columns."""
+        """The order of the columns: the machines of a code have no other."""
         return np.arange(self.n_machines)
 
     def members(self) -> list[NDArray[np.intp]]:
@@ -101,7 +101,7 @@ class ModelCode(Decomposition):
     def without(self, c: int, names: Sequence[object] | None = None) -> tuple[ModelCode, NDArray[np.int64]]:
         """Return the code without a class, and the machines that it keeps.
 
-        A machine with an empty side goes, and so does one that has become the same as an earlier one.
+        A machine with an empty side is dropped, and so is one that has become equal to an earlier one.
 
         Examples
         --------
@@ -112,7 +112,7 @@ class ModelCode(Decomposition):
         rest = np.delete(self.matrix, c, axis=0)
         used = np.flatnonzero((rest == 1).any(axis=0) & (rest == -1).any(axis=0))
         if not used.size:
-            raise ValueError(f"no machine has classes on both sides any more, of {self.n_machines}.")
+            raise ValueError(f"none of {self.n_machines} machines would have classes on both sides.")
         kept = used[different_machines(rest[:, used])]
         others = None if names is None else [name for k, name in enumerate(names) if k != c]
         return model_code(rest[:, kept], "changed", owner="code", names=others), kept
@@ -139,7 +139,7 @@ def model_code(
     n : int, default=None
         Required number of classes.
     owner : str, default="model_code"
-        Who asks, for the messages.
+        The caller, for the messages.
     names : sequence, default=None
         Name per class, for the messages.
     **parameters

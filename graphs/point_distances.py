@@ -1,4 +1,4 @@
-"""Distances between classes that are points, a block of rows at a time: all of them need not fit into memory."""
+"""Distances between classes given as points, in blocks of rows: the whole matrix need not fit into memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 __all__ = ["PointDistances"]
 
-#: Distances that are found at once: 32 MiB of float32.
+#: Distances that are computed at once: 32 MiB of float32.
 _AT_ONCE = 2**23
-#: Nearest points that one pass over all distances finds, or as many as are asked for and a margin.
+#: A pass keeps the nearest points of each: at least _KEPT, and _MARGIN more than were asked for.
 _KEPT, _MARGIN = 64, 24
 
 
 class _Overview(NamedTuple):
-    """What one pass over all distances leaves of them.
+    """The results of one pass over all distances.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class PointDistances:
 
     ``len(distances)`` is n, ``distances[i]`` are those of point i, and ``numpy.asarray(distances)`` are all of them.
 
-    One pass of matrix products in float32 finds the candidates for the nearest points and for the most central ones;
-    these are compared by distances in float64, so the result does not depend on how the products round.
+    One pass of matrix products in float32 finds candidates for the nearest and for the most central points. Candidates
+    are compared by distances in float64, so the result does not depend on how the products round.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class PointDistances:
         self._overviews: dict[int, _Overview] = {}
 
     def __len__(self) -> int:
-        """n, how many points there are."""
+        """n, the number of points."""
         return int(self._points.shape[0])
 
     def __getitem__(self, i: int) -> NDArray[np.float64]:
@@ -86,7 +86,7 @@ class PointDistances:
         return sorted(chosen)
 
     def _overview(self, k: int) -> _Overview:
-        """One pass over all distances, unless an earlier one has found enough."""
+        """One pass over all distances, or an earlier one that kept as many points."""
         kept = min(len(self) - 1, max(_KEPT, k + _MARGIN))
         if kept not in self._overviews:
             self._overviews[kept] = self._passed(kept)
@@ -116,21 +116,21 @@ class PointDistances:
 
     @cached_property
     def _moved(self) -> tuple[Any, NDArray[np.float32]]:
-        """The points about their mean, so that differences lose few digits, and their squares; CSR as it is."""
+        """The points less their mean, so that differences lose few digits, and their squared norms; CSR unmoved."""
         if not self._is_dense:
             return self._points, self._squares.astype(np.float32)
         moved = (self._points - self._points.mean(axis=0)).astype(np.float32)
         return moved, np.einsum("nd,nd->n", moved, moved)
 
     def _sorted(self, block: slice, near: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(r, k) points near to those of a block, by ascending distance in float64."""
-        found = np.empty_like(near)
+        """(r, k) the candidates of each point of a block, by ascending distance in float64."""
+        ordered = np.empty_like(near)
         for i, candidates in enumerate(near):
-            found[i] = candidates[np.argsort(self._between(block.start + i, candidates), kind="stable")]
-        return found
+            ordered[i] = candidates[np.argsort(self._between(block.start + i, candidates), kind="stable")]
+        return ordered
 
     def _between(self, i: int, others: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The distances of a point from some others."""
+        """The distances of a point from some others, to sort them; of CSR points, squared and less a constant."""
         if self._is_dense:
             return np.asarray(np.linalg.norm(self._points[others] - self._points[i], axis=1))
         products = (self._points[others] @ self._points[[i]].T).toarray()[:, 0]

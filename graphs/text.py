@@ -1,6 +1,7 @@
 """Text of names: in messages (quoted, listed, with the nearest known name), tables, CSV files and figures; shortened.
 
-Names come from users' data. They may hold line breaks, formulas or markup, which what shows them must not obey.
+Names come from users' data. They may hold line breaks, control characters, formulas or markup, which a terminal, a
+spreadsheet or a figure would interpret.
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ def csv_cell(name: str) -> str:
 
 
 def plain_line(name: object, most: int = 80) -> str:
-    """A name as one line of printable characters, cut where it is longer than `most`.
+    """A name as one line of printable characters, cut if it is longer than `most`.
 
-    A terminal may obey control characters.
+    Control characters become spaces: a terminal would interpret them.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def plain_line(name: object, most: int = 80) -> str:
 
 
 def printable(text: str) -> str:
-    """A text of one line or several for a terminal, which may obey any other control character: they are escaped.
+    """A text with its control characters escaped, except line breaks: a terminal would interpret them.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def figure_text(name: str, most: int = 40) -> str:
     return plain_line(name, most).replace("$", r"\$")
 
 
-# Units of durations: seconds, and the number of seconds from which on they are used.
+# Units of durations: the seconds of one unit, and the shortest duration that is shown in it.
 _UNITS = {"s": (1.0, 0.0), "min": (60.0, 120.0), "h": (3600.0, 7200.0), "d": (86_400.0, 345_600.0)}
 
 
@@ -149,7 +150,7 @@ def duration(seconds: float) -> str:
 
 
 def durations(seconds: Iterable[float]) -> list[str]:
-    """Durations in one unit, which suits the longer ones, to be compared with each other.
+    """Durations in one common unit, so that they can be compared with each other.
 
     Examples
     --------
@@ -157,18 +158,18 @@ def durations(seconds: Iterable[float]) -> list[str]:
     (['0.3 s', '480.1 s'], ['<0.1 min', '60.0 min'])
     """
     seconds = list(seconds)
-    # Of a tenth of the longest, so that the shorter ones have digits too.
+    # The unit of a tenth of the longest, so that shorter durations keep some digits.
     unit, size = _unit(max(seconds, default=0.0) / 10)
     return [f"{s / size:.1f} {unit}" if not 0 < s < 0.05 * size else f"<0.1 {unit}" for s in seconds]
 
 
 def _unit(seconds: float) -> tuple[str, float]:
-    """The largest unit that suits a duration, and its seconds."""
+    """The largest unit in which a duration is shown, and the seconds of one unit."""
     return [(unit, size) for unit, (size, least) in _UNITS.items() if seconds >= least or unit == "s"][-1]
 
 
 def duration_range(seconds: tuple[float, float]) -> str:
-    """The least and the most of a duration.
+    """The shortest and the longest a task may take, as one duration if both read the same.
 
     Examples
     --------
@@ -197,9 +198,9 @@ _DIGITS = "0123456789"
 
 
 def short_names(names: Sequence[str], most: int) -> list[str]:
-    """The names in at most so many characters: cut at the end, in the middle, at the front, or to where they differ.
+    """The names in at most `most` characters: cut at the end, in the middle, at the front, or to where they differ.
 
-    All are cut in the same way, the one that keeps the most of them distinct. Names that fit are not cut.
+    All are cut in the same way, the one that keeps the most names distinct. Names that fit are not cut.
 
     Examples
     --------
@@ -238,7 +239,7 @@ def _without_common_ends(names: Sequence[str]) -> Callable[[str, int], str]:
 
 
 def _common_beginning(names: Sequence[str]) -> str:
-    """The first and the last of the sorted names differ earliest, so no others need comparing."""
+    """The longest common prefix: the first and the last of the sorted names differ earliest."""
     first, last = min(names), max(names)
     return first[
         : next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))

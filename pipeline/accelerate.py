@@ -1,8 +1,9 @@
-"""The one way in which this package compiles a kernel: when it is first called, once per machine, and not in silence.
+"""Compilation of kernels: on the first call, once per machine, and reported. All kernels are compiled through here.
 
 numba keeps compiled kernels in a folder, one file per kernel and types of its arguments. This module adds a lock per
-kernel, so that one of several processes compiles it and the others load it, and reports what is going on. A process
-compiles one kernel at a time, so the first fit has another process compile on a second core what it will need later.
+kernel, so that one of several processes compiles it and the others load it, and reports to listeners or on standard
+error. A process compiles one kernel at a time, so the first fit starts a second process, which compiles the kernels of
+later steps on another core.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ __all__ = [
 #: Sums become SIMD only if they may be reordered. These flags leave NaN and infinities alone; fastmath=True does not.
 SIMD = {"reassoc", "contract"}
 
-#: Seconds for the kernels of a first fit on a core of its own: 6 to 15, by the kind of the machines.
+#: Seconds to compile the kernels of a first fit on an idle core: 6 to 15, depending on the kind of machines.
 COMPILE_SECONDS = 15.0
-# Less is not worth a line.
+# Seconds of compiling after which a line says so.
 _WORTH_A_LINE = 1.0
 _COMPILING = "Compiling kernels for this machine, about {seconds:.0f} s. This happens once."
 _COMPILING_AGAIN = (
@@ -56,19 +57,20 @@ _WAITING = (
     "Waiting for another process, which compiles kernels for this machine, about {seconds:.0f} s. This happens"
     " once."
 )
-# How many times longer than alone compiling is said to take, at most.
+# The announced time is at most this many times that on an idle core.
 _MOST_CROWDED = 8.0
-# A lock on a network drive may be held by a machine that is gone. To compile a kernel twice does no harm.
+# Seconds to wait for a lock, and between two attempts. A lock on a network drive may be held by a machine that is gone,
+# and compiling a kernel twice does no harm.
 _PATIENCE, _POLL = 120.0, 0.02
 
 
 class Compilation(NamedTuple):
-    """A kernel that is compiled with those it calls, or waited for since another process compiles it.
+    """A kernel that this process compiles, with the functions it calls, or that another process compiles.
 
     Attributes
     ----------
     state : {"waiting", "compiling", "compiled"}
-        The first two are reported again and again while they last.
+        The first two are reported repeatedly while they last.
     kernel : str
         Module and name.
     seconds : float
@@ -84,30 +86,30 @@ class Compilation(NamedTuple):
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function when it is first called. Decorate with it, with or without options of `numba.njit`.
+    """Compile the decorated function on its first call. Takes the options of `numba.njit`, or none.
 
-    Kernels are serial and release the GIL: the executor decides what runs in parallel, never a kernel. Division is as
-    numpy does it (x / 0 is inf): a check that raises would keep a loop from being vectorised.
+    Kernels are serial and release the GIL: the executor decides what runs in parallel, never a kernel. As in numpy,
+    x / 0 is inf: a check that raises would keep a loop from being vectorised.
     """
     if function is None:
         return partial(kernel, **options)
-    # Nobody calls kernels from C, so no entry point for that is compiled.
+    # Nobody calls kernels from C, so no entry point for C is compiled.
     dispatcher = njit(function, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
     dispatcher.compile = partial(_compile_once, dispatcher, dispatcher.compile)
     return dispatcher
 
 
 simd_kernel = partial(kernel, fastmath=SIMD)
-#: A part of the kernels that call it, compiled with their options. Use it for a large function with one caller, which
-#: would be optimised twice, and for a small one in an inner loop.
+#: Inlines the decorated function into the kernels that call it. Use it for a large function with one caller, which
+#: would otherwise be optimised twice, and for a small one in an inner loop.
 inline_kernel = partial(njit, nogil=True, error_model="numpy", inline="always", fastmath=SIMD)
 
 
 @contextlib.contextmanager
 def compilations_reported(listener: Callable[[Compilation], None]) -> Iterator[None]:
-    """Call ``listener`` for every kernel that this process compiles meanwhile, instead of a line on standard error.
+    """Inside the block, call ``listener`` for every kernel that this process compiles, and write no line.
 
-    Listeners that are equal, such as those of tasks of one run in several threads, are called once.
+    Equal listeners, such as those of tasks of one run in several threads, are called once.
     """
     _listeners.append(listener)
     try:
@@ -121,7 +123,7 @@ _listeners: list[Callable[[Compilation], None]] = []
 
 @contextlib.contextmanager
 def compilations_announced(write: Callable[[str], None]) -> Iterator[None]:
-    """Have ``write`` put the line that kernels are compiled on standard error, where something else is shown there."""
+    """Inside the block, pass the line about compiling to ``write``, if something else is shown on standard error."""
     _writers.append(write)
     try:
         yield
@@ -131,10 +133,10 @@ def compilations_announced(write: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compiled_beside(work: Callable[..., Any], *arguments: str) -> Iterator[None]:
-    """Once a kernel is compiled, have a process of its own call ``work``, which calls kernels that are needed later.
+    """When a kernel is compiled inside the block, start a process that calls ``work``, to compile later kernels.
 
-    That process keeps what it compiled in numba's cache, and ends by itself. Should it fail, or not have come to a
-    kernel when that is needed, the kernel is compiled here. ``work`` is a function of a module.
+    The process leaves the kernels in numba's cache, and ends by itself. A kernel that it has not compiled in time, or
+    failed to compile, is compiled here. ``work`` must be a function of a module.
     """
     process = _Beside(work, arguments)
     _beside.append(process)
@@ -145,7 +147,7 @@ def compiled_beside(work: Callable[..., Any], *arguments: str) -> Iterator[None]
 
 
 class _Beside:
-    """A process that compiles kernels beside this one, begun at most once per process and work."""
+    """A process that compiles kernels beside this one, started at most once per process and ``work``."""
 
     _begun: ClassVar[dict[Callable[..., Any], subprocess.Popen[bytes] | None]] = {}
 
@@ -153,7 +155,7 @@ class _Beside:
         self._work, self._arguments = work, arguments
 
     def begin(self) -> None:
-        """Begin it, if there is a core for it. Processes that were started for a task leave that to each other."""
+        """Start it, if there is a second core. Workers of a pool do not: their siblings compile already."""
         if self._work in self._begun or _usable_cores() < 2 or parent_process() is not None:
             return
         self._begun[self._work] = None
@@ -161,7 +163,7 @@ class _Beside:
             f"from {self._work.__module__} import {self._work.__name__} as work; work(*{self._arguments!r})"
         )
         with contextlib.suppress(OSError):
-            # -P: no module is taken from the folder that the user is in.
+            # -P: do not import modules from the current folder.
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", call],
                 stdin=subprocess.DEVNULL,
@@ -176,7 +178,7 @@ _beside: list[_Beside] = []
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that is still compiling: nobody waits for it any more."""
+    """Stop a process that is still compiling: at exit nobody needs its kernels any more."""
     process.kill()
     process.wait()
 
@@ -195,26 +197,26 @@ _writers: list[Callable[[str], None]] = [_write_line]
 
 
 def _compile_once(dispatcher: Any, compile_: Callable[[Any], Any], signature: Any) -> Any:
-    """Compile a kernel for a signature, or load it if that has been done before."""
+    """Compile a kernel for a signature, or load it from the cache."""
     if dispatcher.stats.cache_path is None and _has_a_place(dispatcher.py_func):
-        # Not before it is needed: numba looks for a writable folder for each kernel, of which there are a hundred.
-        with contextlib.suppress(RuntimeError):  # there is none, neither the package's nor the user's
+        # Not when it is decorated: numba looks for a writable folder per kernel, and imports define a hundred kernels.
+        with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's is writable
             dispatcher.enable_caching()
-    # numba's own lock comes first, as when a kernel compiles those that it calls: the order of locks is the same for
-    # all threads, and between processes it is that of the calls.
+    # numba's own lock comes first, as it does when a kernel compiles the kernels that it calls, so all threads take the
+    # locks in the same order. Between processes that order is the order of the calls.
     with global_compiler_lock, _sole_compiler(dispatcher), _watched(dispatcher):
         try:
             return compile_(signature)
-        except OSError:  # it is compiled, but could not be kept
+        except OSError:  # compiled, but the cache could not be written
             return dispatcher.overloads[tuple(signature)].entry_point
         except (AttributeError, ImportError):
-            # The index of the cache is a pickle. One that an older version of this package left may name what is gone.
+            # numba's index of the cache is a pickle, and that of an older version may name modules that are gone.
             dispatcher._cache.flush()
             return compile_(signature)
 
 
 def _has_a_place(function: Callable[..., Any]) -> bool:
-    """Whether there is a folder to look for. A user without a home has none: numba would make "~" where it stands."""
+    """Whether numba may look for a folder. Without a home it would create one named "~" in the current folder."""
     if config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or _home_is_known():
         return True
     beside = Path(inspect.getfile(function)).parent
@@ -230,7 +232,7 @@ def _home_is_known() -> bool:
 
 @contextlib.contextmanager
 def _sole_compiler(dispatcher: Any) -> Iterator[None]:
-    """Hold the lock of a kernel, where there is a folder for it. It is free again when its holder is gone."""
+    """Hold the lock of a kernel, if there is a folder for it. The system frees the lock of a process that dies."""
     folder, name = dispatcher.stats.cache_path, _name(dispatcher)
     if folder is None or name in _held or sys.platform == "win32":
         yield
@@ -239,7 +241,7 @@ def _sole_compiler(dispatcher: Any) -> Iterator[None]:
         with contextlib.suppress(OSError):
             file = stack.enter_context(Path(folder, f"{name}.lock").open("ab"))
             _lock(file.fileno(), name)
-            # Said aloud, since a process that was forked meanwhile has the file open too.
+            # Closing the file does not free the lock if a process that was forked meanwhile has it open too.
             stack.callback(fcntl.flock, file, fcntl.LOCK_UN)
         _held.add(name)
         stack.callback(_held.remove, name)
@@ -265,7 +267,7 @@ def _lock(file: int, name: str) -> None:
 
 @contextlib.contextmanager
 def _watched(dispatcher: Any) -> Iterator[None]:
-    """Report what is compiled, unless this kernel is a part of one that is watched."""
+    """Report the compilation of a kernel, unless it is compiled as part of another, which is reported."""
     if _Watch.under_way:
         yield
         return
@@ -278,7 +280,7 @@ def _watched(dispatcher: Any) -> Iterator[None]:
 
 
 class _Watch(event.Listener):  # type: ignore[misc]
-    """Turns numba's events, one per function that it compiles, into reports on the kernel that needs them."""
+    """Turns numba's events, one per compiled function, into reports on the kernel that calls these functions."""
 
     under_way = False
 
@@ -286,7 +288,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
         self._dispatcher, self._depth, self._began = dispatcher, 0, 0.0
 
     def on_start(self, event: Any) -> None:
-        """Begin to compile the kernel, or a function that it calls."""
+        """numba begins to compile the kernel, or a function that it calls."""
         now = time.monotonic()
         if not self._depth:
             self._began = now
@@ -295,7 +297,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
         self._report("compiling", now)
 
     def on_end(self, event: Any) -> None:
-        """Come back to the caller, or to the end."""
+        """numba has compiled a function; at depth 0, the kernel."""
         self._depth -= 1
         if not self._depth:
             self._report("compiled", time.monotonic())
@@ -303,7 +305,7 @@ class _Watch(event.Listener):  # type: ignore[misc]
     def _begin_others(self) -> None:
         if (
             self._dispatcher.stats.cache_path is not None and sys.platform != "win32"
-        ):  # which has no locks here
+        ):  # without a cache or locks, the other process would compile in vain
             for process in _beside:
                 process.begin()
 
@@ -322,7 +324,7 @@ def _report(compilation: Compilation) -> None:
 
 
 class _Announcement:
-    """One line per process, once compiling has taken more than a moment."""
+    """Writes one line per process, once compiling has taken a second."""
 
     def __init__(self) -> None:
         self._spent, self._said = 0.0, False
@@ -341,7 +343,7 @@ class _Announcement:
             self._begin(compilation)
 
     def _begin(self, compilation: Compilation) -> None:
-        """Have the line written in a moment: numba is silent while LLVM works on a kernel, which may take long."""
+        """Start a timer that writes the line: numba sends no events while LLVM compiles, which may take long."""
         self._end()
         self._began_at = self._began_at or (time.monotonic(), time.process_time())
         self._timer = threading.Timer(_WORTH_A_LINE - self._spent, self._say, [compilation])
@@ -359,7 +361,7 @@ class _Announcement:
                 return
             self._said = True
         if compilation.state == "waiting" and parent_process() is not None:
-            return  # of the processes of a cross-validation, the one that compiles says so
+            return  # in a cross-validation, the process that compiles writes the line
         _writers[-1](self._text(compilation).format(seconds=self._expected_seconds(compilation)))
 
     def _text(self, compilation: Compilation) -> str:
@@ -368,7 +370,7 @@ class _Announcement:
         return _COMPILING if compilation.cached else _COMPILING_AGAIN
 
     def _expected_seconds(self, compilation: Compilation) -> float:
-        """Seconds for all kernels: longer where others use the cores, by the share of the time that was given to us."""
+        """Seconds for all kernels, times wall time per CPU time so far: others may use the cores too."""
         if compilation.state == "waiting" or self._began_at is None:
             return COMPILE_SECONDS
         seconds, given = time.monotonic() - self._began_at[0], time.process_time() - self._began_at[1]

@@ -1,7 +1,7 @@
-"""Threads: work cut into pieces, pieces done in threads, and BLAS limited to one thread meanwhile.
+"""Threads: split work into pieces, run the pieces in threads, and limit BLAS to one thread meanwhile.
 
-The cut never depends on the number of threads. BLAS does: its number of threads decides how a product is split and
-rounded.
+Pieces never depend on the number of threads. BLAS does: its number of threads decides how a product is split, and so
+how it is rounded.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def pieces(length: int, size: int) -> list[slice]:
 
 
 def thread_count(n_jobs: int | None, owner: str) -> int:
-    """The number of threads that scikit-learn's n_jobs stands for: -1 is as many as there are cores.
+    """The number of threads for scikit-learn's ``n_jobs``: -1 means one per core.
 
-    None is the number of the enclosing ``joblib.parallel_config(n_jobs=...)``, without one a single thread.
+    None means the number of the enclosing ``joblib.parallel_config(n_jobs=...)``, or one thread outside of it.
     """
     if n_jobs is None:
         return int(effective_n_jobs(None))
@@ -68,7 +68,7 @@ _limits: Any = None
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread. The previous limit is restored when the last thread that asked for this is done.
+    """Limit BLAS to one thread. The last thread that leaves the block restores the previous limit.
 
     The limit applies to the whole process. If every thread set and restored it, in any order, BLAS could be left with
     one thread.

@@ -112,7 +112,7 @@ def test_of_machines_that_have_become_the_same_the_first_stays():
 
 
 GOING = [
-    ([[1, 0], [-1, 1], [0, -1]], 1, "no machine has classes on both sides any more, of 2"),
+    ([[1, 0], [-1, 1], [0, -1]], 1, "none of 2 machines would have classes on both sides"),
     ([[1, 1], [1, 0], [-1, 0], [-1, -1]], 3, "rows of classes 'a' and 'b' are equal"),
     ([[1, 0, 1], [-1, 0, 0], [0, 1, -1], [0, -1, 0]], 2, "rows of zeros for class 'd'"),
     (
