@@ -1,5 +1,5 @@
-"""Features: where samples come from, how they are checked and recognised, and how far apart the classes are.
+"""Features: reading, checking and fingerprinting samples, and the distances between classes.
 
-The first step of the pipeline. `OpenFeatures` is the form in which a run takes its samples, which may be more than
-memory holds; `FeatureSet` holds them. `embedded_sets` needs no file.
+The first step of the pipeline. A run takes its samples as `OpenFeatures`, which may be larger than memory;
+`FeatureSet` holds samples in memory. `embedded_sets` has the sets that need no file.
 """

@@ -2,8 +2,7 @@
 
 Synthetic features have the properties of a ResNet-18's pooled last layer that matter to a pairwise classifier: 512
 non-negative features, classes that cluster in super-classes and are confused within them, and a within-class
-covariance of low rank. A run can be tried on them without data, but they are no evidence of a method's accuracy on
-images.
+covariance of low rank. They serve to try a run without data; accuracies on them say nothing about images.
 """
 
 from __future__ import annotations
@@ -74,9 +73,9 @@ class SyntheticSet(NamedTuple):
         return np.maximum(activation, 0.0).astype(np.float32)
 
     def arrays(self, n_train: int, n_test: int, *, tested: int | None = None) -> Arrays:
-        """The set with so many training and test rows per class, which are generated when they are read.
+        """The set with ``n_train`` and ``n_test`` rows per class, which are generated when they are read.
 
-        ``tested`` is the number of classes that have test rows, spread evenly; by default all have.
+        ``tested`` is the number of classes with test rows, spread evenly; by default all have some.
         """
         arrays: Arrays = {"classes": np.array(self.names)}
         every = np.arange(len(self.names))
@@ -175,7 +174,7 @@ _CLASSES100000 = "classes100000-synthetic"
 
 
 def _classes100000() -> Arrays:
-    """A hundred thousand classes with ten rows of 128 features: their names alone take a while to make."""
+    """A hundred thousand classes with ten rows of 128 features; built on demand, since even the names take a while."""
     return SyntheticSet(
         tuple(f"class {number:06d}" for number in range(1, 100_001)),
         tuple(label // 10 for label in range(100_000)),

@@ -53,7 +53,7 @@ TEST_FRACTION = 0.25
 
 _SPLIT = ("X_train", "y_train", "X_test")
 _POOL = ("X", "y")
-# Many labels are looked up piece by piece: each step of it makes a copy.
+# Labels that are looked up at once: each step of the lookup makes a copy of them.
 _LABELS_AT_ONCE = 2**20
 
 
@@ -86,13 +86,13 @@ class FeatureSet(NamedTuple):
 
 @dataclass(frozen=True)
 class OpenFeatures:
-    """A data set whose samples were checked but are not in memory: they are read when they are needed.
+    """A data set whose samples have been checked but are not in memory: they are read when they are needed.
 
-    The fields are those of `FeatureSet`, with `Rows` in place of arrays, the labels of the classes in place of their
-    names, the moments of the training samples, the ids of all samples, and the names of the features, if they have any.
-    Where rows are sparse, ``columns`` (N, D) is true where the training rows of a class have an entry in a column.
-    Labels are sorted and have the type of the source: whole numbers stay numbers. Ids are text or int64: those of the
-    source, or the numbers of the rows in it, from 0.
+    It differs from `FeatureSet` in having `Rows` in place of arrays and the labels of the classes in place of their
+    names. It adds the moments of the training samples, the ids of all samples, and the names of the features, if any.
+    If the rows are sparse, ``columns`` (N, D) is true where the training rows of a class have an entry in a column.
+    Labels are sorted and have the type of the source: whole numbers stay numbers. Ids are text or int64, taken from the
+    source, or else the row numbers, from 0.
     """
 
     X_train: Rows
@@ -203,7 +203,7 @@ def open_features(
         Whether the features of a zarr group may lack chunks, which then hold the fill value of their array. Labels may
         not.
     given : dict, optional
-        The arrays of ``source``, where a program has them.
+        The arrays of ``source``, if the caller has them in memory.
     """
     arrays = given if given is not None else _arrays_of(source, columns, missing_chunks)
     names = _feature_names(arrays, shown(source))
@@ -236,9 +236,9 @@ class NewSamples(NamedTuple):
     Attributes
     ----------
     X : (n, D) array, or CSR
-        Of samples with problems, the numbers that they have.
+        The features. Samples with problems have the values that could be read.
     ids : (n,) array
-        Their names: those of the source, or the numbers of the rows in it, from 0.
+        The names of the samples from the source, or else the row numbers, from 0.
     problems : dict
         What is wrong with each sample that cannot be predicted, by its number.
     """
@@ -264,8 +264,8 @@ def load_samples(
 ) -> NewSamples:
     """Load the samples to predict: ``X`` (or ``X_test``) of a source, with ``features`` columns, and their ids.
 
-    The columns with these names are read, in this order, if both the model and the source know names. ``ids`` is the
-    column of a table with the names of its rows.
+    If the model and the source both have feature names, columns are matched by name and read in the order of ``names``.
+    ``ids`` is the column of a table with the names of its rows.
     """
     table = read_new_rows(source, names, ids, "--features")
     if table is not None:
@@ -291,7 +291,7 @@ def _new_rows(rows: Rows, name: str, source: str, features: int) -> Any:
 
 
 def _problems(X: Any, names: Sequence[str] | None, known: Mapping[int, str] | None = None) -> dict[int, str]:
-    """What is wrong with rows that are not finite, by their number; ``known`` says more about some."""
+    """What is wrong with each row that is not finite, by row number; messages in ``known`` take precedence."""
     problems = dict(known or {})
     for row, column in _first_not_finite(X):
         named = repr(names[column]) if names else str(column)
@@ -300,7 +300,7 @@ def _problems(X: Any, names: Sequence[str] | None, known: Mapping[int, str] | No
 
 
 def _first_not_finite(X: Any) -> list[tuple[int, int]]:
-    """The rows that are not finite, each with the first such column."""
+    """The rows that are not finite, each with its first column that is not."""
     if sparse.issparse(X):
         bad = np.flatnonzero(~np.isfinite(X.data))
         rows, first = np.unique(np.searchsorted(X.indptr, bad, side="right") - 1, return_index=True)
@@ -362,7 +362,7 @@ def rows_for_test(
 
 
 def _test_part(arrays: Arrays, source: str, features: tuple[str, ...], training: Arrays) -> Arrays:
-    """The test samples of a source: columns and classes are those of the training samples, where both have names."""
+    """The test samples of a source; columns and classes are matched with the training data's where both have names."""
     for X, y, ids in (("X_test", "y_test", "ids_test"), (*_POOL, "ids")):
         if X in arrays:
             rows = _named_columns(arrays, X, source, features)
@@ -372,7 +372,7 @@ def _test_part(arrays: Arrays, source: str, features: tuple[str, ...], training:
 
 
 def _named_columns(arrays: Arrays, name: str, source: str, wanted: tuple[str, ...]) -> Rows:
-    """The rows of an array, with the columns that have the wanted names; all of them where one side has no names."""
+    """The rows of an array with the wanted columns, matched by name; all columns if one side has no names."""
     rows, names = _rows(arrays[name]), _feature_names(arrays, source, (name,))
     if not wanted or not names or names == wanted:
         return rows
@@ -392,25 +392,25 @@ def _named_columns(arrays: Arrays, name: str, source: str, wanted: tuple[str, ..
 
 
 def _relabelled(arrays: Arrays, name: str, source: str, training: Arrays) -> NDArray[Any] | Rows:
-    """Labels that are numbers of other ``classes`` than those of the training data, or in another order, as theirs."""
+    """Labels as numbers of the training data's ``classes``, where both sources list classes and number them."""
     if "classes" not in arrays or "classes" not in training:
         return arrays[name]
-    own, others = (
+    names, known = (
         _class_names(of, place) for of, place in ((arrays, source), (training, "the training data"))
     )
     y = _labels(arrays[name], name, source)
-    if own == others or y.dtype.kind not in "iu" or np.asarray(training["y_train"]).dtype.kind not in "iu":
+    if names == known or y.dtype.kind not in "iu" or np.asarray(training["y_train"]).dtype.kind not in "iu":
         return y
-    if len(y) and not (y.min() >= 0 and y.max() < len(own)):
+    if len(y) and not (y.min() >= 0 and y.max() < len(names)):
         raise ValueError(
-            f"{source}: {name} must be numbers of its {len(own)} classes, got {y.min()} to {y.max()}."
+            f"{source}: {name} must be numbers of its {len(names)} classes, got {y.min()} to {y.max()}."
         )
-    number = {one: place for place, one in enumerate(others)}
-    if unknown := [own[c] for c in np.unique(y).tolist() if own[c] not in number]:
+    number = {one: place for place, one in enumerate(known)}
+    if unknown := [names[c] for c in np.unique(y).tolist() if names[c] not in number]:
         raise ValueError(
             f"{source}: {name} must be labels of the classes of the training data, got {_listed(unknown)}."
         )
-    relabelled: NDArray[np.int64] = np.array([number.get(one, -1) for one in own])[y]
+    relabelled: NDArray[np.int64] = np.array([number.get(one, -1) for one in names])[y]
     return relabelled
 
 
@@ -428,7 +428,7 @@ def _feature_names(arrays: Arrays, source: str, of: Sequence[str] = ("X", "X_tra
 
 
 def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str, ...]) -> OpenFeatures:
-    """Check what can be checked without reading samples; then read them, once."""
+    """Check everything that needs no samples first; then read the samples, once."""
     X_train, X_test = _rows(arrays["X_train"]), _rows(arrays["X_test"])
     D = X_train.shape[1]
     if X_test.shape[1] != D:
@@ -458,7 +458,7 @@ def _checked(arrays: Arrays, source: str, test_source: str, features: tuple[str,
 
 
 def _ids(arrays: Arrays, name: str, source: str, rows: int) -> NDArray[Any]:
-    """The names of samples, counting numbers or text: those of the source, or the numbers of its rows, from 0."""
+    """The names of samples, as counting numbers or text: from the source, or else the row numbers, from 0."""
     if name not in arrays:
         return np.arange(rows)
     ids = np.asarray(arrays[name])
@@ -481,10 +481,10 @@ def _fingerprint_of_ids(parts: Sequence[NDArray[Any]]) -> str:
 def _read_training(
     X: Rows, y: NDArray[np.int64], names: tuple[str, ...], n_classes: int, source: str
 ) -> tuple[str, Moments, Rows, sparse.csr_array | None]:
-    """The fingerprint of the training samples, their moments, the samples, which have to stay what they are, and the
-    columns of each class, if they are sparse.
+    """Read the training samples once: their fingerprint, their moments, the samples as rows that are compared with
+    their checksums when they are read again, and the columns of each class if they are sparse.
 
-    An error if they are not finite.
+    Raises if they are not finite.
     """
     seen, finite = _Fingerprint(X, y, names), _Finiteness("X_train", source)
     kept, columns = _Checksums(X, f"{source}: X_train"), _ColumnsOfClasses(n_classes, X)
@@ -504,9 +504,9 @@ def _read_training(
 
 
 def _read_test(X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...], source: str) -> tuple[str, Rows]:
-    """The fingerprint of the test samples, and the samples, which have to stay what they are.
+    """Read the test samples once: their fingerprint, and the samples as rows that are compared with their checksums.
 
-    An error if they are not finite.
+    Raises if they are not finite.
     """
     seen, finite = _Fingerprint(X, y, names), _Finiteness("X_test", source)
     kept = _Checksums(X, f"{source}: X_test")
@@ -523,7 +523,7 @@ class _Fingerprint:
 
     def __init__(self, X: Rows, y: NDArray[np.int64] | None, names: tuple[str, ...]) -> None:
         self._seen = hashlib.sha256(repr((X.shape, y is None, names)).encode())
-        #: Of sparse rows: their sizes, their columns and their entries.
+        #: For sparse rows, one digest each of their sizes, columns and entries, so that pieces change nothing.
         self._parts = [] if X.entries is None else [hashlib.sha256() for _ in range(3)]
 
     def look_at(self, piece: Any) -> None:
@@ -559,9 +559,10 @@ class _ColumnsOfClasses:
 
 
 class _Checksums:
-    """Takes the checksums of rows that come in pieces, if somebody else could change them.
+    """Takes the checksums of rows that come in pieces, if others could change them.
 
-    Of sparse rows it counts the entries, which may be fewer than are stored: zeros are none, and doubles are added.
+    For sparse rows it also counts the entries, which may be fewer than are stored: stored zeros are dropped and
+    duplicates are summed.
     """
 
     def __init__(self, rows: Rows, name: str) -> None:
@@ -577,7 +578,7 @@ class _Checksums:
             self._entries.append(np.diff(piece.indptr).astype(np.int64))
 
     def rows(self) -> Rows:
-        """The rows, which from now on must be what they were."""
+        """The rows; reading them again raises if they have changed."""
         rows = self._rows
         if self._parts:
             rows = CheckedRows(rows, np.concatenate(self._parts), self._name)
@@ -646,7 +647,7 @@ def names_of(labels: NDArray[Any]) -> tuple[str, ...]:
 
 
 def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What y has for each class, and the labels of the classes: these in ascending order, as scikit-learn has them."""
+    """The value that stands for each class in y, and the label of each class; sorted by label, as in scikit-learn."""
     y = _labels(arrays["y_train"], "y_train", source)
     if "classes" not in arrays:
         values = np.unique(y)
@@ -657,12 +658,12 @@ def _label_values(arrays: Arrays, source: str) -> tuple[NDArray[Any], NDArray[An
 
 
 def _class_names(arrays: Arrays, source: str) -> tuple[str, ...]:
-    """The names of the classes that the data list."""
+    """The names of the classes in ``classes``."""
     return names_of(_class_labels(arrays, source))
 
 
 def _class_labels(arrays: Arrays, source: str) -> NDArray[Any]:
-    """The labels of the classes that the data list, in the order of the list."""
+    """The labels of the classes in ``classes``, in that order."""
     classes = np.asarray(arrays["classes"])
     if classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"{source}: classes must be a list of two names or more, got shape {classes.shape}.")

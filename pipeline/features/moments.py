@@ -1,7 +1,7 @@
-"""Moments of training rows: their mean, extremes and variance, the means of the classes, and distances between these.
+"""Moments of training rows: mean, extremes and variance, class means, and the distances between class means.
 
-Rows may come in pieces, from a file that is larger than memory. They are added one by one in their order, so that the
-pieces change no bit: the estimator, which has all rows, and a run, which never has, find the same numbers.
+Rows may come in pieces, from a file that is larger than memory. They are added one by one in their order, so the size
+of the pieces changes no bit: the estimator, which has all rows, and a run, which never has, compute the same numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-#: Classes whose distances are computed all at once: 32 MiB, a second.
+#: Most classes whose distances are computed as one matrix: 32 MiB, a second.
 _FEW_CLASSES = 2048
 _MACHINES_AT_ONCE = 1024
 
@@ -43,14 +43,15 @@ def class_totals(X: Any, y: NDArray[np.integer], n_classes: int) -> Any:
 
 
 def columns_of_machines(columns: csr_array, machines: Decomposition) -> NDArray[np.int64]:
-    """(E,) in how many columns the classes of each machine have entries; ``columns`` (N, D) is true where a class has.
+    """(E,) the number of columns in which the classes of each machine have entries.
 
-    A few machines at a time: those of many touch many columns.
+    ``columns`` (N, D) is true where a class has entries in a column. Machines are taken some at a time, to bound the
+    memory of their columns.
     """
     counts, ones = [np.empty(0, np.int64)], columns.astype(np.float32)
     for some in pieces(machines.n_machines, _MACHINES_AT_ONCE):
         members = machines.part(some).members()
-        ends = np.concatenate([[0], np.cumsum([len(own) for own in members])])
+        ends = np.concatenate([[0], np.cumsum([len(classes) for classes in members])])
         parts = np.ones(ends[-1], np.float32), np.concatenate(members), ends
         touched = csr_array(parts, shape=(len(members), columns.shape[0])) @ ones
         touched.eliminate_zeros()
@@ -73,7 +74,7 @@ def mean_distances(X: Any, y: NDArray[np.integer], n_classes: int) -> NDArray[np
 
 
 def distances_between(means: Any) -> NDArray[np.float64] | PointDistances:
-    """(N, N) Euclidean distances between the class means (N, D), dense or CSR; of many classes, block by block."""
+    """(N, N) Euclidean distances between the class means (N, D), dense or CSR; computed in blocks for many classes."""
     if means.shape[0] > _FEW_CLASSES:
         return PointDistances(means)
     if issparse(means):
@@ -83,7 +84,7 @@ def distances_between(means: Any) -> NDArray[np.float64] | PointDistances:
 
 
 def distances_from(means: Any, c: int) -> NDArray[np.float64]:
-    """(N,) Euclidean distances of the class means (N, D), dense or CSR, from that of class c."""
+    """(N,) Euclidean distances of the class means (N, D), dense or CSR, from the mean of class c."""
     if not issparse(means):
         return np.asarray(np.linalg.norm(means - means[c], axis=1))
     squares = means.multiply(means).sum(axis=1)
@@ -127,8 +128,9 @@ def add_rows(
 ) -> None:
     """Add rows X (n, D) of classes y, multiplied by ``unit``, to the sums over the ``count`` rows before them.
 
-    ``squares`` are the squared deviations from the mean, by Welford's recurrence: with m the mean up to a row x and m'
-    the mean before it, they grow by (x - m') (x - m). ``lowest`` and ``highest`` are of the rows as they came.
+    ``squares`` are the sums of squared deviations from the mean, by Welford's recurrence: with m the mean up to a row x
+    and m' the mean before it, they grow by (x - m') (x - m). ``lowest`` and ``highest`` are those of the given rows,
+    not multiplied by ``unit``.
     """
     for i in range(X.shape[0]):
         row, of_class = X[i], class_totals[y[i]]
@@ -147,7 +149,7 @@ def add_rows(
 #: Opens the rows for one pass: pieces (n, D) in their order, each with the classes (n,) of its rows.
 RowPieces = Callable[[], Iterable[tuple[Any, NDArray[np.integer]]]]
 
-# Squares of numbers up to 2^400 can be added in float64: all float32 can, and all but absurd float64.
+# Squares of numbers up to 2^400 can be summed in float64: this holds for all float32 and all but absurd float64.
 _LARGEST_EXPONENT = 400
 
 
@@ -160,7 +162,7 @@ class Moments(NamedTuple):
     totals : (N, D) sums of the rows of each class; CSR if the rows are sparse
     total : (D,) sum of all rows, in their order
     squares : (D,) sums of squared deviations from the mean
-    lowest, highest : (D,) extremes of the rows as they came, in their type
+    lowest, highest : (D,) extremes of the undivided rows, in their type
     exponent : int
     """
 
@@ -210,23 +212,23 @@ class Moments(NamedTuple):
 
     @property
     def units_may_differ(self) -> bool:
-        """Whether the standard deviations of the columns differ by more than one unit of all of them would explain.
+        """Whether the standard deviations of the columns differ by more than columns in one unit would.
 
-        A few columns that hardly vary, such as pixels at the edge or dead dimensions of an embedding, are passed over.
-        A single column that varies far more than the others is not: it would decide every distance alone.
+        A few columns that hardly vary, such as pixels at the edge or dead dimensions of an embedding, are ignored. A
+        single column that varies far more than the others is not: it would dominate every distance.
         """
         deviations = self.deviations[self.varied]
         return bool(len(deviations) and deviations.max() / _SAME_UNITS > np.quantile(deviations, 0.05))
 
     @property
     def ranges_are_alike(self) -> bool:
-        """Whether most columns span half of the widest range, as pixels do, however rarely they are set."""
-        # Half of each, since float64 may not hold the whole.
+        """Whether most columns span at least half of the widest range, as pixels do even if they are rarely set."""
+        # Halves, since the difference may overflow float64.
         ranges = (self.highest.astype(np.float64) / 2 - self.lowest.astype(np.float64) / 2)[self.varied]
         return not len(ranges) or bool(np.median(ranges) >= ranges.max() / 2)
 
     def total_variance(self, exponent: int) -> float:
-        """The sum of the variances of the columns of rows divided by 2^exponent: the mean squared norm once centred."""
+        """The sum of the columns' variances, of rows divided by 2^exponent: the mean squared norm after centring."""
         # A constant column has no variance, although its mean may be rounded.
         varied = self.squares[self.varied]
         return math.ldexp(
@@ -234,9 +236,9 @@ class Moments(NamedTuple):
         )
 
 
-#: Standard deviations of columns of a table that differ by more than this factor are those of different units.
+#: Columns of a table whose standard deviations differ by more than this factor are taken to have different units.
 _SAME_UNITS = 10.0
-#: For an array: how many times the usual standard deviation the largest is. Pixels and principal components differ too.
+#: For an array, the same for the largest over the median. It is larger: pixels and principal components differ too.
 _SAME_SCALE = 100.0
 
 
@@ -246,10 +248,10 @@ def units_differ(deviations: NDArray[np.floating], *, is_table: bool) -> bool:
     Parameters
     ----------
     deviations : (D,) array
-        Of the columns that vary.
+        Standard deviations of the columns that vary.
     is_table : bool
-        Whether the columns have names. Those of an array usually have one unit, however small some are: only where the
-        largest is a hundred times the usual (the median) is that in doubt.
+        Whether the columns have names. Columns of an array usually have one unit, however small some deviations are;
+        they count as different only if the largest is more than a hundred times the median.
     """
     if len(deviations) < 2:
         return False
@@ -266,10 +268,10 @@ def moments_of(X: Any, y: NDArray[np.integer] | None = None, n_classes: int = 1)
 
 
 def find_moments(pieces: RowPieces, n_features: int, n_classes: int, *, is_sparse: bool = False) -> Moments:
-    """The moments of rows that come in pieces, of arrays or of canonical CSR.
+    """The moments of rows that come in pieces, dense or canonical CSR.
 
-    One pass is enough unless the numbers are so large or so small (beyond 2^400, of float64 only) that their squares
-    would overflow or vanish. Then a second pass adds the rows divided by a power of two.
+    One pass is enough unless the numbers are so large or so small (beyond 2^400 or 2^-400, in float64 only) that their
+    squares would overflow or vanish. Then a second pass adds the rows divided by a power of two.
     """
     added = _sparse_added if is_sparse else _added
     moments = added(pieces(), n_features, n_classes, 0)
@@ -278,7 +280,7 @@ def find_moments(pieces: RowPieces, n_features: int, n_classes: int, *, is_spars
 
 
 def _exponent_of(*values: NDArray[np.floating]) -> int:
-    """The exponent of the largest of the values where their squares could not be added; else 0."""
+    """The exponent of the largest value if its square could not be summed in float64; else 0."""
     exponent = math.frexp(max((float(np.abs(some).max()) for some in values if some.size), default=0.0))[1]
     return exponent if abs(exponent) > _LARGEST_EXPONENT else 0
 
@@ -286,9 +288,9 @@ def _exponent_of(*values: NDArray[np.floating]) -> int:
 def _sparse_added(
     pieces: Iterable[tuple[sparse.csr_array, NDArray[np.integer]]], D: int, N: int, exponent: int
 ) -> Moments:
-    """The moments of rows most of whose entries are zero: no array is larger than the sums of the classes.
+    """The moments of sparse rows: no array is larger than a piece and the sums of the classes.
 
-    Every sum is added row by row, so that pieces change no bit.
+    Rows are added one by one, so the size of the pieces changes no bit.
     """
     total, about_zero, totals = np.zeros(D), np.zeros(D), sparse.csr_array((N, D), dtype=np.float64)
     counts, extremes = np.zeros(N, np.int64), None
@@ -297,7 +299,7 @@ def _sparse_added(
         np.add.at(total, X.indices, data)
         np.add.at(about_zero, X.indices, np.square(data))
         scaled = sparse.csr_array((data, X.indices, X.indptr), X.shape)
-        # The sums so far come first, as rows of their own.
+        # The sums so far enter as the first rows, which keeps the order of the additions.
         totals = class_totals(sparse.vstack([totals, scaled], "csr"), np.concatenate([np.arange(N), y]), N)
         lowest, highest = (found.toarray().ravel() for found in (X.min(axis=0), X.max(axis=0)))
         if extremes is not None:

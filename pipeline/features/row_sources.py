@@ -1,8 +1,8 @@
-"""Where rows of features come from: memory, a file, a zarr array or a generator, read in pieces of bounded size.
+"""Sources of feature rows: memory, a file, a zarr array or a generator, read in pieces of bounded size.
 
 Rows may be sparse: then `Rows.read` returns CSR, and pieces are cut by entries (`sparse_rows` has those sources).
 
-Nothing here holds more of a source than was asked for, so a set may be larger than memory. Files are read, not mapped:
+Sources hold no more rows in memory than were asked for, so a set may be larger than memory. Files are read, not mapped:
 the pages of a mapped file count as memory of the process until something else needs it.
 """
 
@@ -44,7 +44,7 @@ __all__ = [
     "write_all",
 ]
 
-#: Rows are read in pieces of about this size. (A chunk of a zarr array that is larger is read whole.)
+#: Rows are read in pieces of about this size. (A larger chunk of a zarr array is read whole.)
 PIECE_BYTES = 16 * 2**20
 
 Index = slice | NDArray[np.int64]
@@ -57,9 +57,9 @@ class Rows(ABC):
     ----------
     shape : (n, D)
     dtype : the type of the rows that `read` returns
-    scattered : whether rows far apart are read about as fast as rows side by side
-    can_change : whether somebody else can write to where the rows are
-    entries : (n,) the entries of each row, or more, where rows are sparse; None where they are dense
+    scattered : whether scattered rows are read about as fast as consecutive ones
+    can_change : whether others can write to the rows
+    entries : (n,) upper bounds of the number of entries of each row, if rows are sparse; None if they are dense
     """
 
     scattered = True
@@ -68,7 +68,7 @@ class Rows(ABC):
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = (int(shape[0]), int(shape[1]))
-        # Keep float64: rows are centred before they become float32, or features far from zero would lose their digits.
+        # Keep float64: rows are centred before they become float32, or features far from zero would lose digits.
         self.dtype: np.dtype[np.floating] = np.result_type(dtype, np.float32)
 
     def __len__(self) -> int:
@@ -94,12 +94,12 @@ class Rows(ABC):
 
     @property
     def rows_per_piece(self) -> int:
-        """How many rows are read at once by `pieces`."""
+        """The number of rows that `pieces` reads at once."""
         return max(1, PIECE_BYTES // (self.dtype.itemsize * self.shape[1]))
 
     @property
     def entries_per_piece(self) -> int:
-        """How many entries of sparse rows are read at once by `pieces`, with their columns."""
+        """The number of entries of sparse rows that `pieces` reads at once, with their columns."""
         return PIECE_BYTES // (self.dtype.itemsize + 4)
 
     def pieces(self) -> Iterator[tuple[slice, Any]]:
@@ -110,7 +110,7 @@ class Rows(ABC):
 
 
 def _by_entries(entries: NDArray[np.int64], most: int) -> list[slice]:
-    """Cut rows into pieces with so many entries at most, or of one row; a row counts as one entry itself."""
+    """Cut rows into pieces of at most `most` entries, or of one row; every row counts as one more entry."""
     ends, parts, start = np.cumsum(entries + 1), [], 0
     while start < len(ends):
         before = ends[start - 1] if start else 0
@@ -136,7 +136,7 @@ class ArrayRows(Rows):
 
 
 class FileRows(Rows):
-    """Rows that lie one after the other in a file, from an offset on."""
+    """Rows stored one after the other in a file, from an offset on."""
 
     def __init__(
         self, path: Path | IO[bytes], offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
@@ -148,7 +148,7 @@ class FileRows(Rows):
 
     def _read(self, rows: Index) -> NDArray[Any]:
         if isinstance(self._path, Path):
-            # It is read more than once, and only the first time its content is checked and fingerprinted.
+            # The file is read more than once, but its content is checked and fingerprinted only the first time.
             if _stamp(self._path) != self._stamp:
                 raise ValueError(f"{self._path} must not change while it is read, but it was written to.")
             with self._path.open("rb", buffering=0) as file:
@@ -165,13 +165,13 @@ class FileRows(Rows):
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """What changes when a file is replaced or written to."""
+    """Size, time and inode of a file: they change when it is written to or replaced."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def consecutive(rows: Index) -> Iterator[tuple[int, int, int]]:
-    """Runs of consecutive rows: their place in the selection, the first row, and how many there are."""
+    """Runs of consecutive rows: their place in the selection, the first row, and the number of rows."""
     if isinstance(rows, slice):
         yield 0, rows.start, rows.stop - rows.start
         return
@@ -189,7 +189,7 @@ def fill(wanted: memoryview, file: IO[bytes]) -> None:
 
 
 class MappedRows(Rows):
-    """Rows of a ``.npy`` file that is stored column by column. It is mapped only while it is read."""
+    """Rows of a ``.npy`` file in column-major order. It is mapped only while it is read."""
 
     can_change = True
 
@@ -202,7 +202,7 @@ class MappedRows(Rows):
 
 
 class ZarrRows(Rows):
-    """Rows of a zarr array. The chunks that were read last are kept: the next rows may lie in them too."""
+    """Rows of a zarr array. The chunks read last are kept, because the next rows may lie in them too."""
 
     scattered = False
     can_change = True
@@ -239,14 +239,14 @@ class ZarrRows(Rows):
     def _opened(self, read: Callable[[], Any]) -> NDArray[Any]:
         try:
             return np.asarray(read())
-        except StoreError:  # the store of the array is away, which says nothing about its chunks
+        except StoreError:  # the store cannot be reached, which does not mean that chunks are damaged
             raise
         except Exception as error:  # zarr and its codecs raise many kinds
             raise ValueError(f"{self._name} is damaged or not what its name says: {error}.") from error
 
 
 class GeneratedRows(Rows):
-    """Rows that are generated class by class, as many of each."""
+    """Rows that are generated class by class, the same number for each."""
 
     def __init__(
         self, draw: Callable[[int], NDArray[np.floating]], n_classes: int, rows_per_class: int, features: int
@@ -290,10 +290,10 @@ class ChosenColumns(Rows):
 
 
 class CheckedRows(Rows):
-    """Rows of another source that are what they were when all of them were read before.
+    """Rows of another source, compared with their checksums from an earlier reading.
 
-    A source is read at least twice: once to be checked and fingerprinted, once to be copied. What is copied has to be
-    what was checked, so every row that is read is compared with its checksum of then.
+    A source is read at least twice: once to be checked and fingerprinted, once to be copied. The copied rows must be
+    the checked ones, so a row that has changed in between is an error.
     """
 
     def __init__(self, source: Rows, checksums: NDArray[np.uint32], name: str) -> None:
@@ -303,12 +303,12 @@ class CheckedRows(Rows):
 
     @property
     def rows_per_piece(self) -> int:
-        """As many as suit the source."""
+        """The number of the source."""
         return self._source.rows_per_piece
 
     @property
     def entries_per_piece(self) -> int:
-        """As many as suit the source."""
+        """The number of the source."""
         return self._source.entries_per_piece
 
     def _read(self, rows: Index) -> Any:
@@ -324,7 +324,7 @@ class CheckedRows(Rows):
 
 
 def row_checksums(values: Any) -> NDArray[np.uint32]:
-    """(n,) the checksum of every row; of a sparse one, of its columns and its entries."""
+    """(n,) the checksum of every row; for sparse rows, of the columns and the entries."""
     if sparse.issparse(values):
         columns, entries = (
             np.split(some, values.indptr[1:-1]) for some in (values.indices.astype(np.int64), values.data)
@@ -337,8 +337,8 @@ def row_checksums(values: Any) -> NDArray[np.uint32]:
 def in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:
     """Rows in another order, to be read from the first to the last.
 
-    Where scattered rows are slow to read (a zarr array would be read again for every piece), all rows are first copied
-    into their new order, in a file without a name in ``folder``. It is gone when the rows are, or the process is.
+    If scattered rows are slow to read (a zarr array would be read again for every piece), all rows are first copied in
+    their new order into an unnamed file in ``folder``, which disappears with the rows or the process.
     """
     if (np.diff(order) == 1).all():
         return rows

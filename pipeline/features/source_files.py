@@ -49,17 +49,16 @@ MissingChunks = Literal["refuse", "fill"]
 _MOST_DEFLATED = 1032
 
 _FEATURES = ("X_train", "X_test", "X")
-# What is read at once from a zarr group. It may hold other arrays, which nothing here asks for: a network's own
-# probabilities can be larger than memory.
+# Arrays that are read whole. Others are not read: a network's probabilities, for instance, can be larger than memory.
 _SMALL = ("y_train", "y_test", "y", "classes", "feature_names", "ids_train", "ids_test", "ids")
 
 
-#: Stands for a source that a program has in memory: no file.
+#: The name of a source that the caller has in memory, not in a file.
 IN_MEMORY = "in memory"
 
 
 def given_names() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the arrays of a source: features, and all else."""
+    """The names of the arrays of a source: features, and all others."""
     return _FEATURES, _SMALL
 
 
@@ -77,8 +76,8 @@ def open_arrays(
 ) -> Arrays:
     """The arrays of a source. Errors name ``parameter``, and the ``embedded`` sets if there is no such source.
 
-    ``columns`` say how the columns of a table are used; ``features`` are the names of those to read, if they are known.
-    ``missing_chunks`` of the features in a zarr group are refused or take the fill value of their array.
+    ``columns`` say how the columns of a table are used; ``features`` are the names of the features to read, if known.
+    ``missing_chunks`` says whether features of a zarr group may lack chunks, which then hold the fill value.
     """
     path = location_of_source(source, parameter)
     if isinstance(path, StoreUrl):
@@ -103,7 +102,7 @@ def _check_no_table(columns: TableColumns | None, parameter: str, source: str) -
 
 
 def _as_sources(arrays: dict[str, Any], source: str) -> Arrays:
-    """Arrays of a source, its features as rows."""
+    """The arrays of a source, with features as `Rows`."""
     return {
         name: features_of(values, name, shown(source)) if name in _FEATURES else values
         for name, values in arrays.items()
@@ -111,7 +110,7 @@ def _as_sources(arrays: dict[str, Any], source: str) -> Arrays:
 
 
 def _in_store(url: StoreUrl, parameter: str, missing_chunks: MissingChunks) -> dict[str, Any]:
-    """The arrays of a zarr group in an object store. The errors of a store that is away or refuses are its own."""
+    """The arrays of a zarr group in an object store. Errors of the store itself are passed on as they are."""
     try:
         return open_zarr_group(url, str(url), _FEATURES, _SMALL, missing_chunks == "fill")
     except StoreError:
@@ -129,10 +128,10 @@ def _in_store(url: StoreUrl, parameter: str, missing_chunks: MissingChunks) -> d
 def read_new_rows(
     source: str, features: Sequence[str] | None, ids: str | None, parameter: str
 ) -> TableRows | None:
-    """All rows of a table, those that lack numbers among them; None if the source is not a table.
+    """All rows of a table, including those with missing numbers; None if the source is not a table.
 
-    ``features`` are the names of the columns to read, if they are known, and ``ids`` that of the column with the names
-    of the rows, if there is one.
+    ``features`` are the names of the columns to read, if known, and ``ids`` is the name of the column with the names of
+    the rows, if there is one.
     """
     path = location_of_source(source, parameter)
     if isinstance(path, StoreUrl) or not (path.is_file() and is_table(path)):
@@ -144,7 +143,7 @@ def read_new_rows(
 
 @contextlib.contextmanager
 def _readable(path: Path, parameter: str) -> Iterator[None]:
-    """Turn what libraries raise for broken files into errors that name the parameter and the file."""
+    """Turn the errors that libraries raise for broken files into errors that name the parameter and the file."""
     try:
         yield
     except _BROKEN as error:
@@ -156,7 +155,7 @@ def _readable(path: Path, parameter: str) -> Iterator[None]:
 
 
 def shown(path: str | Path) -> str:
-    """A path as messages name it: from the working directory on, if it is in there.
+    """A path for messages: relative to the working directory, if it is inside.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
 
 
 def location_of_source(source: str, parameter: str = "data.features") -> Location:
-    """Where a source is: a URL, or a path, in which ``$PAIRLOOM_DATA`` and ``~`` are replaced."""
+    """The location of a source: a URL, or a path with ``$PAIRLOOM_DATA`` and ``~`` replaced."""
     return location_of(source, parameter) if looks_like_url(source) else _expanded(source)
 
 
@@ -211,7 +210,7 @@ def _with_home(source: str) -> Path:
         ) from error
 
 
-# What numpy, zipfile and zarr raise for files that are cut short, changed, or of another kind.
+# Errors of numpy, zipfile and zarr for files that are truncated, changed, or of another kind.
 _BROKEN = (
     zipfile.BadZipFile,
     EOFError,
@@ -283,7 +282,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 
 def _with_matrix(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, Any]:
-    """The arrays of an archive of scipy.sparse.save_npz: its matrix as X, and labels and names if they are there."""
+    """The arrays of an archive of scipy.sparse.save_npz: its matrix as X, and labels and names if it has them."""
     kind = arrays["format"].tobytes().rstrip(b"\0").decode("ascii", "replace").replace("\0", "")
     if kind != "csr" or not set(arrays) >= {*CSR_PARTS, "shape"}:
         raise ValueError(
@@ -294,7 +293,7 @@ def _with_matrix(arrays: dict[str, NDArray[Any]], path: Path) -> dict[str, Any]:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> None:
-    """Raise if members claim to be larger than Deflate can make of their bytes, or arrays larger than their member."""
+    """Raise if a member claims more bytes than Deflate can unpack from it, or an array more bytes than its member."""
     if sum(member.compress_size for member in archive.infolist()) > size:
         raise zipfile.BadZipFile("its members overlap")
     for member in archive.infolist():
@@ -339,8 +338,8 @@ def _open_npy_files(path: Path) -> dict[str, Any]:
         found = _read_npz(matrix).get("X")
         if not isinstance(found, Rows):
             raise ValueError(
-                f"{shown(matrix)} must be a sparse matrix (scipy.sparse.save_npz), got other arrays: an archive of"
-                " numpy is named itself, not its folder."
+                f"{shown(matrix)} must be a sparse matrix (scipy.sparse.save_npz), got other arrays. To use an archive"
+                " of numpy, give its path, not that of its folder."
             )
         arrays[name] = found
     return arrays
@@ -352,7 +351,7 @@ def _open_npy(path: Path) -> NDArray[Any]:
             mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             return mapped
         except ValueError:
-            pass  # an empty array, one of objects, or a file that is cut short: the next line reports which
+            pass  # an empty array, an array of objects, or a truncated file: the next lines report which
     with path.open("rb") as file:
         _check_npy(file, path.stat().st_size, path.name)
     loaded: NDArray[Any] = np.load(path, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Sparse features, CSR: one form for all that comes, and the moments of its rows."""
+"""Sparse features: one canonical CSR form."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["canonical_csr"]
 
 
 def canonical_csr(X: Any) -> sparse.csr_array:
-    """Samples as CSR with ascending columns, each named once, and without stored zeros; X is not changed.
+    """Samples as CSR with ascending columns, without duplicates or stored zeros; X is not changed.
 
-    X may be dense or sparse in any format. So equal samples have equal arrays, however they were put together.
+    X may be dense or sparse in any format. Equal samples have equal arrays, whatever form they came in.
     """
     rows = sparse.csr_array(X)
     if not rows.has_canonical_format or (rows.data == 0).any():

@@ -1,7 +1,7 @@
 """Sparse rows of a source: the three arrays of CSR, in memory, in a zarr group or in a temporary file.
 
-Rows are read in pieces of bounded size, as dense ones are. Only the ends of the rows are held in memory. Columns are
-checked whenever entries are read: scipy would write outside its arrays for a column that does not exist.
+Like dense rows, they are read in pieces of bounded size. Only ``indptr`` is held in memory. Columns are checked
+whenever entries are read: scipy would write outside its arrays for a column that does not exist.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from pairloom.pipeline.storage.object_store import StoreError
 
 __all__ = ["CSR_PARTS", "CsrRows", "csr_in_order", "csr_rows", "csr_rows_of"]
 
-#: The names of the arrays of a CSR matrix, as scipy.sparse.save_npz and the formats on zarr have them.
+#: The names of the arrays of a CSR matrix in scipy.sparse.save_npz and in the formats based on zarr.
 CSR_PARTS = ("data", "indices", "indptr")
-#: Columns of rows with few entries. Some arrays have a number for each, which a file of a few bytes must not inflate.
+#: Most columns, absolutely or per entry: arrays with a number per column must not grow large by a file of a few bytes.
 _COLUMNS, _COLUMNS_PER_ENTRY = 2**22, 8
-#: They are counted in int32.
+#: Columns are int32.
 _MOST_COLUMNS = 2**31 - 1
 
 
 class CsrRows(Rows):
-    """Rows of a CSR matrix: its entries from arrays that may be stored, their ends in memory."""
+    """Rows of a CSR matrix: ``data`` and ``indices`` may be on disk or in a store, ``indptr`` is in memory."""
 
     def __init__(self, data: Any, indices: Any, indptr: NDArray[np.int64], n_columns: int, name: str) -> None:
         super().__init__((len(indptr) - 1, n_columns), data.dtype)
@@ -49,7 +49,7 @@ class CsrRows(Rows):
 
     @property
     def entries_per_piece(self) -> int:
-        """At least those of a chunk."""
+        """At least the entries of one chunk."""
         chunk = self._data.chunks[0] if isinstance(self._data, zarr.Array) else 0
         return max(super().entries_per_piece, int(chunk))
 
@@ -57,7 +57,7 @@ class CsrRows(Rows):
         if not isinstance(rows, slice) and not self.scattered and len(rows):
             first, end = int(rows.min()), int(rows.max()) + 1
             needed = int(np.diff(self._indptr)[rows].sum()) + self.entries_per_piece
-            if self._indptr[end] - self._indptr[first] <= 8 * needed:  # cheaper than to read run by run
+            if self._indptr[end] - self._indptr[first] <= 8 * needed:  # cheaper than reading run by run
                 return self._read(slice(first, end))[rows - first]
         data, indices = [np.empty(0, self.dtype)], [np.empty(0, np.int32)]
         for _, first, length in consecutive(rows):
@@ -72,10 +72,10 @@ class CsrRows(Rows):
 
     def _run(self, start: int, stop: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """The entries of consecutive rows, and their columns."""
-        own = slice(int(self._indptr[start]), int(self._indptr[stop]))
+        entries = slice(int(self._indptr[start]), int(self._indptr[stop]))
         try:
-            return np.asarray(self._data[own]), np.asarray(self._indices[own])
-        except StoreError:  # the store of the arrays is away, which says nothing about their chunks
+            return np.asarray(self._data[entries]), np.asarray(self._indices[entries])
+        except StoreError:  # the store cannot be reached, which does not mean that chunks are damaged
             raise
         except Exception as error:  # zarr and its codecs raise many kinds
             raise ValueError(f"{self._name} is damaged or not what its name says: {error}.") from error
@@ -127,7 +127,7 @@ def csr_rows_of(X: Any, name: str) -> CsrRows:
 
 
 def _shown(values: NDArray[Any]) -> str:
-    """An array in one line of an error."""
+    """The beginning of an array, in one line for a message."""
     listed = ", ".join(map(str, values.reshape(-1)[:4].tolist()))
     return f"[{listed}{', ...' if values.size > 4 else ''}] of shape {values.shape}"
 
@@ -135,7 +135,7 @@ def _shown(values: NDArray[Any]) -> str:
 def csr_in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:
     """Sparse rows in another order, to be read from the first to the last: see `row_sources.in_order`.
 
-    Their copy has two files, one with the entries and one with their columns. ``rows.entries`` must be exact.
+    The copy has two files, one with the entries and one with their columns. ``rows.entries`` must be exact.
     """
     if rows.scattered or (np.diff(order) == 1).all():
         return SelectedRows(rows, order)
@@ -146,8 +146,8 @@ def csr_in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:
     data, indices = _Spooled(folder, rows.dtype), _Spooled(folder, np.dtype(np.int32))
     for part, X in rows.pieces():
         by_place = np.argsort(places[part])
-        X, own = X[by_place], places[part][by_place]
-        for start, first, length in consecutive(own):
+        X, new_rows = X[by_place], places[part][by_place]
+        for start, first, length in consecutive(new_rows):
             entries = slice(X.indptr[start], X.indptr[start + length])
             data.write(int(starts[first]), X.data[entries])
             indices.write(int(starts[first]), X.indices[entries])
@@ -155,14 +155,14 @@ def csr_in_order(rows: Rows, order: NDArray[np.int64], folder: Path) -> Rows:
 
 
 class _Spooled:
-    """Numbers in a file without a name, which is gone when the rows are, or the process is."""
+    """Numbers in an unnamed file, which disappears with the rows or the process."""
 
     def __init__(self, folder: Path, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
 
     def write(self, start: int, values: NDArray[Any]) -> None:
-        """Write numbers from a place on."""
+        """Write numbers from position ``start`` on."""
         self._file.seek(start * self.dtype.itemsize)
         write_all(self._file, values.astype(self.dtype, copy=False))
 

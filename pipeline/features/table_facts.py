@@ -1,4 +1,4 @@
-"""Facts about a table, for `pairloom init`: what each column holds, and which can be features. In bounded memory."""
+"""Facts about a table, for `pairloom init`: the content of its columns, and which can be features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pairloom.pipeline.features.tables import Cells, Table, class_labels, open_t
 
 __all__ = ["ColumnFacts", "TableFacts", "look_at_table"]
 
-#: Different texts of a column that are counted.
+#: Most different texts that are counted per column.
 _MOST_TEXTS = 1000
 #: Common names of label columns.
 _USUAL_LABELS = (
@@ -36,21 +36,21 @@ _USUAL_LABELS = (
 #: A number with a decimal comma, as `ColumnFacts.unusable` quotes it.
 _DECIMAL_COMMA = re.compile(r"'[+-]?\d+,\d+'$")
 _MOST_REASONS = 3
-#: Names of columns that name rows.
+#: Usual names of columns with ids of rows.
 _USUAL_IDS = re.compile(
     r"(.*[\W_])?(id|ids|uuid|guid|key|index|accession|identifier)|unnamed: 0|rownames?|", re.I
 )
-#: Rows of a column whose values are compared with each other.
+#: Most values of a column that are compared with each other, to see whether they repeat.
 _MOST_COMPARED = 100_000
-#: A column of numbers with more different values is unlikely to hold classes.
+#: A column of numbers with more different values than this is unlikely to hold classes.
 _MOST_NUMBERED_CLASSES = 20
-#: A column with a larger share of missing cells is left out, rather than its rows.
+#: A column with a larger share of missing cells than this is left out, instead of the rows with missing cells.
 _MOST_MISSING = 0.5
 
 
 @dataclass
 class ColumnFacts:
-    """What a column holds: how many cells are missing, not numbers, or infinite; the numbers' range and variance."""
+    """The content of a column: counts of missing, non-numeric and infinite cells; the numbers' range and variance."""
 
     name: str
     rows: int = 0
@@ -112,14 +112,14 @@ class ColumnFacts:
 
     @property
     def is_id(self) -> bool:
-        """Whether the column names the rows: by its name, and with another value in each of the first rows."""
+        """Whether the column has ids of rows: by its name, and because the first values are all different."""
         named = _USUAL_IDS.fullmatch(self.name) is not None
         whole = self.strange > 0 or (self.finite == self.rows and self.whole_numbers)
         return named and whole and self._differs
 
     @property
     def could_be_id(self) -> bool:
-        """Whether the column could name the rows by its content: a word without spaces, another one in each row."""
+        """Whether the column could have ids of rows, by its content: words without spaces, all different."""
         words = self.strange == self.rows and not any(map(str.isspace, "".join(self.texts)))
         return words and self._differs
 
@@ -158,7 +158,7 @@ class TableFacts(NamedTuple):
     label : str
     id : str or None
         The column that names the rows, if there is one.
-    classes : rows of each class, by its name
+    classes : number of rows of each class, by name
     without_label : rows whose label is missing
     columns : the other columns
     incomplete : rows without a label, or with a missing value in a column that is a feature
@@ -180,7 +180,7 @@ class TableFacts(NamedTuple):
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The other columns, and why; without that of the ids."""
+        """The columns that cannot be features, except the ids, and the reasons."""
         return {
             column.name: why
             for column in self.columns
@@ -194,10 +194,10 @@ class TableFacts(NamedTuple):
 
 
 def look_at_table(path: Path, label: str | None, id: str | None = None) -> TableFacts:
-    """Read a table once to see what is in it, and once more to count the rows with missing values.
+    """Read a table once for the facts about its columns, and once more to count the rows with missing values.
 
-    Without ``id``, the name of the column that names the rows, the first that does by its name and content is found,
-    or else the first that could by its content.
+    ``id`` is the name of the column with ids of rows. By default it is the first column that looks like ids by its name
+    and content, or else the first that does by its content, if there is one.
     """
     table = open_table(path)
     if label is None or label not in table.names:
@@ -245,7 +245,7 @@ def _id_among(columns: Collection[ColumnFacts]) -> str | None:
 
 
 def _no_numbers(left_out: Mapping[str, str]) -> str:
-    """Why no column can be a feature: the first ones, and what they have in common if it is the decimal sign."""
+    """Why no column can be a feature: the reasons of the first ones, and advice if some have decimal commas."""
     shown = [f"{plain_line(name)}: {why}" for name, why in islice(left_out.items(), _MOST_REASONS)]
     more = f" and {len(left_out) - len(shown)} more columns" if len(left_out) > len(shown) else ""
     commas = any(_DECIMAL_COMMA.search(why) for why in left_out.values())
@@ -254,7 +254,7 @@ def _no_numbers(left_out: Mapping[str, str]) -> str:
 
 
 def _classes(labels: list[Cells], place: str) -> tuple[dict[str, int], int]:
-    """The rows of each class, and how many rows have none."""
+    """The number of rows of each class, and of those without a class."""
     texts = np.concatenate([cells.texts() for cells in labels])
     numbers = all(cells.values.dtype.kind in "iuf" for cells in labels)
     present = np.concatenate([cells.values for cells in labels]) if numbers else texts
@@ -281,7 +281,7 @@ def _misses(
 
 
 def _which_label(table: Table, label: str | None) -> str:
-    """The message for a label that is missing or wrong, with the columns that could be one."""
+    """The message for a missing or wrong label, with the columns that could be the label."""
     likely = list(_likely_labels(table))
     perhaps = f" Columns that could be: {', '.join(likely)}." if likely else ""
     if label is None:
@@ -296,7 +296,7 @@ def _which_label(table: Table, label: str | None) -> str:
 
 
 def _likely_labels(table: Table, listed_most: int = 5) -> Iterator[str]:
-    """Columns with a few different values among the first rows, those with a common name of labels first."""
+    """Columns with few different values among the first rows; columns with a usual name of labels come first."""
     likely = []
     for name, cells in next(((*block.items(),) for block in table.blocks()), ()):
         different = np.unique(cells.texts())

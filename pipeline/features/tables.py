@@ -1,13 +1,13 @@
 """Tables: the rows and labels of CSV and Parquet files, read from first to last row in bounded memory.
 
-A CSV file has a first line of column names and is UTF-8; the separator is the comma, semicolon, tab or bar that the
-first line has most of. Parquet needs pyarrow, the extra `parquet`. The numbers of a table are kept in memory or, where
-they are many, in a temporary file without a name, from which rows can be read in any order.
+A CSV file has a first line of column names and is UTF-8; the separator is the comma, semicolon, tab or bar, whichever
+is most frequent in the first line. Parquet needs pyarrow, the extra `parquet`. The numbers of a table are kept in
+memory or, if there are many, in an unnamed temporary file, from which rows can be read in any order.
 
 CSV files are parsed by Python's csv module, not by pyarrow. A file of 306 MB (640,000 rows of 50 numbers and a
-label) takes 15 s of CPU time and 570 MB here, 5 s and 690 MB by `pyarrow.csv.open_csv`: seconds beside the minutes of
-training on it. For that pyarrow would have to become a dependency (170 MB, where all others together have 690 MB), and
-no code would go: messages that name the line and the cell, words among numbers, and cells such as NA, which are a
+label) takes 15 s of CPU time and 570 MB here, 5 s and 690 MB with `pyarrow.csv.open_csv`: seconds, where training takes
+minutes. To save them, pyarrow would have to become a dependency (170 MB; all others together have 690 MB), and no code
+could be removed: messages that name the line and the cell, words among numbers, and cells such as NA, which are a
 missing number but may be the name of a class, need the cells as text.
 """
 
@@ -53,16 +53,16 @@ _SEPARATORS = ",;\t|"
 # Cells of a CSV file that mean a missing value.
 _MISSING = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None", "?"))
 _TRUTHS = {"true": 1.0, "false": 0.0}
-#: Cells of a block: some tens of megabytes as Python's strings.
+#: Cells per block: some tens of megabytes as Python strings.
 _CELLS_PER_BLOCK = 2**20
-#: An array of text gives every cell the length of the longest. Longer cells are kept as Python's strings.
+#: An array of text gives every cell the length of the longest. If one is longer than this, cells stay Python strings.
 _LONGEST = 64
-#: Numbers of a table that are kept in memory. More are written to a temporary file.
+#: Most bytes of a table's numbers that are kept in memory. Larger tables are written to a temporary file.
 _IN_MEMORY_BYTES = 256 * 2**20
-#: Characters of a line of a CSV file.
+#: Most characters in a line of a CSV file.
 _LONGEST_LINE = 2**26
 _WHOLE_FLOATS = 2.0**53
-#: Bytes of numbers for each byte of a Parquet file: as much as Zstd can pack.
+#: Most bytes of numbers per byte of a Parquet file: the best that Zstd can pack.
 _MOST_EXPANSION = 2**17 // 4
 _COUNTING = re.compile(r"0|[1-9]\d{0,17}")
 _INTEGER, _INTEGRAL = re.compile(r"[+-]?(0|[1-9]\d{0,17})"), re.compile(r"[+-]?\d{1,15}\.0*")
@@ -81,7 +81,7 @@ class Cells(NamedTuple):
     missing: NDArray[np.bool_]
 
     def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The cells as numbers, NaN where there is none, and a mask of those that have a value but no number."""
+        """The cells as numbers, NaN where there is none, and a mask of the cells whose value is not a number."""
         numbers, strange = np.full(len(self.values), np.nan), np.zeros(len(self.values), bool)
         present = self.values[~self.missing]
         if self.is_text:
@@ -148,7 +148,7 @@ class Block(Mapping[str, Cells]):
         return len(self._places)
 
     def matrix(self, names: Sequence[str]) -> NDArray[np.float64] | None:
-        """The numbers of some columns at once, if all of their cells are numbers and that is faster; else None."""
+        """The numbers of some columns, if all cells are numbers and one pass is faster than several; else None."""
         return None
 
 
@@ -158,7 +158,7 @@ class _CsvBlock(Block):
         self._rows = rows
 
     def matrix(self, names: Sequence[str]) -> NDArray[np.float64] | None:
-        """All columns in one pass, which is faster than one by one."""
+        """The columns in one pass, which is faster than one by one."""
         places = [self._places[name] for name in names]
         with contextlib.suppress(ValueError):
             return _floats([row[place] for row in self._rows for place in places]).reshape(-1, len(places))
@@ -178,11 +178,11 @@ class Table:
             )
 
     def blocks(self) -> Iterator[Block]:
-        """All rows, some at a time."""
+        """All rows, in blocks."""
         raise NotImplementedError
 
     def line_of(self, row: int) -> str:
-        """Where a row is in the file, counted from 0."""
+        """The place of row number ``row``, counted from 0, for messages."""
         return f"row {row + 1}"
 
 
@@ -208,16 +208,16 @@ class _CsvTable(Table):
                 f"{path}: must have a first line with the names of the columns, and rows, got nothing."
             )
         super().__init__(path, names)
-        # One number may be a name, such as 2020 for a column of counts. Several are data.
+        # A single number may be a name, such as 2020 for a column of counts. A line of numbers only is data.
         if len(names) > 1 and not np.isnan([_number(name) for name in names]).any():
             raise ValueError(
                 f"{path}: the first line must name the columns, got numbers: {listed(names, 8)}. Add a line of names."
             )
 
     def _rows_in(self, file: io.TextIOBase, path: Path) -> Iterator[list[str]]:
-        """The rows of a file, or an error that names the line in which the one that is wrong begins.
+        """The rows of a file, or an error that names the line in which the wrong row begins.
 
-        Where quotes are not as they should be, Python's csv would take all lines up to the next one for one cell.
+        Strict parsing: otherwise Python's csv would read all lines between two stray quotes as one cell.
         """
         reader, begun = (
             csv.reader(_lines_in(file, path), delimiter=self._separator, skipinitialspace=True, strict=True),
@@ -233,11 +233,11 @@ class _CsvTable(Table):
             ) from error
 
     def line_of(self, row: int) -> str:
-        """Blank lines and lines within quotes are not counted."""
+        """The line of a row. Blank lines and line breaks within quotes are not counted."""
         return f"line {row + 2}"
 
     def blocks(self) -> Iterator[Block]:
-        """All rows, some at a time."""
+        """All rows, in blocks."""
         size, first = max(1, _CELLS_PER_BLOCK // len(self.names)), 0
         with _opened_text(self.path) as file, _readable(self.path):
             rows = (row for row in islice(self._rows_in(file, self.path), 1, None) if row)
@@ -256,7 +256,7 @@ class _CsvTable(Table):
 
 
 def _lines_in(file: io.TextIOBase, path: Path) -> Iterator[str]:
-    """The lines of a file. A few packed bytes can be a line that fills the memory, so their length has a limit."""
+    """The lines of a file. Their length is limited, since a few compressed bytes can unpack to a line of gigabytes."""
     while line := file.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise ValueError(
@@ -266,7 +266,7 @@ def _lines_in(file: io.TextIOBase, path: Path) -> Iterator[str]:
 
 
 def _csv_problem(error: csv.Error) -> str:
-    """What is wrong with a row, and what to do about it."""
+    """The problem with a row, and what to do about it."""
     problem = str(error)
     if "unexpected end of data" in problem or "field larger" in problem:
         return 'a quote is opened and not closed. Close it, or double it (""...) if it is part of a cell'
@@ -315,7 +315,7 @@ class _ParquetTable(Table):
         super().__init__(path, self._file.schema_arrow.names)
 
     def _check_size(self, path: Path) -> None:
-        """A few bytes can claim to be more rows than any disk holds."""
+        """Raise if the file claims more rows than its bytes can hold: a few bytes could claim any number."""
         rows, columns, size = (
             self._file.metadata.num_rows,
             self._file.metadata.num_columns,
@@ -337,7 +337,7 @@ class _ParquetTable(Table):
             raise ValueError(f"{path}: is damaged or no Parquet file: {error}.") from error
 
     def blocks(self) -> Iterator[Block]:
-        """All rows, some at a time."""
+        """All rows, in blocks."""
         import pyarrow
 
         size = max(1, _CELLS_PER_BLOCK // len(self.names))
@@ -373,7 +373,7 @@ class TableColumns(NamedTuple):
     ----------
     label : name of the column with the classes, if there is one
     leave_out : names of the columns that are not features
-    missing : whether rows with missing values are refused, left out, or kept with NaN, as a prediction names them
+    missing : whether rows with missing values are refused, left out, or kept with NaN (for predictions)
     id : name of the column with the names of the rows, if there is one
     """
 
@@ -390,9 +390,9 @@ class TableRows(NamedTuple):
     ----------
     X, names : the features of the rows, and the names of the features
     y : their labels, if the table has them
-    ids : their names: the cells of the column of ids, or the numbers of the rows in the table, from 0
-    left_out : how many rows were left out
-    problems : what is wrong with rows that were kept although they lack numbers, by their number
+    ids : their names: the cells of the column of ids, or else the row numbers in the table, from 0
+    left_out : the number of rows left out
+    problems : the problem of each row that was kept although it lacks numbers, by row number
     """
 
     X: Rows
@@ -466,7 +466,7 @@ class _Reader:
         return self._columns.missing == "keep_rows"
 
     def read(self) -> TableRows:
-        # In memory while the rows are few, then on disk; open for as long as the rows are in use.
+        # In memory while it is small, then on disk. It stays open as long as the rows are in use.
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, buffering=0)  # noqa: SIM115
         n_rows, labels, ids = 0, list[NDArray[Any]](), list[NDArray[Any]]()
         for block in self._table.blocks():
@@ -488,7 +488,7 @@ class _Reader:
         return TableRows(rows, y, self._names, _as_ids(ids), self._left_out, self._problems)
 
     def _ids_in(self, block: Block) -> NDArray[Any]:
-        """The ids of the rows of a block. A row without one is named by its number."""
+        """The ids of the rows of a block. A row without an id is named by its number."""
         numbers = np.arange(self._row, self._row + block.n_rows)
         if self._columns.id is None:
             return numbers
@@ -534,7 +534,7 @@ class _Reader:
             self._problems.setdefault(self._row + place, f"column {name!r} {what}")
 
     def _without_label(self, cells: Cells) -> NDArray[np.bool_]:
-        # NA and None may be names of classes: only an empty cell has none.
+        # NA and None may be names of classes: only an empty cell is a missing label.
         missing = cells.texts() == "" if cells.is_text else cells.missing
         assert self._label is not None
         self._note_missing(missing, self._label)
@@ -569,14 +569,14 @@ class _Reader:
 
 
 def _rows_in(kept: tempfile.SpooledTemporaryFile[bytes], shape: tuple[int, int]) -> Rows:
-    """The float64 rows in a file; as an array where they are in memory, which is faster for scattered rows."""
+    """The float64 rows in a file; as an array if they are in memory, which is faster for scattered rows."""
     on_disk = kept.tell() > _IN_MEMORY_BYTES
     rows = FileRows(kept, 0, shape, np.dtype(np.float64))
     return rows if on_disk else ArrayRows(rows.read(slice(None)))
 
 
 def numbered_rows(numbers: NDArray[np.integer]) -> NDArray[Any]:
-    """Names of rows that have none.
+    """Names for rows without an id.
 
     Examples
     --------
@@ -613,7 +613,7 @@ def class_labels(labels: NDArray[Any], place: str) -> NDArray[Any]:
     if labels.dtype.kind == "f":
         return _whole_numbers(labels, place)
     different = np.unique(labels).tolist()
-    # Two quotes that were never closed are a pair, and the rows between them one label.
+    # Two stray quotes form a pair, and the rows between them become one label.
     if broken := [text for text in different if "\n" in text or "\r" in text]:
         raise ValueError(
             f"{place} must be classes of one line, got {broken[0][:60]!r}. Look for a quote that is opened and not"
@@ -631,7 +631,7 @@ def class_labels(labels: NDArray[Any], place: str) -> NDArray[Any]:
 
 
 def _whole_numbers(labels: NDArray[Any], place: str) -> NDArray[np.int64]:
-    """Labels that are stored as floats, as integers. Beyond 2^53 two of these may have become one float."""
+    """Labels that are stored as floats, as integers. Beyond 2^53, two integers may have become the same float."""
     fractional = labels[labels != np.floor(labels)]
     if len(fractional):
         raise _no_classes(place, str(fractional[0]))

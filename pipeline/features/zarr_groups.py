@@ -1,9 +1,9 @@
-"""The arrays of a zarr group in a folder or an object store: features are opened, all else is read.
+"""The arrays of a zarr group in a folder or an object store: features are opened, all others are read.
 
 Sparse features are a group within the group, or the arrays of a CSR matrix beside the labels.
 
-Both homes are checked alike before zarr opens anything: codecs, data types, and that every chunk is there and can hold
-what it should.
+Before zarr opens an array, in a folder or a store, its codecs and data type are checked, and that every chunk exists
+and can hold its values.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from pairloom.pipeline.storage.zarr_metadata import (
 
 __all__ = ["has_array", "is_zarr_group", "open_zarr_group"]
 
-# What cannot be a zarr group, from the ending of its name.
+# File names that cannot be zarr groups.
 _OTHER_FILES = re.compile(r"\.(npz|npy|csv|tsv|csv\.gz|tsv\.gz|parquet)$")
 
 
 def is_zarr_group(folder: Path) -> bool:
-    """Whether a folder is that of a zarr group."""
+    """Whether a folder is a zarr group."""
     return (folder / "zarr.json").exists() or (folder / ".zgroup").exists()
 
 
@@ -53,14 +53,14 @@ def has_array(group: Location, name: str) -> bool:
 def open_zarr_group(
     group: Location, shown: str, features: Collection[str], others: Collection[str], filled: bool
 ) -> dict[str, Any]:
-    """The arrays of a group with these names. What else it holds is named in messages only, with nothing in it.
+    """The arrays of a group with these names. Other arrays are returned empty: messages list their names only.
 
     Parameters
     ----------
     shown
         The name of the group in errors.
     filled
-        Whether chunks of features that are missing hold the fill value of their array.
+        Whether missing chunks of features are read as the fill value of their array.
     """
     try:
         arrays = _in_store(group) if isinstance(group, StoreUrl) else _in_folder(group)
@@ -87,7 +87,7 @@ def open_zarr_group(
 
 
 def _attributes_of_group(group: Location, name: str) -> Mapping[str, Any] | None:
-    """The attributes of a group within a group, or of itself; None if there is no group of this name."""
+    """The attributes of a group within the group, or of the group itself; None if there is no group of this name."""
     folder, inside = Folder(group), PurePosixPath(name)
 
     def read(file: str) -> Mapping[str, Any] | None:
@@ -132,13 +132,13 @@ def _open_csr(group: Location, name: str, attributes: Mapping[str, Any], shown: 
 
 
 class _Member:
-    """An array of a group: that in a folder."""
+    """An array of a group in a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
 
     def opened(self, shown: str, filled: bool, is_features: bool) -> Any:
-        """The array by its own metadata: that of the group, which zarr would believe first, may say something else."""
+        """The array, by its own metadata: zarr would prefer the group's consolidated metadata, which may differ."""
         try:
             return self._checked(filled)
         except MissingChunk as error:
@@ -154,7 +154,7 @@ class _Member:
 
 
 def _advice_for(is_features: bool) -> str:
-    """What to do about a missing chunk. zarr does not write chunks that hold nothing but the fill value."""
+    """Advice about a missing chunk. By default, zarr does not write chunks that hold only the fill value."""
     write_all = 'write it with zarr.config.set({"array.write_empty_chunks": True})'
     if is_features:
         return (
@@ -172,7 +172,7 @@ def _in_folder(group: Path) -> dict[str, _Member]:
 
 
 class _StoredMember(_Member):
-    """An array of a group in an object store, of which only objects below its own name are listed."""
+    """An array of a group in an object store. Only objects below its own name are listed."""
 
     def __init__(self, group: StoreUrl, name: str) -> None:
         self._group, self._name = Folder(group), name
