@@ -16,6 +16,7 @@ References
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -66,8 +67,7 @@ def resampled_means(
                 f"resampled_means: outcomes of {key!r} must have the shape ({times}, {samples}) of the others, or"
                 f" one row or column, got {array.shape}."
             )
-    rng = np.random.default_rng(seed)
-    of_times, of_samples = (_level(size, replicates, rng) for size in (times, samples))
+    of_times, of_samples = _levels(times, samples, seed, replicates)
     means = {key: _resampled(array, of_times, of_samples) for key, array in arrays.items()}
     if times * samples == 1:
         for values in means.values():
@@ -80,6 +80,13 @@ class _Level(NamedTuple):
 
     weights: NDArray[np.float64]
     stretch: NDArray[np.float64]
+
+
+# An experiment asks the same samples about claim after claim.
+@lru_cache(maxsize=2)
+def _levels(times: int, samples: int, seed: int, replicates: int) -> tuple[_Level, _Level]:
+    rng = np.random.default_rng(seed)
+    return _level(times, replicates, rng), _level(samples, replicates, rng)
 
 
 def _level(units: int, replicates: int, rng: np.random.Generator) -> _Level:
