@@ -1,5 +1,4 @@
-"""The run directory: its arrays, the work of its stages, and the model of a finished run.
+"""Runs: the plan, the run directory with its ledger, lock and log, and the model of a finished run.
 
-One file per kind of stage: storing, choosing, training, holding out, calibrating, coupling or predicting. Each unit of
-work writes whole chunks.
+The stages, which do the work, are in `pipeline.stages`. The modules here read and write their arrays.
 """

@@ -1,12 +1,12 @@
-"""Collapsed machines of a run on disk, and prediction by the few of them that the lists of samples need.
+"""Collapsed machines of a run on disk, and prediction by those that the shortlists of the samples need.
 
-The machines of an edge, one per fold, are one affine map at prediction. Where these maps are large they are stored,
-tile by tile, and so is the ranking of the classes, a row of weights per class. A slab of samples is ranked first; then
-the tiles are read one after the other, and of each the pairs are applied that some sample's shortlist needs. So neither
-all machines nor the logits of all edges are ever in memory.
+The machines of an edge, one per fold, are one affine map at prediction. Large maps are stored, tile by tile, with the
+ranking of the classes, a row of weights per class. Prediction ranks the classes for a slab of samples first. Then it
+reads one tile after the other and applies only the pairs that some sample's shortlist needs. So neither all machines
+nor the logits of all edges are ever in memory.
 
-Where they are small, a worker keeps them in memory: every slab of samples is scored by all machines, so it reads them
-for its first slab only.
+Small maps stay in the memory of each worker, which scores every slab by all machines and reads them for its first slab
+only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write_collapsed(run: Run, tile: slice) -> list[str]:
 
 
 def _tiles(run: Run, calibration: CoupledCalibration | None) -> Iterator[tuple[slice, AffineLogits]]:
-    """The stored maps, tile by tile, with the slope and the shift of each edge. Several tiles are read at once."""
+    """The stored maps, tile by tile, with the slope and shift of each edge applied. Several tiles are read at once."""
     group, size = open_group(run.directory, "machines.zarr"), run.shape.edges_per_tile
     place = np.argsort(run.shape.order)
     for several in pieces(run.shape.n_edges, TILES_AT_ONCE * size):
@@ -78,7 +78,7 @@ def _tiles(run: Run, calibration: CoupledCalibration | None) -> Iterator[tuple[s
 
 
 def write_ranking(run: Run, number: int, calibration: CoupledCalibration | None) -> list[str]:
-    """Find the ranking of the classes as an affine map of samples, from the stored maps of the edges, and write it."""
+    """Compute the ranking of the classes as an affine map, from the stored maps of the edges, and write it."""
     N, D = len(run.shape.classes), run.shape.features
     sums = np.zeros((N, D + 1))
     for tile, (weights, bias) in _tiles(run, calibration):
@@ -93,7 +93,7 @@ def write_ranking(run: Run, number: int, calibration: CoupledCalibration | None)
 
 
 def _incidence(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], csr_array]:
-    """The classes of some edges, and the matrix (classes, edges): 1 at the first class, -1 at the second."""
+    """The classes of some edges, and the incidence matrix (classes, edges): 1 at the first class, -1 at the second."""
     classes, place = np.unique(edges, return_inverse=True)
     E = len(edges)
     signs = np.tile([1.0, -1.0], E)
@@ -102,7 +102,7 @@ def _incidence(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], csr_array]:
 
 
 def read_ranking(run: Run, number: int) -> AffineLogits:
-    """The stored ranking of the classes by the coupling of this number."""
+    """The stored ranking of the classes by coupling ``number``."""
     group = open_group(run.directory, "machines.zarr")
     return AffineLogits(*(read_whole(group[name], number) for name in ("ranking_weights", "ranking_bias")))
 
@@ -110,7 +110,7 @@ def read_ranking(run: Run, number: int) -> AffineLogits:
 def stored_shortlists(
     run: Run, X: NDArray[np.floating], number: int, calibration: CoupledCalibration | None, first: int
 ) -> Shortlists:
-    """The shortlists of normalised samples by the stored maps. ``first`` is the number of the first sample."""
+    """The shortlists of normalised samples, from the stored maps. ``first`` is the number of the first sample."""
     rows, completion = np.ascontiguousarray(X, np.float32), coupler_of_run(run).completion
     potentials, ranking = np.empty((len(rows), completion.n_classes), np.float32), read_ranking(run, number)
     for batch in pieces(len(rows), PREDICTION_BATCH):
@@ -124,7 +124,7 @@ def stored_shortlists(
 def _needed_logits(
     run: Run, rows: NDArray[np.float32], needed: NeededEdges, calibration: CoupledCalibration | None
 ) -> NDArray[np.float32]:
-    """The logits of the edges that lists need, each for its sample: every tile is read once for all of them."""
+    """The logits of the edges that shortlists need, each for its sample. Every tile is read once."""
     places, samples = run.shape.order[needed.edges], needed.samples
     logits, by_tile = np.empty(len(places), np.float32), np.argsort(places, kind="stable")
     for tile, (weights, bias) in _tiles(run, calibration):
@@ -136,16 +136,16 @@ def _needed_logits(
     return logits
 
 
-# The machines of one run. Threads share them: they are as large as all edges times all features, or with a kernel as
+# The machines of one run, shared by all threads because of their size: all edges times all features or, with a kernel,
 # all support vectors and their coefficients.
 _kept: dict[tuple[Location, str, str, str, str], Predictor] = {}
 _lock = threading.Lock()
 
 
 def collapsed_machines(run: Run) -> Predictor:
-    """The logits of the model's machines as one map, with their coupler.
+    """The machines of the model as one map from samples to logits, with their coupler.
 
-    They are uncalibrated, or those that were learned through the coupling: see `learning.remaining_calibrations`.
+    The logits are uncalibrated, unless they were learned through the coupling: see `results.remaining_calibrations`.
     """
     stored = (run.digest("machines"), run.digest("learning"))
     key = (run.directory, *stored, run.settings.machine_weight, chosen_calibration(run))
@@ -157,7 +157,7 @@ def collapsed_machines(run: Run) -> Predictor:
 
 
 def release_machines() -> None:
-    """Forget the machines that this process keeps."""
+    """Drop the machines that this process keeps in memory."""
     with _lock:
         _kept.clear()
 
@@ -170,7 +170,7 @@ def _affine(run: Run) -> Predictor:
 
 
 def _collapsed(run: Run) -> Predictor:
-    """Collapse the machines tile by tile, into the order of the model's."""
+    """Collapse linear machines tile by tile, into the order of the model's edges."""
     shape = run.shape
     whitening = read_whitening(run, chosen_candidate(run).whiten)
     shares = run.settings.machines().scheme.shares
@@ -186,7 +186,7 @@ def _collapsed(run: Run) -> Predictor:
 
 
 def _sparse_logits(run: Run, shares: NDArray[np.float64]) -> SparseLogits:
-    """The same where rows are sparse."""
+    """As `_collapsed`, for machines on sparse rows."""
     weights, bias = list[csr_array](), list[NDArray[np.float32]]()
     for _, machines in read_tiles(run.directory, run.shape.n_edges, run.shape.edges_per_tile):
         logits = collapse(as_chosen(run, machines), shares)
@@ -198,7 +198,7 @@ def _sparse_logits(run: Run, shares: NDArray[np.float64]) -> SparseLogits:
 
 
 def _curved(run: Run) -> Predictor:
-    """The same of machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
+    """As `_collapsed`, for machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
     shape, order = run.shape, run.shape.order
     model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))
     by_edge = as_chosen(run, model._replace(machines=model.machines.of_edges(order)))

@@ -1,7 +1,6 @@
-"""What the stages of a run cost, as functions of the sizes of the run: work, bytes, operations of the store, memory.
+"""The cost of the stages of a run as functions of its sizes: work, bytes, operations of the store, memory.
 
-Every stage has a `StageCost` of its own, by which the forecast of a run and the simulator of clusters scale measured
-times.
+Every stage has its own `StageCost`. The forecast of a run and the cluster simulator scale measured times by it.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from pairloom.pipeline.run.tiles import stores_collapsed
 
 __all__ = ["PRODUCT", "READS_AT_ONCE", "SWEEPS", "RunSizes", "StageCost"]
 
-#: The k classes of a sample are coupled in some thirty sweeps over k x k logits. A product of two floats in a matrix
-#: product takes about a 128th of the time of one logit of a sweep.
+#: Coupling the k classes of a sample takes about thirty sweeps over k x k logits. One multiplication in a matrix
+#: product takes about 1/128 of the time of one logit in a sweep.
 SWEEPS, PRODUCT = 30, 1 / 128
 #: Chunks that zarr reads concurrently (its setting async.concurrency).
 READS_AT_ONCE = 10
 
 
 class RunSizes(NamedTuple):
-    """Sizes of a run, with the names of `RunShape` where it has them.
+    """Sizes of a run, named as in `RunShape` where it has them.
 
-    ``rows`` are those of an average class; ``folds`` the folds per machine; ``listed`` the classes of a sample that are
-    coupled; ``couplings``, ``trials`` and ``whitenings`` are numbers; ``classes_per_edge`` is 2 for pairs, and more for
-    machines on sets of classes; ``explained`` are the errors that the report explains, at most; ``learned`` says
-    whether weights are learned through the coupling; ``calibrations`` is a number, and ``sloped`` says whether pairs
-    may have slopes of their own.
+    ``rows`` is the number of rows of an average class; ``folds`` the folds per machine; ``listed`` the number of
+    classes that are coupled per sample; ``couplings``, ``trials``, ``whitenings`` and ``calibrations`` are counts;
+    ``classes_per_edge`` is 2 for pairs and more for machines on sets of classes; ``explained`` is the maximum number of
+    errors that the report explains; ``learned`` says whether weights are learned through the coupling, and ``sloped``
+    whether pairs may have their own slopes.
     """
 
     classes: int
@@ -93,26 +92,26 @@ class RunSizes(NamedTuple):
 
     @property
     def held_out_bytes(self) -> float:
-        """Bytes that are stored of the held-out samples."""
+        """Bytes stored for the held-out samples."""
         kept = self.edges if self.listed == self.classes else self.listed**2 + self.classes
         return 4.0 * self.calibrations * self.draws * kept
 
     @property
     def passes(self) -> int:
-        """How often a slab of drawn samples passes over the machines: see `calibration.out_of_fold_lists`."""
+        """How often a slab of drawn samples reads all machines: see `calibration.out_of_fold_lists`."""
         return 2 if self.listed < self.classes else 1
 
     @property
     def rankings(self) -> float:
-        """Rankings that the drawn samples of an average slab are ranked by: one per calibration, fold and part."""
+        """Number of rankings that an average slab of drawn samples needs: one per calibration, fold and part."""
         groups, r = self.folds * PARTS, min(self.draws_per_slab, self.draws)
         return self.calibrations * min(groups, math.ceil(groups * r / max(1, self.draws)) + 1)
 
     @property
     def unseen_work(self) -> float:
-        """Work to score all drawn samples, in tiles that are read.
+        """Work to score all drawn samples, in units of one tile read.
 
-        To join the machines of an edge into a ranking takes a ten-thousandth of a second per million products.
+        Joining the machines of an edge into a ranking takes 1e-4 s per million products.
         """
         if self.passes == 1:
             return (
@@ -132,21 +131,21 @@ class RunSizes(NamedTuple):
 
     @property
     def collapsing_work(self) -> float:
-        """Work to read all machines and whiten their weights, in tiles.
+        """Work to read all machines and whiten their weights, in units of one tile read.
 
-        A tile takes about 7 ms to open and read, as long as 7e7 products.
+        Opening and reading a tile takes about 7 ms, the time of 7e7 products.
         """
         return self.tiles + self.edges * self.features**2 / 7e7
 
     @property
     def ranking_work(self) -> float:
-        """Work per sample: rank the classes, apply the pairs of its shortlist, and couple these by every method."""
+        """Work per sample: rank the classes, apply the pairs of the shortlist, couple the shortlist by every method."""
         applied = self.features * PRODUCT * (self.classes + min(self.edges, self.listed**2))
         return applied + SWEEPS * self.couplings * self.listed**2
 
     @property
     def completing_work(self) -> float:
-        """Work per sample whose tensor is stored: all its logits are there."""
+        """Work per sample where the tensor is stored, so that all logits are there."""
         return self.edges + self.classes**2 + SWEEPS * self.couplings * self.listed**2
 
 
@@ -163,29 +162,29 @@ def _constant(s: RunSizes) -> float:
 
 @dataclass(frozen=True)
 class StageCost:
-    """What a stage costs, as functions of the sizes of a run.
+    """The cost of a stage, as functions of the sizes of a run.
 
     Attributes
     ----------
     per
-        One unit per what.
+        The part of the run that one unit works on.
     seconds
-        Rough seconds per unit, and per unit of ``work``: measured on a busy computer, to one or two digits. A run that
-        is too short to be measured first is forecast by them.
+        Rough seconds per unit, and per unit of ``work``: measured on a busy computer, to one or two digits. They
+        forecast a run that is too short to be measured first.
     work
-        Computation of all units together, in any unit: measured times are scaled by ratios of it.
+        Computation of all units together, in any unit: only ratios of it are used, to scale measured times.
     absent
         Whether a run of these sizes has no unit of the stage.
     reads, writes
-        Bytes of all units together.
+        Bytes that all units together read and write.
     shared
-        Bytes that all units read, and a worker keeps.
+        Bytes that every unit reads and a worker caches.
     reads_classes
-        Whether units also read the rows of the classes of their edges, which a worker keeps.
+        Whether units also read the rows of the classes of their edges, which a worker caches.
     operations
-        Operations of the store per unit: files read and written, those of the ledger included.
+        Operations of the store per unit: files read and written, including those of the ledger.
     once, once_operations, once_work
-        Bytes, operations and work of a worker's first unit, beyond those of the others: what it keeps from then on.
+        Additional bytes, operations and work of a worker's first unit, whose results the worker then keeps.
     memory
         Bytes that one unit needs.
     """
@@ -205,7 +204,7 @@ class StageCost:
     memory: Amount = _nothing
 
     def units(self, sizes: RunSizes) -> int:
-        """Units of the stage in an imagined run, which does not grow. A planned run knows its own."""
+        """Number of units in a hypothetical run that does not grow. A planned run counts its own: see `Run.units`."""
         if self.absent(sizes):
             return 0
         return {

@@ -1,7 +1,7 @@
 """Read the features of a run from its store.
 
-Workers read classes and samples when a tile needs them, and keep them in a cache: consecutive tiles share classes, and
-every tile is applied to the same samples. Rows are stored unchanged and normalised when they are read.
+Workers read classes and samples when a tile needs them, and cache them: consecutive tiles share classes, and every tile
+is applied to the same samples. Rows are stored unchanged and normalised when they are read.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
     "write_csr",
 ]
 
-#: Rows that a process keeps.
+#: Size of the cache of rows, per process.
 CACHE_BYTES = 256 * 2**20
 
 
@@ -76,7 +76,7 @@ def _bytes_of(value: Any) -> int:
     return int(value.nbytes)
 
 
-# One cache per process. Entries are addressed by the key of their content, so new data never meet old rows.
+# One cache per process. Its keys include the digest of the stage that wrote the rows, so new data never meet old rows.
 _kept: Any = zict.LRU(CACHE_BYTES, {}, weight=lambda key, values: sum(map(_bytes_of, values)))
 
 
@@ -91,7 +91,7 @@ class Draws(NamedTuple):
 
 
 def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[int, ClassFeatures]:
-    """Whitened training rows of some classes, as machines are given them."""
+    """Whitened training rows of some classes, as linear machines are trained on them."""
 
     def read(c: int) -> tuple[ClassFeatures]:
         return (whitened_rows({c: read_class(run, c)}, read_whitening(run, whiten))[c],)
@@ -103,7 +103,7 @@ def read_classes(run: Run, classes: Iterable[int], whiten: Shrinkage) -> dict[in
 
 
 def read_class_rows(run: Run, classes: Iterable[int]) -> dict[int, NDArray[np.floating]]:
-    """Normalised training rows of some classes, as machines with a kernel are given them."""
+    """Normalised training rows of some classes, as machines with a kernel are trained on them."""
 
     def read(c: int) -> tuple[NDArray[np.floating]]:
         return (read_class(run, c),)
@@ -121,7 +121,7 @@ def read_class(run: Run, c: int) -> Any:
 
 
 def read_stored_rows(run: Run, start: int, stop: int) -> Any:
-    """Consecutive training rows, sorted by class, as they came."""
+    """Consecutive training rows, sorted by class, without normalisation."""
     group = open_group(run.directory, "features.zarr")
     if run.shape.sparse is not None:
         return read_csr(group, "train", start, stop, run.shape.features)
@@ -129,7 +129,7 @@ def read_stored_rows(run: Run, start: int, stop: int) -> Any:
 
 
 def write_csr(group: StoredGroup, of: Literal["train", "test", "drawn"], first: int, X: Any) -> list[str]:
-    """Write a block of sparse rows, whose first row has this number."""
+    """Write a block of sparse rows; ``first`` is the number of its first row."""
     entries = group[f"{of}_entries"]
     block = first // entries.chunks[0]
     return [
@@ -142,7 +142,7 @@ def write_csr(group: StoredGroup, of: Literal["train", "test", "drawn"], first: 
 def read_csr(
     group: StoredGroup, of: Literal["train", "test", "drawn"], start: int, stop: int, n_features: int
 ) -> sparse.csr_array:
-    """Consecutive rows that `write_csr` has written, as they came."""
+    """Consecutive rows that `write_csr` has written."""
     stored, values, columns = (group[f"{of}_{what}"] for what in ("entries", "value", "column"))
     size, parts, sizes = int(stored.chunks[0]), list[tuple[NDArray[Any], ...]](), list[NDArray[np.int64]]()
     for block in range(start // size, -(-stop // size)):
@@ -159,7 +159,7 @@ def read_csr(
 
 
 def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> Any:
-    """Training rows, as they came, by their places in the store."""
+    """Training rows, without normalisation, by their positions in the store."""
     if run.shape.sparse is None:
         return read_dense_rows(run.directory, rows)
     size, group = rows_per_file(run.shape.numbers_per_row), open_group(run.directory, "features.zarr")
@@ -172,10 +172,7 @@ def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> Any:
 
 
 def read_dense_rows(directory: Location, rows: NDArray[np.int64]) -> NDArray[np.floating]:
-    """The same of rows that are dense.
-
-    They are read file by file: zarr would hold all chunks of a selection at once.
-    """
+    """As `read_raw_rows`, for dense rows. They are read file by file: zarr would hold all chunks of a selection."""
     stored = open_group(directory, "features.zarr")["train"]
     values = np.empty((len(rows), stored.shape[1]), stored.dtype)
     file_of = rows // rows_per_file(stored.shape[1])
@@ -189,7 +186,7 @@ def read_dense_rows(directory: Location, rows: NDArray[np.int64]) -> NDArray[np.
 
 
 def read_normalisation(run: Run) -> Normalisation:
-    """How features are normalised before machines are given them."""
+    """The normalisation of the features."""
 
     def read() -> tuple[NDArray[np.float64], ...]:
         return read_moments(run.directory, run.shape.standardised)
@@ -219,7 +216,7 @@ def read_whitening(run: Run, whiten: Shrinkage) -> Whitening:
 def read_whitening_arrays(
     directory: Location, shrinkages: Sequence[Shrinkage], whiten: Shrinkage
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The mean and the factor, empty without whitening, of one of the stored whitenings."""
+    """The mean and the factor of one of the stored whitenings; the factor is empty for no whitening."""
     group = open_group(directory, "features.zarr")
     mean = read_whole(group["mean"], shrinkages.index(whiten))
     if not is_whitened(whiten):
@@ -228,13 +225,13 @@ def read_whitening_arrays(
 
 
 def read_places(directory: Location) -> ClassPlaces:
-    """The places of the classes, which the stage of the whitenings has stored."""
+    """The places of the classes, as the stage "whitening" stored them."""
     group = open_group(directory, "features.zarr")
     return ClassPlaces(*(read_whole(group[f"place_{name}"]) for name in ClassPlaces._fields))
 
 
 def distances_of_draws(run: Run, whitened: bool) -> tuple[Distances, ClassPlaces] | tuple[None, None]:
-    """How far the samples of `read_draws` are from the classes, and their places; None where these are not stored."""
+    """The distances of the samples of `read_draws` from the classes, and the places of the classes; None if not stored."""
     if not run.shape.placed:
         return None, None
     drawn, places, settings = read_draws(run, whitened), read_places(run.directory), run.settings
@@ -244,13 +241,13 @@ def distances_of_draws(run: Run, whitened: bool) -> tuple[Distances, ClassPlaces
 
 
 def drawn_samples(run: Run, whitened: bool) -> DrawnSamples:
-    """Which training samples calibrate a model with whitened features, or without."""
+    """The choice of the training samples that calibrate a model with whitened, or unwhitened, features."""
     settings = run.settings
     return draw_by_class(run.rows, settings.calibration_samples, settings.folds, settings.seed, whitened)
 
 
 def read_draws(run: Run, whitened: bool) -> Draws:
-    """The samples that calibrate a model with whitened features, or without: the first stored draws of every class."""
+    """The samples that calibrate a model with whitened, or unwhitened, features: the first stored draws per class."""
 
     def read() -> tuple[Any, ...]:
         group = open_group(run.directory, "features.zarr")
@@ -268,7 +265,7 @@ def read_draws(run: Run, whitened: bool) -> Draws:
 
 
 def read_ids(directory: Location, of: Literal["row", "sample"], numbers: NDArray[np.integer]) -> NDArray[Any]:
-    """The ids of training rows, in the order of the store, or of test samples, by their numbers."""
+    """The ids of training rows or of test samples, by their numbers in the store."""
     stored = open_group(directory, "features.zarr")[of]
     ids = np.asarray(stored.oindex[numbers] if len(numbers) else stored[:0])
     if (ids == stored.fill_value).any() and ids.dtype.kind == "T":
@@ -287,7 +284,7 @@ def read_samples(run: Run, slab: slice) -> Any:
 
 
 def read_raw_samples(run: Run, slab: slice) -> Any:
-    """A slab of test samples, as they came."""
+    """A slab of test samples, without normalisation."""
     group = open_group(run.directory, "features.zarr")
     if run.shape.sparse is not None:
         return read_csr(group, "test", slab.start, slab.stop, run.shape.features)

@@ -1,8 +1,8 @@
 """How a run grows, wave by wave.
 
-A wave trains its edges on the cluster like any others. Then one task scores the model on the drawn samples and
-proposes the edges of the next wave, and the driver adds them to the plan, up to the budget. A budget only cuts waves
-short: a run that is grown further later has the same bytes as one with the larger budget from the start.
+The edges of a wave are trained on the cluster like any others. Then one task scores the model on the drawn samples and
+proposes the edges of the next wave, and the driver adds them to the plan, up to the budget. The budget only cuts waves
+short, so a run whose budget is raised later has the same bytes as one with the larger budget from the start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _judgement(directory: Location, wave: int) -> tuple[str, Wave] | None:
 def end_of_growth(run: Run) -> str | None:
     """Why a run that has grown grows no further, such as "the budget of 60 seconds is spent"; None if it never grows.
 
-    Of the limits that it may have reached, time comes last: it has been reached if no other has.
+    The time limit is checked last: elapsed time is not stored, so it is the reason if no other limit is reached.
     """
     if run.config.growth is None:
         return None
@@ -51,7 +51,7 @@ def end_of_growth(run: Run) -> str | None:
 
 
 def whole_waves(run: Run, waves: list[Wave]) -> list[Wave]:
-    """The waves that count towards a plateau: all but a last one that the budget has cut short."""
+    """The waves that count towards a plateau: all, except the last if the budget cut it short."""
     return waves[:-1] if _cut_off(run, waves) else waves
 
 
@@ -64,7 +64,7 @@ def with_next_wave(run: Run, waves: list[Wave]) -> Run:
 
 
 def regrown(run: Run) -> Run:
-    """A new plan, grown again along the scored waves in the directory, whatever the budget."""
+    """A new plan, grown along the waves that the directory has scores of, whatever the budget."""
     waves = judged_waves(run)
     while len(waves) == len(run.waves) and (found := _judgement(run.directory, len(waves))) is not None:
         key, wave = found

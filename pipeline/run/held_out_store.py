@@ -1,9 +1,9 @@
-"""Held-out samples of a run: slabs of the drawn training samples, scored by all machines that had no part in them.
+"""Held-out samples of a run: slabs of drawn training samples, scored by the machines that were trained without them.
 
-A slab of samples meets every edge at once, so it is ranked and its shortlists are completed where it is scored. What is
-stored is all that calibration and growth need: the shortlists, or where all pairs are coupled or something is learned
-from the edges themselves, the logits of the edges. Samples that are listed are stored by fold and part: those of a slab
-then share the machines and the parameters that did not see them.
+A task scores a slab by all edges, so it can rank the classes and complete the shortlists at once. Only data that
+calibration and growth need are stored: the shortlists or, where all pairs are coupled or something is learned from the
+edges themselves, the logits of the edges. Samples with shortlists are sorted by fold and part, so that most samples of
+a slab share the machines and parameters that were found without them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["read_held_out", "write_slab"]
 
 
 def write_slab(run: Run, draws: slice) -> list[str]:
-    """Score a slab of drawn samples by all edges, and write what calibration and growth need of it."""
+    """Score a slab of drawn samples by all edges, and write the scores for calibration and growth."""
     slab, pairs = _Slab(run, draws, run.shape.n_edges), run.shape.n_edges
     if not run.shape.listed:
         held_out = open_group(run.directory, "logits.zarr", write=True)["held_out"]
@@ -55,7 +55,7 @@ def write_slab(run: Run, draws: slice) -> list[str]:
 def _write_lists(
     run: Run, draws: slice, number: int, lists: Shortlists, sizes: NDArray[np.float32]
 ) -> list[str]:
-    """Write the shortlists of a slab of drawn samples with the calibration of this number."""
+    """Write the shortlists of a slab of drawn samples by calibration ``number``."""
     group = open_group(run.directory, "logits.zarr", write=True)
     return [
         *write_whole(group["listed"], (number, draws.start, 0), lists.classes[None].astype(np.int32)),
@@ -68,7 +68,7 @@ def _write_lists(
 def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) -> HeldOutSamples:
     """The drawn samples, ready to be coupled by the model of the first ``pairs`` edges of the run.
 
-    Of machines on sets of classes these must be all. By default they are calibrated by the first of the calibrations.
+    With machines on sets of classes, ``pairs`` must be their number. ``calibration`` is by default the first.
     """
     calibration = run.shape.calibrations[0] if calibration is None else calibration
     number = run.shape.calibrations.index(calibration)
@@ -76,7 +76,7 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
     weight = class_weights_of(run, drawn.classes)
     if run.shape.listed:
         found, sizes = _read_listed(run, pairs, number)
-        # Places of the samples in the order of the slabs.
+        # Positions of the samples in the order of the slabs.
         chosen = np.argsort(_by_slab(run, read_draws(run, run.draws_whitened)))[drawn.chosen]
         lists = Shortlists(
             found.classes[chosen],
@@ -101,7 +101,7 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
 
 
 def _read_listed(run: Run, pairs: int, number: int) -> Listed:
-    """The stored shortlists; of a smaller graph than the run has now, which are not stored, they are made again."""
+    """The stored shortlists. Those of an earlier, smaller graph are not stored but computed again."""
     if pairs == run.shape.n_edges:
         group = open_group(run.directory, "logits.zarr")
         classes, tensor, potentials, sizes = (
@@ -119,14 +119,14 @@ def _read_listed(run: Run, pairs: int, number: int) -> Listed:
 
 
 def _by_slab(run: Run, drawn: Draws) -> NDArray[np.intp]:
-    """The permutation of all stored draws into the order of the slabs: by fold and part where they are listed."""
+    """The permutation of all stored draws into the order of the slabs: by fold and part if they have shortlists."""
     if not run.shape.listed:
         return np.arange(len(drawn.folds))
     return np.lexsort((drawn.parts, drawn.folds))
 
 
 def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, Listed]:
-    """The shortlists of a slab by each calibration, by the first edges in the run's order."""
+    """The shortlists of a slab by each calibration, from the first ``pairs`` edges of the run."""
     completion, order = coupler_of_run(run, pairs).completion, _order(run, pairs)
     if run.kernel is None and run.shape.sparse is None:
         rows, unseen = slab.whitened_rows(), slab.unseen()
@@ -137,7 +137,7 @@ def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, Listed]:
 def _listed_by_all_edges(
     slab: _Slab, completion: Completion, order: NDArray[np.intp], k: int
 ) -> dict[Calibration, Listed]:
-    """The same from the logits of all edges, as machines with a kernel or on sparse rows have them."""
+    """As `_listed`, from the logits of all edges: for machines with a kernel or on sparse rows."""
     found = {}
     for calibration, logits in _all_logits(slab, len(order)).items():
         by_sample = np.ascontiguousarray(logits[:, order])
@@ -164,11 +164,11 @@ def _order(run: Run, pairs: int) -> NDArray[np.intp]:
 class _Slab:
     """A slab of the drawn samples, and their out-of-fold logits by the first edges of a run, tile by tile.
 
-    All calibrations are made of two: Platt's, and distances. Machines are read once for both.
+    All calibrations derive from Platt's or from distances. Machines are read once for both.
     """
 
     def __init__(self, run: Run, draws: slice, pairs: int) -> None:
-        # All stored draws: which of them calibrate the model depends on the candidate that was chosen.
+        # All stored draws: a task that reads the slab selects those that calibrate the chosen candidate.
         drawn = read_draws(run, run.draws_whitened)
         own = _by_slab(run, drawn)[draws]
         self._X, self._folds, self._parts = drawn.X[own], drawn.folds[own], drawn.parts[own]
@@ -178,7 +178,7 @@ class _Slab:
 
     @property
     def n_samples(self) -> int:
-        """r, how many samples the slab has."""
+        """r, the number of samples of the slab."""
         return len(self._folds)
 
     def machines(self) -> Iterator[tuple[slice, Machines]]:
@@ -191,7 +191,7 @@ class _Slab:
         return np.ascontiguousarray(whitening(self._X), np.float32)
 
     def unseen(self) -> dict[Calibration, Unseen]:
-        """The machines that did not see the samples, by calibration."""
+        """The machines trained without the samples, by calibration."""
         slopes = self._slopes()
         return {
             by: Unseen.of(
@@ -218,10 +218,10 @@ class _Slab:
             yield tile, self._logits(tile, model, rows, slopes)
 
     def _models(self) -> Iterator[tuple[slice, LinearModel | KernelModel, Any]]:
-        """The machines of each tile, and the samples as they take them."""
+        """The machines of each tile, and the samples as their input."""
         run = self._run
         if run.settings.kernel is not None:
-            # Such a run does not grow, so its tiles are whole.
+            # A run with a kernel does not grow, so its tiles are whole.
             for tile in pieces(self._pairs, run.shape.edges_per_tile):
                 yield tile, read_kernel_model(run, [tile]), self._X
             return

@@ -3,7 +3,7 @@
 A chunk on disk proves nothing: the process that wrote it may have been killed, or may have used another
 configuration. A unit (a tile, a slab) is finished when it has an entry in the ledger: one small file, written last and
 atomically, with the digest of every file of the unit and a key, the digest of its inputs. An entry is valid if its own
-checksum is right, its key is that of the plan, and its files match their digests. Anything else is computed again.
+checksum is right, its key is the one in the plan, and its files match their digests. Any other unit is computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Entry:
     key
         Digest of everything that the result depends on.
     files
-        SHA-256 of every file that it wrote, by path inside the run directory.
+        SHA-256 of every file that the unit wrote, by path inside the run directory.
     seconds
         Time of the computation.
     worker
@@ -55,9 +55,9 @@ class Ledger:
         self.folder = Folder(directory)
 
     def record(self, entry: Entry) -> None:
-        """Write an entry in place of any that has another key.
+        """Write an entry; one with another key is replaced.
 
-        Of two workers that finish a unit at once the last one counts in a folder, the first one in an object store.
+        If two workers finish a unit at once, a folder keeps the last entry, an object store the first.
         """
 
         def is_final(data: bytes) -> bool:
@@ -99,7 +99,7 @@ class Ledger:
         return [path for path, recorded in entry.files.items() if self.folder.digest(path) != recorded]
 
     def seal_files(self, paths: Iterable[str]) -> dict[str, str]:
-        """Digests of files that a unit has just written, for its entry."""
+        """Digests of the files that a unit has just written, for its entry."""
         digests = {path: self.folder.digest(path) for path in paths}
         missing = [path for path, digest in digests.items() if digest is None]
         if missing:
@@ -111,7 +111,7 @@ class Ledger:
         self.folder.retract(_path(stage, unit))
 
     def beyond(self, stage: str, units: int) -> Iterator[Entry]:
-        """Entries of units that a stage no longer has. A file is one if its content says so, whatever its name is."""
+        """Entries of units that a stage no longer has. The content of a file decides, not its name."""
         for name in self.folder.names(f"ledger/{stage}"):
             if name.isdecimal() and len(name) == _DIGITS and int(name) >= units:
                 entry = self.read(stage, int(name))
@@ -125,7 +125,7 @@ class Ledger:
 
 
 def _entry(data: bytes, stage: str, unit: int) -> Entry | None:
-    """The entry of a unit in a file, or None if that is damaged, or the entry of another unit."""
+    """The entry in the content of a file; None if it is damaged or the entry of another unit."""
     try:
         entry = Entry(**unsealed(data))
     except (DamagedSeal, TypeError):

@@ -4,11 +4,12 @@ Every driver writes a record, ``drivers/0001.json``, ``drivers/0002.json`` and s
 it ended. The newest record is the lock. If its driver has ended or is dead, another driver takes the lock by creating
 the next record, which only one process can do. Records are never removed, so two drivers can never both hold the lock.
 
-A driver writes its record again and again. This heartbeat tells of drivers whose process is not visible, on another
-host for example. Clocks may be set meanwhile, so a driver that seems silent is watched before its lock is taken.
+A driver rewrites its record periodically. This heartbeat shows that a driver lives where its process is not visible, on
+another host for example. Clocks may be changed meanwhile, so a driver that seems silent is watched before its lock is
+taken.
 
-A wish to cancel is a file too, ``drivers/0002.cancel``. It concerns the drivers up to that number, and all drivers that
-a submission up to that number still brings: a scheduler that loses the worker of a driver starts it again on another.
+A request to cancel is a file too, ``drivers/0002.cancel``. It stops the drivers up to that number, and all drivers that
+a submission up to that number will still start: a scheduler that loses the worker of a driver starts it on another.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ __all__ = [
 ]
 
 HEARTBEAT_SECONDS = 2.0
-# Requests to an object store cost money: there, heartbeats are so many times further apart.
+# Requests to an object store cost money, so heartbeats there are this many times further apart.
 _STORE_FACTOR = 3
 # A driver whose process is not visible, as on another host, counts as dead after this long without a heartbeat.
 STALE_SECONDS = 60.0
-# So many heartbeats may be missed, by a driver that is watched, before its lock is taken.
+# A watched driver may miss this many heartbeats before its lock is taken.
 _WATCHED_BEATS = 3
 
 # The outcome of `pairloom submit`, which only sends a driver to the cluster.
 SUBMITTED = "submitted"
 # The outcome of a driver that changed nothing, because its configuration was not that of the run.
 REFUSED = "refused"
-# Why a driver stops that was cancelled.
+# The reason that a cancelled driver gives.
 CANCELLED = "The run was cancelled."
 
 
@@ -72,8 +73,7 @@ class Driver:
     """The record of one driver.
 
     ``boot`` and ``process_start`` tell its process from others with the same pid. ``submission`` is the number of the
-    record of `pairloom submit` that sent it, if one did. ``token`` makes the record of a driver in an object store
-    unlike any other.
+    record of the `pairloom submit` that sent it, if any. ``token`` makes a record in an object store unique.
     """
 
     host: str
@@ -109,11 +109,11 @@ class RunLock:
     directory
         The run directory.
     on_stop
-        Called with a reason, from another thread too, when this driver must stop: it was cancelled, or another driver
-        took over because this one seemed dead (after a laptop slept, for example).
+        Called with a reason, possibly from another thread, when this driver must stop: it was cancelled, or another
+        driver took over because this one seemed dead (after a laptop slept, for example).
     submission
-        Number of the record of `pairloom submit` that sent this driver. It may have been cancelled before it started; a
-        driver that a person starts has not been.
+        Number of the record of the `pairloom submit` that sent this driver. Such a driver may have been cancelled
+        before it started; a driver that a person starts has not.
 
     Attributes
     ----------
@@ -143,11 +143,11 @@ class RunLock:
             if _surely_alive(previous, self._folder, newest):
                 raise Locked(_refusal(self._folder.root, previous))
             self.taken_over = previous
-        # Where the answer of a store is lost, its record tells whether this driver has written it, so it has a token.
+        # If the answer of a store is lost, the token tells whether the record there is the one of this driver.
         token = secrets.token_hex(16) if isinstance(self._folder.root, StoreUrl) else None
         self.number = newest + 1
         self._driver = replace(Driver.here(), submission=self._submission, token=token)
-        _held.add(token)  # before the record is seen: another thread would take it for that of a dead driver
+        _held.add(token)  # before the record is visible: another thread would take this driver for dead
         try:
             created = self._folder.create(_path(self.number), _encoded(self._driver))
         except StoreError:
@@ -179,7 +179,7 @@ class RunLock:
         self._outcome = outcome
 
     def heed(self) -> bool:
-        """Read whether this driver must stop, and return whether another one took over."""
+        """Stop this driver if it was cancelled or another took over; return whether another took over."""
         names = self._folder.names("drivers", "")
         taken_over = _newest(names, ".json") > self.number
         if taken_over:
@@ -190,7 +190,7 @@ class RunLock:
 
     def _beat(self) -> None:
         while True:
-            # A full disk stops the run when it writes results, not here, and a disk that does not answer may do later.
+            # A full disk stops the run when it writes results, not here; a disk that does not answer may recover.
             with contextlib.suppress(OSError, StoreError):
                 if self.heed():
                     return
@@ -206,7 +206,7 @@ def _beat_seconds(folder: Folder) -> float:
 
 
 def check_free(directory: Location) -> None:
-    """Raise `Locked` if a driver is at work on a directory. Writes nothing; only `RunLock` keeps others away."""
+    """Raise `Locked` if a driver is at work on a directory. This writes nothing; only `RunLock` keeps others away."""
     driver, alive = newest_driver(directory)
     if alive:
         raise Locked(_refusal(directory, driver))
@@ -232,37 +232,37 @@ def newest_driver(directory: Location) -> tuple[Driver | None, bool]:
 
 
 def last_at_work(directory: Location) -> Driver | None:
-    """The last driver that was not refused: its outcome is the state that the run is in."""
+    """The last driver that was not refused: its outcome is the state of the run."""
     folder = Folder(directory)
     records = (_record(folder, number) for number in range(newest_number(folder), 0, -1))
     return next((driver for driver in records if driver is None or driver.outcome != REFUSED), None)
 
 
 def is_cancelled(directory: Location, number: int) -> bool:
-    """Whether a driver, or whatever a submission brings, is to stop; ``number`` is that of its record."""
+    """Whether the driver or submission with this record number was cancelled."""
     return _newest(Folder(directory).names("drivers", ""), ".cancel") >= number
 
 
 def request_cancel(directory: Location) -> Driver | None:
-    """Ask the running driver of a directory to stop, and those that its submission may still bring not to begin.
+    """Ask the running driver of a directory to stop, and drivers that its submission may still start not to begin.
 
-    Returns the record of the last driver, or None if none is at work and none will come.
+    Returns the record of the last driver, or None if no driver is at work and none will come.
     """
     folder = Folder(directory)
     driver, alive = newest_driver(directory)
     if not (alive or _may_come(folder)):
         return None
-    # The wish names drivers by number, so the file may stay after they have ended.
+    # The file names drivers by number, so it may stay after they have ended.
     folder.create(_cancel(newest_number(folder)), b"")
     if not alive:
-        # If a driver has come just now, it reads the wish and ends by itself.
+        # A driver that started in this moment reads the request and ends by itself.
         with contextlib.suppress(Locked), RunLock(directory) as lock:
             lock.end_as(f"Stopped: {CANCELLED}")
     return driver
 
 
 def _may_come(folder: Folder) -> bool:
-    """Whether a scheduler may start a driver: one was submitted and not cancelled, and none of its submission ended."""
+    """Whether a scheduler may start a driver: one was submitted, not cancelled, and has not ended since."""
     for number in range(newest_number(folder), 0, -1):
         driver = _record(folder, number)
         if driver is not None and driver.submission is not None and driver.ended is not None:
@@ -273,7 +273,7 @@ def _may_come(folder: Folder) -> bool:
 
 
 def _settled_record(folder: Folder, number: int) -> Driver | None:
-    """Read a record. If it is damaged, wait until a living driver has rewritten it."""
+    """Read a record. If it is damaged, give a living driver the time to rewrite it."""
     driver = _record(folder, number)
     if driver is None and number:
         time.sleep(1.5 * _beat_seconds(folder))
@@ -285,7 +285,7 @@ def _record(folder: Folder, number: int) -> Driver | None:
     try:
         driver = Driver(**json.loads(folder.read(_path(number))))
         texts = (driver.host, driver.since, driver.boot, driver.ended or "", driver.outcome or "")
-        "".join(texts).encode()  # strings all of them, and such as can be printed
+        "".join(texts).encode()  # raises unless all are strings that can be printed
         sound = isinstance(driver.pid, int) and driver.pid > 0 and driver.process_start >= 0
         sound = sound and isinstance(driver.submission, int | None)
     except (OSError, ValueError, TypeError, RecursionError):
@@ -294,15 +294,15 @@ def _record(folder: Folder, number: int) -> Driver | None:
 
 
 def _alive(driver: Driver, folder: Folder, number: int) -> bool:
-    """Whether a driver lives, as far as can be told at once."""
+    """Whether a driver lives, as far as can be told without waiting."""
     if driver.token is not None and driver.process == ProcessIdentity.here() and driver.token not in _held:
-        return False  # its end could not be recorded, because the store was away
+        return False  # its end was not recorded: the store was unreachable
     alive = driver.process.is_alive()
     return abs(folder.age(_path(number))) < STALE_SECONDS if alive is None else alive
 
 
 def _surely_alive(driver: Driver, folder: Folder, number: int) -> bool:
-    """Whether a driver lives. One that seems silent is watched for a while: the clock may have been set."""
+    """Whether a driver lives. A silent driver is watched for a while: the clock may have been changed."""
     if _alive(driver, folder, number):
         return True
     return driver.process.is_alive() is None and _beats(folder, number)

@@ -1,7 +1,7 @@
 """The machines of a run on disk: the weights of each tile in one file, all other numbers of its machines in another.
 
-Where pairs may have slopes of their own, their profiles are a third file. An array for each field of `Machines` would
-be nine files per tile: thousands for a thousand classes.
+Where pairs may have their own slopes, their profiles are a third file. One array per field of `Machines` would make
+nine files per tile, thousands of files for a thousand classes.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ __all__ = [
 ]
 
 
-#: Tiles that `read_tiles` holds.
+#: Number of tiles that `read_tiles` holds in memory.
 TILES_AT_ONCE = 4
 #: The place of the distance among the numbers of a machine.
 _DPRIME = MACHINE_PARAMETERS.index("dprime")
 
 
 def write_machines(directory: Location, first: int, machines: Machines) -> list[str]:
-    """Write the machines of a tile whose first edge has this number."""
+    """Write the machines of a tile; ``first`` is the number of its first edge."""
     group, numbers = open_group(directory, "machines.zarr", write=True), _packed(machines)
     if isinstance(machines.coef, SparseWeights):
         columns = np.diff(machines.coef.start).astype(np.float64)
@@ -113,15 +113,15 @@ def _read_sparse(group: StoredGroup, edges: slice, n_features: int) -> Machines:
 
 
 def read_dprime(directory: Location) -> NDArray[np.float64]:
-    """(E,) the distance of the two classes of each edge."""
+    """(E,) the distance d' between the two classes of each edge."""
     parameters = open_group(directory, "machines.zarr")["parameters"]
-    # Several chunks at a time: an edge has as many numbers for each of its machines.
+    # A few chunks at a time: a chunk has all parameters of all machines of its edges, and one number per edge is kept.
     several = pieces(parameters.shape[0], TILES_AT_ONCE * parameters.chunks[0])
     return np.concatenate([read_whole(parameters, some)[:, 0, _DPRIME] for some in several])
 
 
 def read_tiles(directory: Location, n_edges: int, edges_per_tile: int) -> Iterator[tuple[slice, Machines]]:
-    """The stored machines of the first edges, tile by tile. Several are read at once: zarr then reads side by side."""
+    """The stored machines of the first edges, tile by tile. Several are read at once, which zarr does concurrently."""
     for several in pieces(n_edges, TILES_AT_ONCE * edges_per_tile):
         machines = read_machines(directory, several)
         for tile in pieces(several.stop - several.start, edges_per_tile):
@@ -129,7 +129,7 @@ def read_tiles(directory: Location, n_edges: int, edges_per_tile: int) -> Iterat
 
 
 def _packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
-    """(E, M, P) the numbers of the machines in the order of `MACHINE_PARAMETERS`; those of an edge are repeated."""
+    """(E, M, P) the parameters of the machines in the order of `MACHINE_PARAMETERS`; those per edge are repeated."""
     n_edges, n_machines = machines.intercept.shape
     of_machine = [machines.intercept, *np.moveaxis(machines.platt, 2, 0)]
     of_machine += [*np.moveaxis(machines.crossfit.reshape(n_edges, n_machines, 2 * PARTS), 2, 0)]
@@ -143,7 +143,7 @@ def _packed(machines: Machines | KernelMachines) -> NDArray[np.float64]:
 
 
 def _unpacked(coef: NDArray[np.float32] | SparseWeights, parameters: NDArray[np.float64]) -> Machines:
-    """The machines whose weights and packed numbers these are."""
+    """The machines with these weights and packed parameters."""
     widths = np.cumsum([1, 2, 2 * PARTS, 1, 1, 1, 1])[:-1]
     intercept, platt, crossfit, gap, iterations, threshold, dprime = np.split(parameters, widths, axis=2)
     return Machines(
@@ -182,7 +182,7 @@ def _dense(run: Run, tile: slice, machines: KernelMachines) -> NDArray[np.float6
 
 
 def _rows_of_edges(sizes: NDArray[np.int64], members: Sequence[NDArray[np.intp]]) -> list[NDArray[np.int64]]:
-    """The training rows of each edge, class after class, as they are counted in the feature store."""
+    """The numbers of the training rows of each edge in the feature store, class after class."""
     starts = np.cumsum(sizes) - sizes
     return [np.concatenate([np.arange(starts[c], starts[c] + sizes[c]) for c in own]) for own in members]
 
@@ -193,7 +193,7 @@ def _stored_kernel_machines(
     members: Sequence[NDArray[np.intp]],
     sizes: NDArray[np.int64],
 ) -> KernelMachines:
-    """The machines whose stored arrays these are: the classes of each, and the number of rows of every class."""
+    """The machines with these stored arrays, given the classes of each machine and the rows of every class."""
     rows = _rows_of_edges(sizes, members)
     used = [np.flatnonzero(of_edge.any(axis=0)) for of_edge in beta]
     plain = _unpacked(np.empty((*beta.shape[:2], 0), np.float32), parameters[..., :-1])
@@ -214,7 +214,7 @@ def read_kernel_machines(
 ) -> KernelMachines:
     """The stored machines of some tiles, given the classes of each machine and the rows of every class.
 
-    Only one tile is held with all its zeros.
+    Only one tile at a time is held as a dense array.
     """
     group = open_group(directory, "machines.zarr")
     return machines_followed_by(
@@ -238,7 +238,7 @@ def read_kernel_model(run: Run, tiles: Sequence[slice]) -> KernelModel:
 
 
 def _support_vectors(run: Run, machines: KernelMachines) -> NDArray[np.floating]:
-    """The rows of the feature store on which machines have coefficients, each once, normalised."""
+    """The normalised rows of the feature store that have coefficients, each once."""
     support = np.unique(machines.row)
     class_of = np.searchsorted(run.starts, support, side="right") - 1
     vectors = [
@@ -249,7 +249,7 @@ def _support_vectors(run: Run, machines: KernelMachines) -> NDArray[np.floating]
 
 
 def coupler_of_run(run: Run, pairs: int | None = None) -> Coupler:
-    """The coupler of a run's machines; of a graph that has grown, of its first ``pairs`` edges."""
+    """The coupler of a run's machines; ``pairs`` limits a grown graph to its first edges."""
     counts = run.settings.counts_of(run.totals)
     if run.shape.code is not None:
         shape, key = run.shape.code.shape, None if counts is None else counts.tobytes()
@@ -261,7 +261,7 @@ def coupler_of_run(run: Run, pairs: int | None = None) -> Coupler:
 def completion_of(
     edges: NDArray[np.int64], n_classes: int, counts: NDArray[np.float64] | None = None
 ) -> Completion:
-    """The completion of a graph given by its edges, in any order, with counts per class if pairs are weighted."""
+    """The completion of the graph with these edges, in any order; ``counts`` per class only if pairs are weighted."""
     return _completion_of(edges.tobytes(), n_classes, None if counts is None else counts.tobytes())
 
 

@@ -1,7 +1,7 @@
-"""What a run needs: memory of a task in each stage, of a worker, disk, and the number of files.
+"""Resources of a run: memory of a task in each stage and of a worker, disk space, and the number of files.
 
-Upper bounds, from the sizes of the arrays that a task holds at once. They are checked before anything is written. The
-bound of a stage is in its file; here are the parts that several stages share.
+They are upper bounds, from the sizes of the arrays that a task holds at once, and are checked before anything is
+written. The bound of a stage is in its file; here are the parts that several stages share.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 #: Bytes of a float32.
 FLOAT = 4
-#: Of an entry of sparse rows as they are read, checked and normalised: a number and its column, in two types.
+#: Bytes per entry of sparse rows while they are read, checked and normalised: a value and its column, in two types.
 BYTES_PER_ENTRY = 24
 #: run.json, model.json, forecast.json, log.txt, the record of the driver, and the six files of the report.
 _OTHER_FILES = 11
@@ -56,18 +56,18 @@ _OTHER_FILES = 11
 def worker_bytes(run: Run) -> int:
     """Peak memory of a worker with one thread: the process, its cache of features, and the largest task.
 
-    A tenth is added for what the allocator does not give back.
+    A tenth is added for memory that the allocator does not return.
     """
     return with_process(max(task_bytes(run).values()))
 
 
 def with_process(needed: int) -> int:
-    """Memory of a worker with a task that needs so much."""
+    """Memory of a worker whose task needs ``needed`` bytes."""
     return int(1.1 * (PROCESS_BYTES + CACHE_BYTES + needed))
 
 
 def task_bytes(run: Run) -> dict[str, int]:
-    """Peak memory of one task, by stage. Stages without work, and those of the driver, are left out."""
+    """Peak memory of one task, by stage, without stages of the driver and stages without work."""
     return {
         stage.name: stage.task_bytes(run)
         for stage in run.stages
@@ -76,14 +76,14 @@ def task_bytes(run: Run) -> dict[str, int]:
 
 
 def probe_pairs(run: Run) -> int:
-    """How many pairs, or pairs of sets, the machines of the probe are trained on."""
+    """Number of pairs, or pairs of sets, on which the machines of the probe are trained."""
     if run.probe is None:
         return 0
     return decomposition_of(run.probe.graph).n_machines
 
 
 def gram_bytes(run: Run, rows: int) -> int:
-    """The Gram matrix of an edge with so many rows, a block of it in the making, and the blocks of classes."""
+    """The Gram matrix of an edge with ``rows`` rows, a block of it being computed, and the cached blocks of classes."""
     if not run.shape.kernel_rows:
         return 0
     stored = int(np.dtype(gram_type(run.config.model.tol)).itemsize)
@@ -92,9 +92,9 @@ def gram_bytes(run: Run, rows: int) -> int:
 
 
 def numbers_per_machine(run: Run) -> int:
-    """Floats of a machine besides its parameters: weights, or dual coefficients, of which each takes two.
+    """float32 numbers per machine besides its parameters: weights, or dual coefficients, which are float64.
 
-    On sparse rows, a share of the columns too.
+    On sparse rows its share of the column numbers counts, too.
     """
     if run.shape.sparse is not None:
         return 2 * run.shape.sparse.pair
@@ -102,7 +102,7 @@ def numbers_per_machine(run: Run) -> int:
 
 
 def support_bytes(run: Run, edges: int) -> int:
-    """The support vectors of so many edges, at most all rows, and their coefficients in a sparse matrix with a copy.
+    """The support vectors of this many edges, at most all rows, and a sparse matrix of their coefficients, twice.
 
     Zero if machines are linear.
     """
@@ -125,7 +125,7 @@ def tile_bytes(run: Run) -> int:
 
 
 def machine_read_bytes(run: Run) -> int:
-    """The machines of the tiles that are read at once, as they are stored and unpacked, and one of them at work."""
+    """The tiles that are read at once, as stored and unpacked, and one in use."""
     return (2 * TILES_AT_ONCE + 2) * tile_bytes(run)
 
 
@@ -134,14 +134,14 @@ def edge_machine_bytes(run: Run) -> int:
 
 
 def _parameter_bytes(run: Run) -> int:
-    """All numbers of the machines of an edge but their weights."""
+    """All numbers of the machines of an edge except their weights."""
     shape = run.shape
     profile = FLOAT * PARTS * PROFILE_SIZE if shape.sloped else 0
     return shape.machines_per_edge * 8 * len(shape.machine_parameters) + profile
 
 
 def weight_bytes(run: Run, edges: int) -> int:
-    """The affine maps of so many edges, with a copy where rows are sparse: columns and weights, in two orders."""
+    """The affine maps of this many edges; on sparse rows columns and weights, with a copy in another order."""
     shape = run.shape
     if shape.sparse is None:
         return FLOAT * edges * shape.features
@@ -158,7 +158,7 @@ def row_bytes(run: Run, of: Literal["samples", "draws"]) -> int:
 
 
 def completion_bytes(run: Run) -> int:
-    """The edges and neighbours, and what ranks the classes; where all pairs are coupled, matrices too. Or a code."""
+    """A code; or the edges, neighbours and ranking of a graph and, where all pairs are coupled, matrices too."""
     if run.shape.code is not None:
         return 64 * run.shape.code.size
     N, E = len(run.shape.classes), run.most_pairs
@@ -167,13 +167,13 @@ def completion_bytes(run: Run) -> int:
 
 
 def most_needed(run: Run, listed: int) -> int:
-    """The edges that a list of so many classes needs, at most in the mean: among them and to their neighbours."""
+    """Upper bound of the mean number of edges that a list of ``listed`` classes needs: among them and to neighbours."""
     degree = -(-2 * run.most_pairs // len(run.shape.classes))
     return min(run.most_pairs, listed * degree + listed**2)
 
 
 def disk_bytes(run: Run) -> dict[str, int]:
-    """Upper bounds of the disk usage, before compression."""
+    """Upper bounds of the disk usage of each zarr group, before compression."""
     shape = run.shape
     E, N, R, S = run.most_pairs, len(shape.classes), shape.samples, shape.draws
     held_out = S * (shape.listed**2 + shape.listed + N + 1) if shape.listed else S * E
@@ -213,12 +213,12 @@ def _bytes_of_features(run: Run) -> int:
 
 
 def _bytes_of_ids(kind: str, count: int) -> int:
-    """Text is taken to be of sixty characters."""
+    """Text ids are assumed to have at most sixty characters."""
     return count * (64 if kind == "string" else 8)
 
 
 def file_count(run: Run) -> int:
-    """Files of the finished run: chunks, the ledger, metadata, waves, candidates and losses, and the report."""
+    """Number of files of the finished run: chunks, ledger, metadata, waves, candidates and losses, and the report."""
     edges = np.zeros((run.most_pairs, 2), np.int64)
     groups = sum(map(len, run_groups(run.shape).values()))
     ledger = sum(map(run.units, run.keys)) + -(-run.most_pairs // run.shape.edges_per_tile) - len(run.tiles)

@@ -1,4 +1,4 @@
-"""Whose files a directory holds: a run touches nothing that it did not make."""
+"""The files that belong to a run: it touches nothing that it did not make."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class NotARun(ValueError):
 
 
 def check_directory(directory: Location, config: Config) -> None:
-    """Raise unless a run may be made in a directory: it is absent, empty, or holds a run.
+    """Raise unless a directory may hold a run: it is absent or empty, or holds a run already.
 
     Raises
     ------
     NotARun
         If it holds anything else.
     ConfigError
-        If the data that the configuration reads lie in it: the run has files of its own there.
+        If the data of the configuration lie in it, where the run writes its own files.
     """
     if isinstance(directory, Path):
         _check_no_file(directory)
@@ -86,9 +86,9 @@ _FILES = ("run.json", "model.json", "log.txt", "forecast.json")
 
 
 def check_links(run: Run) -> None:
-    """Raise `LinkInside` if a link lies where the run has a file or folder of its own. Nothing is written before.
+    """Raise `LinkInside` if a file or folder of the run is a symbolic link. This is called before anything is written.
 
-    A link anywhere else in the directory is not of the run, which never touches it. An object store has no links.
+    Links elsewhere in the directory do not belong to the run, which never touches them. An object store has no links.
     """
     for path in _own_paths(run, run.directory) if isinstance(run.directory, Path) else ():
         if path.is_symlink():
@@ -96,7 +96,7 @@ def check_links(run: Run) -> None:
 
 
 def _own_paths(run: Run, directory: Path) -> Iterator[Path]:
-    """Every path of a run: its files, its folders and all in them; of a zarr group, its members and all in these."""
+    """Every path of a run: its files, its folders with their content, and the members of zarr groups with theirs."""
     groups = group_members(run.shape)
     yield from (directory / name for name in _FILES)
     for folder in sorted(_folders(run)):
@@ -115,8 +115,8 @@ def _folders(run: Run) -> set[str]:
 def unfinished_files(run: Run) -> Iterator[str]:
     """Temporary files that killed processes of the run left behind, by their paths inside its directory.
 
-    Nothing but the folders of its stages, its ledger and its drivers is ever looked into, let alone removed. Objects of
-    a store are put as a whole; there only probes and tokens are temporary.
+    Only the folders of its stages, its ledger and its drivers are searched. A store writes whole objects, so only its
+    probes and tokens are temporary.
     """
     directory = run.directory
     if not isinstance(directory, Path):
@@ -140,7 +140,7 @@ def _lies_in(place: Location, directory: Location) -> bool:
 
 
 def _holds_a_run(folder: Folder) -> bool:
-    """Whether a plan lies here, sound or damaged, or the record of a driver or of finished work."""
+    """Whether the folder has a plan, even a damaged one, or the record of a driver or of finished work."""
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):
         if b'"config_hash"' in folder.read("run.json"):
             return True

@@ -1,4 +1,4 @@
-"""Write predictions, ids, labels, confidences and probabilities, to a .csv, .parquet, .npz or .zarr file."""
+"""Write predictions (ids, labels, confidences and probabilities) to a .csv, .parquet, .npz or .zarr file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["FORMATS", "Predictions", "check_target", "print_predictions", "write
 FORMATS = (".csv", ".parquet", ".npz", ".zarr")
 
 _COLUMNS = ("id", "prediction", "confidence")
-#: What a .zarr folder of predictions holds, besides its metadata; some of it may be absent.
+#: Arrays that a .zarr folder of predictions may hold.
 _ARRAYS = {
     "class",
     "probabilities",
@@ -51,15 +51,15 @@ class Predictions(NamedTuple):
     ids : (n,) array
         The names of the samples.
     likeliest : TopProbabilities
-        The likeliest classes, at least one; probabilities are NaN for samples that could not be predicted.
+        The likeliest classes, at least one per sample; probabilities are NaN for samples that could not be predicted.
     classes : (N,) array
         Labels of the classes.
     p : (n, N) float array, optional
-        The probabilities of all classes, if these are written; else the likeliest are.
+        The probabilities of all classes. Without them, those of the likeliest classes are written.
     answer : (n,) array, optional
-        The predicted labels, where they are not those of the likeliest classes: samples like no class have another.
+        The predicted labels, if some differ from the likeliest class, as those of rejected samples do.
     beside : tuple of (name, (n,) array of text)
-        Further columns: the sets of classes, or the groups, of the samples.
+        Further columns: the prediction set, or the group, of each sample.
     """
 
     ids: NDArray[Any]
@@ -77,11 +77,11 @@ class Predictions(NamedTuple):
         classes: NDArray[Any],
         answer: NDArray[Any] | None = None,
     ) -> Predictions:
-        """Those whose probabilities of all classes are written."""
+        """Predictions with the probabilities of all classes."""
         return cls(ids, TopProbabilities.of(p, 1), classes, p, answer)
 
     def with_unknown(self, ids: NDArray[Any], known: NDArray[np.bool_]) -> Predictions:
-        """The same among samples that could not be predicted; ``known`` says which of all could be."""
+        """The predictions, with rows for samples that could not be predicted; ``known`` masks those that were."""
         numbers = np.full(len(known), -1)
         numbers[known] = np.arange(len(self.ids))
 
@@ -101,7 +101,7 @@ class Predictions(NamedTuple):
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """(n,) which samples were predicted."""
+        """(n,) mask of the samples that were predicted."""
         return np.asarray(~np.isnan(self.confidence))
 
     @property
@@ -115,12 +115,12 @@ class Predictions(NamedTuple):
         return self.likeliest.classes
 
     def labels(self, order: NDArray[np.integer]) -> NDArray[Any]:
-        """The labels of classes by their numbers. If samples were not predicted, all are text, and theirs is empty."""
+        """The labels of classes, given their numbers. If some sample was not predicted, all are text, empty for it."""
         return self._or_empty(coordinate_labels(self.classes)[order])
 
     @property
     def prediction(self) -> NDArray[Any]:
-        """(n,) the predicted labels, in the type of the classes if all samples were predicted."""
+        """(n,) the predicted labels, with the dtype of the classes if all samples were predicted."""
         likeliest = self.classes[self.order[:, 0]] if self.answer is None else self.answer
         return np.asarray(likeliest) if self.known.all() else self._or_empty(coordinate_labels(likeliest))
 
@@ -133,9 +133,9 @@ class Predictions(NamedTuple):
 def check_target(
     path: Path, *, force: bool = False, samples: str = "", formats: tuple[str, ...] = FORMATS
 ) -> None:
-    """Raise unless predictions may be written to a path: a known ending, and nothing there unless forced.
+    """Raise unless predictions may be written to a path: its ending is known, and nothing exists there unless forced.
 
-    Not even then if it has the samples that are predicted.
+    The file with the samples to predict is never replaced.
     """
     if path.suffix not in formats:
         endings = f"one of {', '.join(formats)}" if len(formats) > 1 else formats[0]
@@ -157,7 +157,7 @@ def check_target(
 def write_predictions(path: Path, found: Predictions, *, force: bool = False) -> None:
     """Write predictions in the format of the ending of ``path``.
 
-    They are written beside their place and then renamed: a file of that name is always whole.
+    They are written to a temporary name and then renamed, so a file of that name is always complete.
     """
     check_target(path, force=force)
     unfinished = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
@@ -178,7 +178,7 @@ def print_predictions(file: TextIO, found: Predictions) -> None:
 
 
 def _holds_predictions_only(folder: Path) -> bool:
-    """Whether a folder is a zarr group as `write_predictions` makes one, or made one before it wrote ids."""
+    """Whether a folder is a zarr group that `write_predictions` made, possibly an earlier version without ids."""
     names = {path.name for path in folder.iterdir()}
     return "zarr.json" in names and names - {"zarr.json"} <= _ARRAYS
 

@@ -1,7 +1,7 @@
-"""The probabilities of test samples on disk: of all classes, or of many classes as lists of the likeliest.
+"""The probabilities of test samples on disk: for all classes or, if there are many, as lists of the likeliest.
 
-A list has the likeliest classes of a sample, their probabilities, and the mass of the rest. Where samples are labelled,
-the probability of the true class is stored too, since it may not be in the list.
+A list has the likeliest classes of a sample, their probabilities, and the mass of the rest. For labelled samples the
+probability of the true class is stored too, since it may not be in the list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kept = NDArray[np.float32] | tuple[TopProbabilities, NDArray[np.float32] | None]
 
 
 def write_probabilities(run: Run, method: str, first: int, p: Kept) -> list[str]:
-    """Write the probabilities of a slab by a coupling method. ``first`` is the number of its first sample."""
+    """Write the probabilities of a slab by a coupling method; ``first`` is the number of its first sample."""
     group = open_group(run.directory, "probabilities.zarr", write=True)
     if isinstance(p, np.ndarray):
         return write_whole(group[method], (first, 0), p)

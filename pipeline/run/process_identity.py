@@ -1,9 +1,9 @@
-"""Which process a number means, and whether it still lives.
+"""The identity of a process, and whether it still lives.
 
-A number is given to another process once its own has ended, so a process is known by its start too. A date will not do
-for that: it moves with the clock of the computer, which is set after a boot and when a virtual machine wakes up. Linux
-counts ticks from the boot, which has an id; neither moves. Elsewhere there is only the date. There, a date that differs
-proves nothing, and the heartbeat of the process has to tell.
+A system reuses the pid of a process that has ended, so the identity includes the start of the process. The date of the
+start is not reliable: it moves with the clock of the computer, which is set after a boot and when a virtual machine
+wakes up. Linux counts ticks from the boot, and each boot has an id; neither moves. Other systems have only the date. A
+different date proves nothing there, so callers have to look at the heartbeat of the process.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import psutil
 __all__ = ["ProcessIdentity"]
 
 _PROC = Path("/proc")
-# States of a process that has ended, though its parent has not asked for its exit code yet.
+# States of a process that has ended but whose exit code its parent has not read yet.
 _ENDED_STATES = (b"Z", b"X", b"x")
-# Dates of one process differ by rounding errors.
+# The start dates read for one process differ by rounding errors.
 _SAME_DATE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """What a process is known by.
+    """The identity of a process.
 
-    ``boot`` names the boot of the computer and the namespaces in which ``pid`` and ``start`` hold, and ``start`` is in
-    ticks of the kernel. Where the system does not tell (and in records of old), ``boot`` is empty and ``start`` a date
-    in seconds.
+    ``boot`` names the boot of the computer and the namespaces in which ``pid`` and ``start`` are valid; ``start`` is in
+    ticks of the kernel. On systems without boot ids, and in old records, ``boot`` is empty and ``start`` is a date in
+    seconds.
     """
 
     host: str
@@ -47,7 +47,7 @@ class ProcessIdentity:
         return cls(socket.gethostname(), pid, boot, float(start))
 
     def is_alive(self) -> bool | None:
-        """Whether the process lives. None if that cannot be known here: then its heartbeat has to tell."""
+        """Whether the process lives; None if this host cannot know, so that only its heartbeat tells."""
         if self.boot:
             return self._has_its_ticks() if self.boot == _boot() else None
         return self._has_its_date() if self.host == socket.gethostname() else None
@@ -74,11 +74,11 @@ class ProcessIdentity:
 
 @functools.cache
 def _boot() -> str:
-    """The id of this boot and the namespaces of this process, or nothing where the system does not tell."""
+    """The id of this boot and the namespaces of this process; empty if the system has no boot id."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         _start_ticks(os.getpid())
-        # A container may share the name of its host, but counts its processes, and even its ticks, on its own.
+        # A container may share the name of its host but has its own pids and even its own ticks.
         names = [_PROC / "self/ns" / kind for kind in ("pid", "time")]
         return " ".join([boot, *(os.readlink(name) for name in names if name.is_symlink())])
     except OSError:

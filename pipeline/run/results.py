@@ -1,6 +1,6 @@
 """Small results of the stages of a run: scored candidates, waves of growth, calibrations, and learned weights.
 
-Each is a JSON file or a short array, written by the stage of the same name. Every reader of a run uses these functions.
+Each is a JSON file or a short array, written by the stage of the same name.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class _Distances(Protocol):
     """Machines that know their distances to samples."""
 
     def by_distance(self, scheme: FoldScheme) -> Self:
-        """The same machines with their distances for logits; the scheme is that of their folds."""
+        """The same machines with distances as logits; ``scheme`` is their fold scheme."""
 
 
 Calibrated = TypeVar("Calibrated", bound=_Distances)
 
 
 def write_result(directory: Location, stage: str, unit: int | str, content: object) -> list[str]:
-    """Write a JSON file of a stage: that of a unit, or one with a name."""
+    """Write a JSON file of a stage, for a unit or under a name."""
     path = _path(stage, unit)
     Folder(directory).write(path, (json.dumps(content) + "\n").encode())
     return [path]
@@ -91,7 +91,7 @@ def _path(stage: str, unit: int | str) -> str:
 
 
 def chosen_candidate(run: Run) -> Candidate:
-    """The candidate that the run's machines are trained with."""
+    """The candidate with which the machines of the run are trained."""
     if len(run.settings.candidates) == 1:
         return run.settings.candidates[0]
     return best_candidate(read_candidates(run))
@@ -103,7 +103,7 @@ def read_candidates(run: Run) -> list[JudgedCandidate]:
 
 
 def candidate_rows(run: Run) -> list[dict[str, Any]]:
-    """A row for each candidate that was compared: kernels, when the run was planned, then C and whitening."""
+    """A row per compared candidate: first the kernels, compared at planning, then C and whitening."""
     normalisation, standardise = read_normalisation(run), run.shape.standardised
     judged = [one.row(normalisation, run.kernel, standardise) for one in read_candidates(run)]
     return [*run.kernel_choice.candidates, *judged]
@@ -123,7 +123,7 @@ def read_trials(run: Run, count: int) -> list[JudgedCandidate]:
 
 
 def chosen_calibration(run: Run) -> Calibration:
-    """The calibration of the run's machines. If there is a choice, it is that of the first coupling."""
+    """The calibration of the run's machines. If several are compared, the unit of the first coupling chooses it."""
     if len(run.settings.calibrations) == 1:
         return run.settings.calibrations[0]
     chosen: Calibration = _read_result(run.directory, "calibration", 0)["calibration"]
@@ -139,7 +139,7 @@ def chosen_coupling(run: Run) -> str:
 
 
 def methods_of(run: Run) -> dict[str, str]:
-    """The couplings of the run by their names in it: "auto" is the one that was chosen for the model."""
+    """The couplings of the run by name. "auto" stands for the coupling that was chosen for the model."""
     first, *others = run.shape.couplings
     return {first: chosen_coupling(run), **{name: name for name in others}}
 
@@ -160,7 +160,7 @@ def as_chosen(run: Run, machines: Calibrated) -> Calibrated:
 
 
 def write_slopes(run: Run, pairs: PairSlopes) -> list[str]:
-    """Write the slopes of all pairs, given in the order of the model, and the distribution they are drawn from."""
+    """Write the slopes of all pairs, given in the order of the model, and their prior distribution."""
     slopes, as_stored = pairs.slopes, np.argsort(run.shape.order)
     both = np.column_stack([slopes.slope, slopes.without_part])[as_stored]
     prior = {"first": pairs.prior.first, "weights": pairs.prior.weights.tolist()}
@@ -171,7 +171,7 @@ def write_slopes(run: Run, pairs: PairSlopes) -> list[str]:
 
 
 def read_slopes(directory: Location, order: NDArray[np.intp]) -> PairSlopes:
-    """The slopes of pairs, in this order."""
+    """The slopes of the pairs, permuted by ``order``."""
     stored = read_whole(open_group(directory, "machines.zarr")["slopes"])[order]
     prior = _read_result(directory, "slopes", "prior")
     return PairSlopes(
@@ -201,7 +201,7 @@ def read_wave(directory: Location, wave: int) -> Wave:
 def remove_waves(directory: Location, first: int) -> None:
     """Remove the results of waves from number ``first`` on, which the run no longer has.
 
-    The ledger says which they are: another file of such a name is not of the run, and stays.
+    The ledger says which files they are; other files with such names do not belong to the run and stay.
     """
     ledger = Ledger(directory)
     for entry in ledger.beyond("growth", first):
@@ -229,14 +229,14 @@ def _read_calibration(run: Run, number: int) -> CoupledCalibration:
 
 
 def read_list_mass(directory: Location, number: int) -> ListMass:
-    """The mass of the lists for the coupling with this number."""
+    """The mass of the lists for coupling ``number``."""
     return ListMass(*read_whole(open_group(directory, "probabilities.zarr")["list_mass"], number).tolist())
 
 
 def write_scores(run: Run, number: int, scores: HeldOutScores) -> list[str]:
-    """Write what the model says of its held-out samples, for the coupling with this number.
+    """Write the model's scores of its held-out samples, for coupling ``number``.
 
-    Fewer samples calibrate a whitened model than are drawn: the rows that are left have no class.
+    A whitened model may be calibrated by fewer samples than are drawn. The remaining rows of the array have no class.
     """
     group = open_group(run.directory, "probabilities.zarr", write=True)
     table = np.full(group["held_out_scores"].shape[1:], -1.0)
@@ -248,9 +248,9 @@ def write_scores(run: Run, number: int, scores: HeldOutScores) -> list[str]:
 
 
 def read_scores(directory: Location, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The table of the held-out samples' scores, for the coupling with this number, and the weights of novelty.
+    """The scores of the held-out samples for coupling ``number``, and the weights of the novelty signals.
 
-    Signals that the model does not have are stored with a deviation of zero.
+    Signals that the model does not have are stored with a deviation of zero and left out here.
     """
     group = open_group(directory, "probabilities.zarr")
     weights = read_whole(group["novelty"], number)
@@ -260,13 +260,13 @@ def read_scores(directory: Location, number: int) -> tuple[NDArray[np.float64], 
 def read_edge_calibration(
     directory: Location, number: int, order: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Slope and shift of every edge for the coupling with this number, with edges in this order."""
+    """Slope and shift of every edge for coupling ``number``, with edges permuted by ``order``."""
     group = open_group(directory, "probabilities.zarr")
     return read_whole(group["slope"], number)[order], read_whole(group["shift"], number)[order]
 
 
 def held_out_loss(directory: Location, number: int) -> float | None:
-    """The held-out log loss of the coupling with this number, once it is calibrated on held-out samples."""
+    """The held-out log loss of coupling ``number``; None until it is calibrated on held-out samples."""
     try:
         return float(_read_result(directory, "calibration", number)["log_loss"])
     except FileNotFoundError:
@@ -274,7 +274,7 @@ def held_out_loss(directory: Location, number: int) -> float | None:
 
 
 def read_mass_check(directory: Location, number: int) -> MassCheck | None:
-    """Whether the mass of the lists is right on held-out samples, for the coupling with this number; None without."""
+    """Whether the mass of the lists is right on held-out samples, for coupling ``number``; None without lists."""
     try:
         lists = _read_result(directory, "calibration", number)["lists"]
     except FileNotFoundError:
@@ -283,7 +283,7 @@ def read_mass_check(directory: Location, number: int) -> MassCheck | None:
 
 
 def read_learned(run: Run) -> Learned | None:
-    """What was learned through the coupling, with sorted edges; None if the run keeps the weights of its machines."""
+    """The weights learned through the coupling, with sorted edges; None if the run keeps those of its machines."""
     record = read_learning_record(run)
     if record is None:
         return None
@@ -292,14 +292,14 @@ def read_learned(run: Run) -> Learned | None:
 
 
 def read_learning_record(run: Run) -> LearningRecord | None:
-    """What learning has done; None if the run does not learn."""
+    """The record of learning through the coupling; None if the run does not learn."""
     if run.settings.learn == "machines":
         return None
     return LearningRecord(**_read_result(run.directory, "learning", "record"))
 
 
 def remaining_calibrations(run: Run) -> dict[str, CoupledCalibration]:
-    """The calibrations of the logits that predict, by coupling method. Learned logits have their scale already."""
+    """The calibrations to apply at prediction, by coupling method. Learned logits are scaled already."""
     record, named, methods = read_learning_record(run), read_calibrations(run), methods_of(run)
     calibrations = {methods[name]: calibration for name, calibration in named.items()}
     if record is None or not record.iterations:
@@ -309,7 +309,7 @@ def remaining_calibrations(run: Run) -> dict[str, CoupledCalibration]:
 
 
 def read_learned_weights(directory: Location, order: NDArray[np.intp]) -> AffineLogits:
-    """Weights that were learned through the coupling, with edges in this order."""
+    """The weights learned through the coupling, with edges permuted by ``order``."""
     group = open_group(directory, "machines.zarr")
     weights, bias = (read_whole(group[name])[order] for name in ("learned_coef", "learned_intercept"))
     return AffineLogits(weights, bias)

@@ -2,7 +2,7 @@
 
 A stage consists of units of work. The key of a unit is the digest of everything that its result depends on, including
 the keys of the units that it reads. So a change recomputes only the units that depend on it: new couplings or test
-samples leave the machines alone, and a tile of machines depends on no edges but its own.
+samples leave the machines as they are, and a tile of machines depends on its own edges only.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ Keys = Mapping[str, tuple[str, ...]]
 
 
 class Stage:
-    """One stage of a run. Its file in `pipeline.stages` says everything about it.
+    """One stage of a run, defined by a file in `pipeline.stages`.
 
     Attributes
     ----------
     name
         Name of the stage, and of its folder in the ledger.
     where
-        "driver": in the driver, which has opened the data. "cluster": as tasks. "in turn": as tasks, one by one.
+        Where its units run. "driver": in the driver, which has opened the data. "cluster": as tasks. "in turn": as
+        tasks, one after the other.
     needs_data
         Whether its work reads the source of the data.
     folders
@@ -59,7 +60,7 @@ class Stage:
     scores
         Whether its units score the model, so that the progress shows the log loss.
     advice
-        How to lower the memory of a task other than by a higher limit; completes the sentence "Raise it".
+        Another remedy for a task that needs too much memory; completes the sentence "Raise it".
     cost
         Work, bytes and memory as functions of the sizes of a run.
     """
@@ -81,8 +82,8 @@ class Stage:
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Do a unit and return the files that it wrote. ``data`` is None unless the stage needs the source.
 
-        Units may run on any host, in any order within their stage, and several times, even at once: they write the
-        same bytes.
+        Units may run on any host and in any order within their stage. A unit may run several times, even at once, since
+        it always writes the same bytes.
         """
         raise NotImplementedError
 
@@ -93,7 +94,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run: its plan and its place.
+    """A run: its plan and its directory.
 
     Parameters
     ----------
@@ -112,9 +113,9 @@ class Run:
     graph
         The label of the initial graph: its family and parameters.
     probe
-        The part of the training set on which candidates are compared, if there is a choice.
+        The part of the training set on which candidates are compared, if there are several.
     exponent
-        Of the power of two that features are divided by.
+        Exponent of the power of two by which features are divided.
     class_weights
         The weight of each class, or None.
     waves
@@ -125,9 +126,9 @@ class Run:
     kernel
         The kernel of the machines, gamma as a number; None if they are linear.
     warnings
-        Given while the data were read and the run was planned, for its report.
+        Warnings from reading the data and planning, for the report.
     kernel_choice
-        The kernels that were compared when the run was planned, and why the machines have theirs.
+        The kernels that were compared at planning, and the reason for the choice.
     """
 
     directory: Location
@@ -159,7 +160,7 @@ class Run:
         return len(self.keys[stage])
 
     def digest(self, stage: str) -> str:
-        """The digest of everything that a stage writes, by which workers know what they keep in memory."""
+        """The digest of everything that a stage writes. Workers use it as the key of data that they keep in memory."""
         return self._digests[stage]
 
     @functools.cached_property
@@ -188,7 +189,7 @@ class Run:
 
     @property
     def memory_limit(self) -> int:
-        """Memory by which tasks cut their work, in bytes."""
+        """Memory limit of a task in bytes, by which tasks divide their work."""
         return self.config.memory_limit
 
     @property
@@ -209,7 +210,7 @@ class Run:
 
     @property
     def shortlist(self) -> int | None:
-        """How many classes of a sample are coupled; None means all."""
+        """Number of classes that are coupled per sample; None means all."""
         return self.settings.shortlist_of(len(self.shape.classes))
 
     @property
@@ -219,12 +220,12 @@ class Run:
 
     @property
     def row_blocks(self) -> list[slice]:
-        """Slices of the training rows, sorted by class, each stored by one unit of work."""
+        """Slices of the training rows, sorted by class, one per unit that stores them."""
         return pieces(sum(self.shape.rows), rows_per_file(self.shape.numbers_per_row))
 
     @property
     def class_parts(self) -> list[slice]:
-        """Slices of the class axis, whose statistics are found by one unit of work each."""
+        """Slices of the class axis, one per unit that computes statistics."""
         return scatter_parts(len(self.shape.classes), self.shape.features)
 
     @property

@@ -94,13 +94,13 @@ __all__ = [
 
 GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
-# Training rows are contiguous, so that a large class causes no padding in others. A small class is in one chunk or
-# two, of 128 KiB of float32 each. A unit of work writes a file of 128 chunks.
+# Training rows are contiguous, so that a large class causes no padding in others. A small class lies in one or two
+# chunks, each of 128 KiB as float32. A unit of work writes a file of 128 chunks.
 _NUMBERS_PER_CHUNK, _CHUNKS_PER_FILE = 2**15, 128
 _IDS_PER_FILE = 2**18
 
-#: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Those without a machine of their
-#: own, of the edge, are repeated for each of its machines.
+#: The numbers of a machine besides its weights: the parameter axis of machines.zarr. Numbers of an edge, which has
+#: several machines, are repeated for each of them.
 MACHINE_PARAMETERS = (
     "intercept",
     *("A", "B"),
@@ -108,14 +108,14 @@ MACHINE_PARAMETERS = (
     *("gap", "iterations", "threshold", "dprime"),
 )
 
-#: The same of machines with a kernel, and of machines on sparse rows, which have weights on so many columns.
+#: The same for machines with a kernel, and for machines on sparse rows: "columns" counts those that have weights.
 KERNEL_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "norm")
 SPARSE_MACHINE_PARAMETERS = (*MACHINE_PARAMETERS, "columns")
 
-#: Endings of the arrays that have the lists of a coupling: probabilities, classes, the rest, and the true class.
+#: Suffixes of the arrays with the lists of a coupling: probabilities, classes, the rest, and the true class.
 LIST_PARTS = ("", "_class", "_rest", "_likelihood")
 
-# Arrays that a run may have or not have, and lose when its configuration changes.
+# Arrays that not every run has. A run whose configuration changes may lose them.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
     "features.zarr": (
         "label",
@@ -144,15 +144,15 @@ _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
 
 
 class SparseSizes(NamedTuple):
-    """What is stored of a run on sparse rows.
+    """Sizes of the arrays of a run on sparse rows.
 
     Attributes
     ----------
-    entries : entries of the training rows of each class
-    block, slab, drawn : the most entries of a block of training rows, of a slab of test samples, and of the draws
-    samples : entries of all test samples
-    columns : columns with weights of all pairs at the beginning
-    tile, pair : the most columns with weights that a tile and a pair can have
+    entries : number of entries of the training rows of each class
+    block, slab, drawn : maximum number of entries of a block of training rows, of a slab of test samples, of the draws
+    samples : number of entries of all test samples
+    columns : number of columns with weights, summed over the pairs of the initial graph
+    tile, pair : maximum number of columns with weights of a tile and of a pair
     """
 
     entries: tuple[int, ...]
@@ -166,7 +166,7 @@ class SparseSizes(NamedTuple):
 
 
 class RunShape(NamedTuple):
-    """Everything that decides the layout of the groups.
+    """Everything that determines the layout of the groups.
 
     Attributes
     ----------
@@ -177,22 +177,22 @@ class RunShape(NamedTuple):
     machines_per_edge : int
     shrinkages : shrinkages of all candidate whitenings
     draws : number of training samples that calibrate the coupled model
-    listed : how many classes of each of them are kept, or 0 where the logits of all edges are
+    listed : number of classes per drawn sample whose logits are stored, or 0 where the logits of all edges are
     edges_per_tile, samples_per_slab, draws_per_slab : chunk sizes along the axes of edges and samples
     couplings : coupling methods, that of the model first
-    edges_calibrated : whether every edge has, or may have, its own slope and shift
+    edges_calibrated : whether every edge has, or may have, its own calibration
     tensor_stored : whether the completed tensor is stored
     synthetic : whether the features are generated rather than measured
     code : (N, E) code of machines on sets of classes, else None
-    kernel_rows : the most training rows of a machine, if machines have a kernel, else 0
+    kernel_rows : maximum number of training rows of a machine if machines have a kernel, else 0
     standardised : whether columns are divided by their standard deviation
     feature_names : names of the features, if they have any
     learned : whether weights are learned through the coupling
-    calibrations : the calibrations to choose from, by the machines of the run
+    calibrations : the calibrations of the machines that the run chooses from
     row_ids, sample_ids : types of the ids of training rows and test samples: "int64" or "string"
-    kept : how many of the likeliest classes of a test sample are stored, or 0 where the probabilities of all are
+    kept : number of likeliest classes stored per test sample, or 0 where the probabilities of all classes are
     collapsed : whether the machines of each edge are stored as one affine map, for prediction
-    sparse : sizes of what is stored of sparse rows; None where rows are dense
+    sparse : sizes of the arrays of sparse rows; None where rows are dense
     """
 
     labels: NDArray[Any]
@@ -228,14 +228,14 @@ class RunShape(NamedTuple):
 
     @property
     def numbers_per_row(self) -> int:
-        """The features of a row, or the entries of an average training row where they are sparse."""
+        """Number of features, or of entries of an average training row if rows are sparse."""
         if self.sparse is None:
             return self.features
         return max(1, round(sum(self.sparse.entries) / sum(self.rows)))
 
     @property
     def sloped(self) -> bool:
-        """Whether pairs may have slopes of their own."""
+        """Whether pairs may have their own slopes."""
         return "slopes" in self.calibrations
 
     @property
@@ -252,7 +252,7 @@ class RunShape(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs, or pairs of sets of classes, are trained."""
+        """E, the number of pairs, or of pairs of sets of classes, that are trained."""
         return self.decomposition.n_machines
 
     @property
@@ -262,7 +262,7 @@ class RunShape(NamedTuple):
 
     @property
     def rows_per_edge(self) -> float:
-        """The training rows of an average pair, or pair of sets."""
+        """Number of training rows of an average pair, or pair of sets."""
         return self.decomposition.rows_per_machine(self.rows)
 
     def classes_of(self, tile: slice) -> NDArray[np.intp]:
@@ -274,7 +274,7 @@ class RunShape(NamedTuple):
         return self.decomposition.part(tile).members()
 
     def described(self, tile: slice) -> list[Any]:
-        """The pairs of a tile, or the words of a part of the code: values that JSON has."""
+        """The pairs of a tile, or its columns of the code, as JSON values."""
         return self.decomposition.part(tile).described()
 
     @property
@@ -286,12 +286,12 @@ class RunShape(NamedTuple):
 
     @property
     def whitenings(self) -> tuple[Shrinkage, ...]:
-        """The shrinkages that whiten. Each has a matrix."""
+        """The shrinkages that whiten. Each has a whitening matrix."""
         return tuple(t for t in self.shrinkages if is_whitened(t))
 
     @property
     def placed(self) -> bool:
-        """Whether the places of the classes are stored, by which novelty is measured."""
+        """Whether the places of the classes are stored, from which novelty is measured."""
         return bool(self.whitenings and self.draws and not self.kernel_rows)
 
 
@@ -311,7 +311,7 @@ def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
 
 
 def group_members(shape: RunShape) -> dict[str, set[str]]:
-    """The names in each group that are those of the run: what it has, and arrays that it may have had."""
+    """The names in each group that belong to the run: its arrays, and those that an earlier configuration may have had."""
     return {
         group: {*_OPTIONAL_ARRAYS[group], *(path.split("/")[0] for path in files)}
         for group, files in run_groups(shape).items()
@@ -324,7 +324,7 @@ def chunk_count(shape: RunShape) -> int:
 
 
 def stamp_groups(directory: Location, shape: RunShape, *, growing: bool = False) -> list[str]:
-    """Write the metadata and coordinates of every group that are missing or damaged; return their paths.
+    """Write missing or damaged metadata and coordinates of every group; return their paths.
 
     Arrays that the run no longer has, such as those of a removed coupling, are deleted. Chunks beyond the end of an
     array are deleted too, unless the run is growing: it may grow to include them.
@@ -358,7 +358,7 @@ def open_group(directory: Location, group: GroupName, *, write: bool = False) ->
 def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> list[str]:
     """Write whole files from ``start`` on and return their paths inside the folder of the array.
 
-    To write part of a file, zarr reads, changes and rewrites it, so two tasks doing this at once would lose data.
+    zarr writes part of a file by reading, changing and rewriting it, so two tasks that do this at once would lose data.
     Hence ``start`` must lie on the grid of files, and the end on the grid or at the end of the array.
     """
     ends = tuple(s + n for s, n in zip(start, values.shape, strict=True))
@@ -369,7 +369,7 @@ def write_chunks(array: Any, start: tuple[int, ...], values: NDArray[Any]) -> li
     grid = [range(s // c, -(-e // c)) for s, e, c in zip(start, ends, size_of_file, strict=True)]
     files = [chunk_path(array, index) for index in product(*grid)]
     if array.shards is not None:
-        # The last shard of an array is not full. zarr would read what is there before, which may be damaged.
+        # The last shard of an array is not full, so zarr would read an older file first, which may be damaged.
         for file in files:
             folder_of(array).delete(file)
     array[tuple(map(slice, start, ends))] = values
@@ -391,9 +391,9 @@ def _check_finite(array: Any, values: NDArray[Any]) -> None:
 
 
 def write_ragged(array: Any, number: int, values: NDArray[Any]) -> list[str]:
-    """Write a row of an array (row, place, ...) of which only the first places are used.
+    """Write a row of an array (row, place, ...) and use only its first places.
 
-    The rest is the fill value of the array. Its chunks are left out of the file, so that it takes no space.
+    The others have the fill value of the array. Chunks of fill values are left out of the file, so they take no space.
     """
     _check_finite(array, values)
     filled = np.full(array.shape[1:], array.fill_value, array.dtype)
@@ -430,7 +430,7 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
 
 
 def coordinate_labels(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as a coordinate of a zarr group. Times become text: zarr has no stable type for them."""
+    """Labels as a coordinate of a zarr group. Times become text, because zarr has no stable type for them."""
     return np.array(names_of(labels)) if labels.dtype.kind in "mM" else labels
 
 
@@ -501,7 +501,7 @@ def _dense_rows(shape: RunShape) -> list[ChunkedArray]:
 
 
 def _sparse_rows(shape: RunShape, sizes: SparseSizes) -> list[ChunkedArray]:
-    """The same where they are sparse."""
+    """The training rows and the test samples, if they are sparse."""
     n, of_block = sum(shape.rows), rows_per_file(shape.numbers_per_row)
     return [
         *_ragged_rows("train", "row", n, of_block, sizes.block, shape.dtype),
@@ -512,7 +512,7 @@ def _sparse_rows(shape: RunShape, sizes: SparseSizes) -> list[ChunkedArray]:
 
 
 def _ragged_rows(name: str, axis: str, n: int, rows: int, most: int, dtype: str) -> list[ChunkedArray]:
-    """CSR rows in blocks of so many rows, with the most entries that a block has."""
+    """CSR rows in blocks of ``rows`` rows and up to ``most`` entries."""
     blocks, parts = -(-n // rows), (("value", dtype), ("column", "int32"))
     return [
         *(
@@ -526,7 +526,7 @@ def _ragged_rows(name: str, axis: str, n: int, rows: int, most: int, dtype: str)
 def _ragged(
     name: str, dimensions: tuple[str, ...], shape: tuple[int, ...], dtype: str = "float32"
 ) -> ChunkedArray:
-    """An array (row, place, ...) with a file per row; of the chunks in a file only those are there that are used."""
+    """An array (row, place, ...) with a file per row, which has only the chunks that are used."""
     places, *others = shape[1:]
     chunk = max(1, min(_NUMBERS_PER_CHUNK // math.prod(others), places))
     per_file = (1, max(1, -(-places // chunk)), *(1 for _ in others))
@@ -559,7 +559,7 @@ def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
 
 
 def _sparse_weights(shape: RunShape, sizes: SparseSizes) -> list[ChunkedArray]:
-    """The weights of the tiles, edge after edge, on the columns that have any."""
+    """The weights of the tiles, edge after edge, on the columns that have weights."""
     tiles, M = -(-shape.n_edges // shape.edges_per_tile), shape.machines_per_edge
     return [
         _ragged("weight", ("tile", "place", "machine"), (tiles, sizes.tile, M)),
@@ -568,7 +568,7 @@ def _sparse_weights(shape: RunShape, sizes: SparseSizes) -> list[ChunkedArray]:
 
 
 def _collapsed_arrays(shape: RunShape) -> list[ChunkedArray]:
-    """The affine maps of the edges, tile by tile, and the rankings that follow from them."""
+    """The affine maps of the edges, tile by tile, and the rankings computed from them."""
     E, D, T, N = shape.n_edges, shape.features, shape.edges_per_tile, len(shape.classes)
     M = len(shape.couplings) if shape.edges_calibrated else 1
     return [

@@ -1,4 +1,4 @@
-"""The log of a run: when its units were begun, what tasks warned of, and how long it was forecast to take."""
+"""The log of a run, with the start times of units and the warnings of tasks, and the forecast of its duration."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ _LOG = "log.txt"
 
 
 def log_line(directory: Location, *lines: str) -> None:
-    """Add a line or several to the log of the run, with the time and the process."""
+    """Add lines to the log of the run, each with the time and the process."""
     stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     text = "".join(f"{stamp} {this_process()} {line}\n" for line in lines)
     Folder(directory).append(_LOG, text.encode())
 
 
 def this_process() -> str:
-    """Host and process, as they stand in the log and in the ledger."""
+    """Host and process, as the log and the ledger name them."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def begin_times(directory: Location) -> dict[tuple[str, int], float]:
-    """When each unit was begun for the last time, from the log of a run, in seconds since 1970."""
+    """When each unit was last begun according to the log, in seconds since 1970."""
     found = {}
     for words in (line.split() for line in _log_lines(directory)):
         if len(words) == 5 and words[2] == "begin":
-            # A line may be torn where the file system does not append atomically; times can do without it.
+            # On a file system that does not append atomically lines may be damaged; such a line is ignored.
             with contextlib.suppress(ValueError):
                 found[words[3], int(words[4])] = _seconds(words[0])
     return found
 
 
 def elapsed_seconds(directory: Location, entries: Iterable[Entry]) -> dict[str, float]:
-    """Seconds from the first begin to the last end of each stage.
+    """Seconds from the first start to the last end of each stage.
 
-    A stage that several drivers worked on is left out: the time between them would count.
+    A stage that several drivers worked on is left out, since the time between the drivers would count.
     """
     begun, starts = begin_times(directory), driver_starts(directory)
     times, drivers = dict[str, list[tuple[float, float]]](), dict[str, set[int]]()
@@ -80,7 +80,7 @@ def elapsed_seconds(directory: Location, entries: Iterable[Entry]) -> dict[str, 
 
 
 def driver_starts(directory: Location) -> list[float]:
-    """When each driver of a run began, ascending, in seconds since 1970."""
+    """When each driver of a run started, ascending, in seconds since 1970."""
     starts = []
     for record in _driver_records(directory):
         # A record may be damaged; times can do without it.
@@ -90,10 +90,10 @@ def driver_starts(directory: Location) -> list[float]:
 
 
 def driver_spans(directory: Location, end: float) -> list[tuple[float, float]]:
-    """From when to when each driver was at work, ascending, up to the end of all work.
+    """Start and end of each driver's work, ascending, up to the end of all work.
 
-    Ends are recorded in whole seconds. A driver that was killed has none: the log has lines of it until then. Lines
-    before the first record are of a driver that has none.
+    Ends are recorded in whole seconds. A killed driver records no end: its last line in the log stands for it. Lines
+    before the first record come from a driver without a record.
     """
     lines = sorted(_line_times(directory))
     records = sorted(_times_of_drivers(directory), key=lambda record: record[0])
@@ -108,7 +108,7 @@ def driver_spans(directory: Location, end: float) -> list[tuple[float, float]]:
 
 
 def _times_of_drivers(directory: Location) -> Iterator[tuple[float, float | None]]:
-    """When each driver that worked began, and when it ended, if it says so."""
+    """When each driver that worked started, and when it ended, if its record says so."""
     for record in _driver_records(directory):
         # A record may be damaged; times can do without it.
         with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -126,7 +126,7 @@ def _driver_records(directory: Location) -> Iterator[Any]:
 
 
 def worker_starts(directory: Location) -> list[tuple[float, float]]:
-    """From when to when drivers waited for workers: until one of these began its first unit."""
+    """Start and end of each wait of a driver for workers; it ends when a worker begins its first unit."""
     waits, since = [], None
     for words in (line.split() for line in _log_lines(directory)):
         if len(words) < 3 or not _is_time(words[0]):
@@ -140,9 +140,9 @@ def worker_starts(directory: Location) -> list[tuple[float, float]]:
 
 
 def written_warnings(directory: Location) -> Counter[str]:
-    """The warnings of tasks in the log of a run, and how often they were given.
+    """The warnings of tasks in the log of a run, with their counts.
 
-    A message may have several lines; all but the first have no time in front.
+    A message may have several lines, of which only the first begins with a time.
     """
     found: Counter[str] = Counter()
     message: list[str] = []
@@ -158,7 +158,7 @@ def written_warnings(directory: Location) -> Counter[str]:
 
 
 def first_time(directory: Location) -> str:
-    """When the first line of the log of a run was written, ISO 8601; empty if it does not tell."""
+    """The time of the first line in the log of a run, ISO 8601; empty if no line has a time."""
     return next((line.split(" ")[0] for line in _log_lines(directory) if _is_time(line.split(" ")[0])), "")
 
 
@@ -188,7 +188,7 @@ def _log_lines(directory: Location) -> list[str]:
 
 
 def _in_order(parts: Iterable[list[str]]) -> list[str]:
-    """The lines of several processes by their times. Lines without one follow the line before them."""
+    """The lines of several processes, sorted by time. A line without a time follows the line before it."""
     timed, last = [], ""
     for line in chain.from_iterable(parts):
         time = line.split(" ")[0]
@@ -209,7 +209,7 @@ def write_forecast(directory: Location, ranges: Ranges) -> None:
 
 
 def read_forecast(directory: Location) -> Ranges | None:
-    """The forecast of a run, or None if it has none, or none that can be read: a report can do without."""
+    """The forecast of a run; None if it is missing or damaged, since a report does not need it."""
     try:
         content = json.loads(Folder(directory).read(_FORECAST))
         return {stage: (float(low), float(high)) for stage, (low, high) in content.items()}

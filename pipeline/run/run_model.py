@@ -1,4 +1,4 @@
-"""The model of a finished run: ``model.json`` describes it, and its arrays stay where the stages wrote them."""
+"""The model of a finished run: ``model.json`` describes it, its arrays stay where the stages wrote them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class UnknownCoupling(ValueError):
 
 
 def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
-    """Write ``model.json``: everything that `read_run_model` needs besides the arrays, and the digests of their files.
+    """Write ``model.json``: the digests of the arrays' files, and everything else that `read_run_model` needs.
 
     ``files`` has the digests of all files of the stages that made the model, by path inside the run directory.
     """
@@ -121,7 +121,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
 
 
 def _read_again(run: Run, files: Mapping[str, str]) -> dict[str, str]:
-    """The files that `read_run_model` reads. Training rows are among them only as support vectors."""
+    """The files that `read_run_model` reads. They include training rows only if these are support vectors."""
     rows: tuple[str, ...] = ("train", "row") if run.kernel is None else ()
     rows += tuple(
         f"{of}_{what}" for of in ("train", "test", "drawn") for what in ("value", "column", "entries")
@@ -136,8 +136,8 @@ def read_run_model(
 ) -> SavedModel:
     """The fitted model of a run, calibrated for one of its couplings; by default for `model.coupling`.
 
-    Every file that is read is compared with its recorded digest. A compact model has what prediction needs of its
-    machines, and nothing else; by default, the model of a run that stores the maps of its edges is compact.
+    Every file that is read is compared with its recorded digest. A compact model has only those arrays of its machines
+    that prediction needs. By default the model is compact if the run stores the maps of its edges.
     """
     directory = place_of(directory, "PairwiseSVC.from_run: directory")
     content = _read_description(directory)
@@ -168,20 +168,20 @@ def read_run_model(
         return SavedModel(model, parameters, *compared, columns, _support_ids(directory, model))
 
 
-#: The arrays of the machines of single folds, and those of the maps that prediction needs in their place.
+#: The arrays of the machines of single folds, and the maps that replace them at prediction.
 _MACHINES = ("machines.zarr/coef", "features.zarr/mean", "features.zarr/factor", "machines.zarr/slopes")
 _MAPS = tuple(f"machines.zarr/{name}" for name in ("weights", "bias", "ranking_weights", "ranking_bias"))
 
 
 def _files_of(files: Mapping[str, Any], unread: Sequence[str]) -> dict[str, Any]:
-    """The recorded files without those of some arrays."""
+    """The recorded files, except those of the arrays ``unread``."""
     return {
         path: digest for path, digest in files.items() if not path.startswith(tuple(f"{u}/" for u in unread))
     }
 
 
 def _number_of(coupling: str | None, couplings: Sequence[tuple[str, str]]) -> int:
-    """The number of a coupling of a run, asked for by its name in the run or by its method; by default the first."""
+    """The number of a coupling of a run, given its name in the run or its method; by default the first."""
     if coupling is None:
         return 0
     for number, named in enumerate(couplings):
@@ -194,14 +194,14 @@ def _number_of(coupling: str | None, couplings: Sequence[tuple[str, str]]) -> in
 
 
 def _support_ids(directory: Location, model: FittedModel) -> list[Any]:
-    """The ids of the training rows that are support vectors; none if machines are linear."""
+    """The ids of the support vectors' rows; empty if machines are linear."""
     if model.trained.kernel is None:
         return []
     return list(read_ids(directory, "row", np.unique(model.trained.machines.row)).tolist())
 
 
 def _weights_by_label(class_weight: Any, labels: NDArray[Any]) -> Any:
-    """The weights of a configuration, which names classes by text, for an estimator, which knows them by labels."""
+    """Class weights by label, as an estimator takes them; a configuration names classes by text."""
     if not isinstance(class_weight, Mapping):
         return class_weight
     known = zip(names_of(labels), labels.tolist(), strict=True)
@@ -243,7 +243,7 @@ def _arrays(
 
 
 def _held_out_arrays(directory: Location, content: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
-    """What the model says of its held-out samples, and by what novelty is measured."""
+    """The scores of the held-out samples, and the arrays from which novelty is measured."""
     table, weights = read_scores(directory, number)
     places = read_places(directory) if _kinds_of(content)["placed"] else None
     named = {} if places is None else {f"novelty/{name}": values for name, values in places._asdict().items()}
@@ -251,7 +251,7 @@ def _held_out_arrays(directory: Location, content: Mapping[str, Any], number: in
 
 
 def _has_scores(content: Mapping[str, Any]) -> bool:
-    """Whether held-out samples were scored by the model as it is: not by weights that were learned from them."""
+    """Whether there are held-out scores of this model. Weights learned from the held-out samples have none."""
     learned = content["model"].get("learned")
     return bool(content["held_out"]) and not (learned and learned["iterations"])
 
@@ -305,12 +305,12 @@ def _maps(
 
 
 def _scheme(content: Mapping[str, Any]) -> FoldScheme:
-    """How the machines of a described model use their folds."""
+    """The fold scheme of the machines of a described model."""
     return MachineSettings(**content["model"]["settings"]).scheme
 
 
 def _decomposition(content: Mapping[str, Any]) -> graphs.Decomposition:
-    """What the machines of a run were trained on, in the order of its tiles."""
+    """The pairs, or sets of classes, that the machines of a run were trained on, in the order of its tiles."""
     if content.get("code") is not None:
         return graphs.ModelCode(graphs.code_from_text(content["code"]), {"family": "run"})
     return graphs.Pairs(np.array(content["edges"], dtype=np.int64).reshape(-1, 2), len(content["rows"]))
@@ -393,7 +393,7 @@ def _arrays_of_model(
 
 
 def _kinds_of(content: Mapping[str, Any]) -> dict[str, bool]:
-    """Of which kinds the arrays of a described model are. Learned weights have chunks only if they changed."""
+    """The arguments of `_arrays_of_model` for a described model. Learned weights have chunks only if they changed."""
     model = content["model"]
     learned = model.get("learned")
     return {
@@ -445,7 +445,7 @@ def _check_files(directory: Location, files: Mapping[str, Any]) -> None:
 
 
 def _is_inside(path: str) -> bool:
-    """Whether a path from somebody's file stays in the run directory."""
+    """Whether a path from an untrusted file stays inside the run directory."""
     place = PurePosixPath(path)
     return not place.is_absolute() and ".." not in place.parts and "\0" not in path
 

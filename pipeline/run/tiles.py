@@ -1,4 +1,4 @@
-"""Tiles of edges and slabs of samples: how the work of a run is divided.
+"""Tiles of edges and slabs of samples, into which the work of a run is divided.
 
 A tile is a set of edges, and one row of chunks in every array with an edge axis. A slab is a range of samples, one
 chunk along the sample axis. Both depend only on the data and the configuration, never on the number of workers or on
@@ -27,9 +27,9 @@ __all__ = [
     "stores_collapsed",
 ]
 
-# A pair with 400 rows, 384 features and 4 folds took 2.6 ms on one core. A tile is up to a second of work by this
-# estimate, or more where that would make too many tiles, each with files of its own; down to a tenth where there would
-# be so few that workers could not share them. How many tiles a task has is chosen from measured times (schedule.py).
+# Training a pair with 400 rows, 384 features and 4 folds took 2.6 ms on one core. By this estimate a tile is a second
+# of work: up to 4 s if there would be too many tiles, each with its own files, and down to 0.1 s if there would be too
+# few for the workers to share. The number of tiles per task follows from measured times (schedule.py).
 _SECONDS_PER_FLOAT = 2.6e-3 / (400 * 384 * 4)
 _LEAST_TILE_SECONDS, _TILE_SECONDS, _MOST_TILE_SECONDS = 0.1, 1.0, 4.0
 _FEWEST_TILES, _ENOUGH_TILES = 16, 128
@@ -60,7 +60,7 @@ def order_by_blocks(edges: NDArray[np.int64], edges_per_tile: int) -> NDArray[np
 def default_edges_per_tile(
     edges: int, rows_per_pair: float, features: int, folds: int, growing: bool = False
 ) -> int:
-    """The number of edges that train in up to a second, or up to four where edges are many: a power of two.
+    """The number of edges that train in up to a second, or up to four if there are many edges: a power of two.
 
     A growing run uses half of that, because a wave has few edges and workers share it tile by tile. Smaller tiles are
     slower: fifty classes on two workers took 7.6 s with tiles of 64 edges, 8.0 s with 32 and 12.0 s with 12.
@@ -74,58 +74,58 @@ def default_edges_per_tile(
 
 
 def crude_training_seconds(edges: int, rows_per_pair: float, features: int, folds: int) -> float:
-    """The time to train so many pairs on one core, to an order of magnitude."""
+    """The time to train ``edges`` pairs on one core, to an order of magnitude."""
     return edges * _SECONDS_PER_FLOAT * rows_per_pair * features * folds
 
 
 def numbers_per_row(features: int, rows_per_pair: float, curved: bool) -> int:
-    """Numbers per row that training a pair processes: its features, and with a kernel its kernel values."""
+    """Numbers per row that training a pair processes: the features and, with a kernel, the kernel values."""
     return features + int(rows_per_pair) if curved else features
 
 
 def default_samples_per_slab(classes: int) -> int:
     """The number of samples in about 16 MiB of the (class, class, sample) tensor: a power of two from 16 to 512.
 
-    Below 16 samples the kernels' vector lanes would be empty, so a thousand classes take 64 MB.
+    Fewer than 16 samples would leave vector lanes of the kernels empty; a thousand classes therefore take 64 MB.
     """
     samples = _power_of_two(_SLAB_BYTES / (4 * classes**2))
     return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, samples))
 
 
 def default_samples_per_prediction(classes: int, features: int) -> int:
-    """The number of samples of a slab that needs no tensor: about 16 MiB of features and probabilities.
+    """The number of samples of a slab without a tensor: about 16 MiB of features and probabilities.
 
-    It is a whole number of batches of a prediction, one to four.
+    It is a whole number of prediction batches, one to four.
     """
     samples = _power_of_two(_SLAB_BYTES / (4 * (classes + features)))
     return min(_LARGEST_PREDICTED_SLAB, max(PREDICTION_BATCH, samples))
 
 
 def default_draws_per_slab(edges: int) -> int:
-    """The number of drawn samples whose logits by all edges take half a gigabyte with a copy: from 16 to 512."""
+    """The number of drawn samples whose logits of all edges take half a gigabyte with a copy: from 16 to 512."""
     return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, _power_of_two(_DRAWS_BYTES / (8 * edges))))
 
 
 def default_draws_per_listed_slab(draws: int, groups: int, classes: int, features: int, maps: int) -> int:
     """The number of drawn samples whose rankings take half a gigabyte: from 16 to 512.
 
-    Samples that were not seen by the same machines make one of so many groups, and each group has so many rankings, a
-    row of weights per class. Every slab reads all machines twice, so slabs should be few.
+    Drawn samples fall into ``groups`` groups by the machines that were trained without them. Each group has ``maps``
+    rankings, with a row of weights per class. Every slab reads all machines twice, so there should be few slabs.
     """
     ranked = _DRAWS_BYTES / (4 * classes * (features + 1) * maps)
-    # A slab that begins within a group has a part of one group more.
+    # A slab that begins within a group has part of one more group.
     return min(_LARGEST_SLAB, max(_SMALLEST_SLAB, int((ranked - 1) * draws / groups)))
 
 
 def stores_collapsed(edges: int, features: int) -> bool:
-    """Whether the affine maps of so many edges are too large to be kept by every worker."""
+    """Whether the affine maps of the edges are too large for the memory of every worker."""
     return 4 * edges * features > _KEPT_BYTES
 
 
 def default_samples_per_listed_slab(classes: int) -> int:
-    """The number of samples whose classes are ranked in 128 MiB: a whole number of batches, one to sixteen.
+    """The number of samples whose rankings take 128 MiB: a whole number of batches, one to sixteen.
 
-    Every slab reads the maps of all edges, so they should be few.
+    Every slab reads the maps of all edges, so there should be few slabs.
     """
     samples = _power_of_two(_RANKED_BYTES / (4 * classes))
     return min(16 * PREDICTION_BATCH, max(PREDICTION_BATCH, samples))
