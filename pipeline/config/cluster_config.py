@@ -86,9 +86,9 @@ class ClusterConfig(Section):
 
     @property
     def expected_workers(self) -> int:
-        """How many workers there should be: those of all jobs, or local ones, by default one per core.
+        """Expected number of workers: those of all jobs, or local ones, by default one per core.
 
-        The workers of a scheduler are not known before it is connected to; one per core of this computer is assumed.
+        The workers of a scheduler are unknown until the driver connects; one per core of this computer is assumed.
         """
         if self.job_queue is not None:
             return self.job_queue.jobs * self.job_queue.processes
@@ -96,9 +96,9 @@ class ClusterConfig(Section):
 
     @property
     def worker_bytes(self) -> int:
-        """Memory of a worker: its part of a job's, or of this computer's, as Dask shares it out among local workers.
+        """Memory per worker: its share of a job's, or of this computer's, as Dask divides it among local workers.
 
-        The workers of a scheduler are not known before it is connected to; those of this computer are assumed.
+        The workers of a scheduler are unknown until the driver connects; those of this computer are assumed.
         """
         if self.job_queue is not None:
             return bytes_in(self.job_queue.memory) // self.job_queue.processes
@@ -172,7 +172,7 @@ class JobQueueConfig(Section):
 
 
 def shown_setting(key: str, value: Any) -> Any:
-    """The value of a dotted key of a configuration as others may see it: hidden where it may hold a secret.
+    """The value of a dotted key of a configuration as others may see it: hidden if it may be a secret.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def is_shown(key: str) -> bool:
 
 
 def without_hidden(text: str, config: JobQueueConfig) -> str:
-    """A text, such as the answer of a batch system, without the values of a section that are not to be shown."""
+    """A text, such as the answer of a batch system, in which the values of hidden keys are masked."""
     values = config.model_dump(mode="json", exclude=_SHOWN_OF_JOBS)
     for value in sorted(_texts(values), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
@@ -201,7 +201,7 @@ def without_hidden(text: str, config: JobQueueConfig) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All lines of text in a JSON value; those of a character or two are no secrets, and are in any sentence."""
+    """All lines of text in a JSON value, except those too short to be secrets, which occur in any sentence."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -216,7 +216,7 @@ PROCESS_BYTES = 450 * 2**20
 
 
 class WorkersTooSmall(RuntimeError):
-    """No worker has the memory to begin a task."""
+    """No worker has enough memory to begin a task."""
 
 
 def least_worker_bytes() -> int:

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-#: Memory by which tasks cut their work unless a user says otherwise.
+#: Default memory limit of a task, by which tasks divide their work.
 USUAL_MEMORY = 2 * 2**30
 
 
@@ -74,9 +74,9 @@ class Config(Section):
 
     @property
     def memory_limit(self) -> int:
-        """Memory, in bytes, by which tasks cut their work: that of `run.memory_limit`, or 2 GiB if a worker has it.
+        """Memory limit of a task, in bytes: `run.memory_limit`, or by default 2 GiB if a worker has as much.
 
-        It does not grow with the computer, so that a run is cut alike wherever it is planned.
+        The default does not grow with the computer, so that a run is divided alike wherever it is planned.
         """
         return self.run.memory_bytes or min(USUAL_MEMORY, self.cluster.worker_bytes)
 
@@ -179,7 +179,7 @@ class Config(Section):
     def settings_of_model(
         self, counts: NDArray[np.integer], kernel: KernelFunction | None, candidates: tuple[Candidate, ...]
     ) -> ModelSettings:
-        """The settings of the model, as in `PairwiseSVC`; the arguments are what is found from the data."""
+        """The settings of the model, as in `PairwiseSVC`; the arguments are facts found from the data."""
         return ModelSettings.of_parameters(
             self.model,
             candidates=candidates,
@@ -193,13 +193,13 @@ class Config(Section):
         )
 
     def most_pairs(self, edges: int, n_classes: int) -> int:
-        """The maximum number of edges of a model that has so many now, after growth."""
+        """The maximum number of edges, after growth, of a model that starts with ``edges``."""
         return edges if self.growth is None else max(edges, self.growth.budget.most_pairs(n_classes))
 
     def result_settings(self) -> dict[str, Any]:
-        """The keys that decide the result. Where it is computed, its name and its growth budget do not.
+        """The keys that decide the result, so not [cluster], the name of the run and the growth budget.
 
-        The path of the data is left out too: a fingerprint identifies the data.
+        The path of the data is left out too, since a fingerprint identifies the data.
         """
         settings = self.model_dump(
             mode="json",
@@ -225,7 +225,7 @@ def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def flattened(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The keys of nested tables with dots between their parts, and their values."""
+    """The dotted keys of nested tables, with their values."""
     for key, value in tables.items():
         if isinstance(value, Mapping):
             yield from flattened(value, f"{prefix}{key}.")
@@ -241,19 +241,19 @@ class InputMissing(InputError, FileNotFoundError):
     """A file that is not there."""
 
     def __str__(self) -> str:
-        return str(self.args[0])  # not as an OSError of one argument would
+        return str(self.args[0])  # OSError would print one argument otherwise
 
 
 class OutputExists(FileExistsError):
-    """A file that would have to be replaced."""
+    """A file that exists and would have to be replaced."""
 
 
 @contextlib.contextmanager
 def input_errors() -> Iterator[None]:
-    """Turn what is raised for bad data into an `InputError`, so that it is told from a failure of the program."""
+    """Turn exceptions about bad data into an `InputError`, to distinguish them from failures of the program."""
     try:
         yield
-    except (ConfigError, InputError, BrokenPipeError):  # output that nobody reads is no input
+    except (ConfigError, InputError, BrokenPipeError):  # BrokenPipeError concerns the output, not the input
         raise
     except FileExistsError as error:
         raise OutputExists(str(error)) from error

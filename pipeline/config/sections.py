@@ -1,4 +1,4 @@
-"""The sections of a configuration, except [cluster]: their keys, defaults and values. Nothing is converted."""
+"""The sections of a configuration, except [cluster]: their keys, defaults and allowed values. Types are strict."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 class Section(BaseModel):
     """A section of the TOML file, or the whole of it."""
 
-    # pydantic's own errors, which a traceback may show, do not repeat values: some are secrets.
+    # Some values are secrets, so pydantic's own errors, which a traceback may show, must not repeat values.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
@@ -102,7 +102,7 @@ class DataConfig(Section):
     def _no_strange_url(cls, source: str | None) -> str | None:
         try:
             location_of(source or "", "")
-        except BadUrl:  # its message has the value, which the caller shows without credentials
+        except BadUrl:  # its message repeats the value; the caller shows it without credentials
             raise ValueError(
                 "must be a path, or a URL such as s3://bucket/features.zarr without user, password, query or fragment"
             ) from None

@@ -231,7 +231,7 @@ def read_places(directory: Location) -> ClassPlaces:
 
 
 def distances_of_draws(run: Run, whitened: bool) -> tuple[Distances, ClassPlaces] | tuple[None, None]:
-    """The distances of the samples of `read_draws` from the classes, and the places of the classes; None if not stored."""
+    """Distances of the samples of `read_draws` from the classes, and the places of the classes; None if not stored."""
     if not run.shape.placed:
         return None, None
     drawn, places, settings = read_draws(run, whitened), read_places(run.directory), run.settings

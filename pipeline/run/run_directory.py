@@ -311,7 +311,7 @@ def run_groups(shape: RunShape) -> dict[str, dict[str, bytes]]:
 
 
 def group_members(shape: RunShape) -> dict[str, set[str]]:
-    """The names in each group that belong to the run: its arrays, and those that an earlier configuration may have had."""
+    """The names in each group that belong to the run: its arrays, and those of earlier configurations."""
     return {
         group: {*_OPTIONAL_ARRAYS[group], *(path.split("/")[0] for path in files)}
         for group, files in run_groups(shape).items()

@@ -1,6 +1,6 @@
-"""The stages of a run, one file each: where it runs, the keys of its units, their work, memory and cost, its files.
+"""The stages of a run, one file each: where it runs, the keys of its units, their work, memory and cost.
 
-In the order in which a driver does them. Whoever adds a stage writes its file and adds it here.
+`STAGES` lists them in the order in which a driver runs them. To add a stage, write its file and list it here.
 """
 
 from pairloom.pipeline.run.run import Stage

@@ -41,10 +41,10 @@ __all__ = ["Calibration", "held_out_task_bytes"]
 
 
 class Calibration(Stage):
-    """Choose the calibration of the machines; find the scale of the model and the mass of its lists, for a coupling.
+    """Find the scale of the model and the mass of its lists for a coupling; and slopes and shifts, if they are learned.
 
-    Every edge's slope and shift too, if these are learned. The first unit, that of the model, also chooses the
-    calibration, which the other couplings share, and the coupling where that is "auto".
+    The first unit, for the coupling of the model, also chooses the calibration of the machines, which the other
+    couplings share, and the coupling if that is "auto".
     """
 
     name = "calibration"
@@ -101,10 +101,10 @@ class Calibration(Stage):
 
 
 class _Calibrated(NamedTuple):
-    """The calibration of the model for a coupling, the best of all that were compared for it, and these.
+    """The calibration of the model for a coupling, the best of the compared calibrations, and all of them.
 
-    Where shortlists are coupled, also whether their mass is right on the held-out samples. And what the calibrated
-    model says of these.
+    ``lists`` says whether the mass of shortlists is right on the held-out samples; ``scores`` are the scores of these
+    samples by the calibrated model.
     """
 
     coupled: CoupledCalibration
@@ -146,7 +146,7 @@ def _calibrated(run: Run, unit: int) -> _Calibrated:
 
 
 def _couplings(run: Run, unit: int) -> tuple[str, ...]:
-    """The couplings to choose from for the model; of another unit its coupling."""
+    """The couplings that a unit compares: those to choose from for the first, its own for the others."""
     return run.settings.couplings if unit == 0 else (run.shape.couplings[unit],)
 
 
@@ -162,7 +162,7 @@ def _judged(run: Run, calibration: MachineCalibration, coupling: str) -> JudgedC
 
 
 def held_out_task_bytes(run: Run) -> int:
-    """All held-out samples, completed, scaled, coupled."""
+    """All held-out samples: completed, scaled and coupled."""
     shape, N, k, drawn = run.shape, len(run.shape.classes), run.shape.listed, row_bytes(run, "draws")
     if shape.code is not None:
         by_machine = 4 * shape.n_edges + 4 * N

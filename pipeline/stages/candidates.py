@@ -25,7 +25,7 @@ class Candidates(Stage):
     name = "candidates"
     where = "in turn"  # later trials use what was best in earlier ones
     folders = ("candidates",)
-    # The probe has at most 70 classes, or a few more, and at most 256 rows of each.
+    # The probe has at most about 70 classes, and at most 256 rows per class.
     cost = StageCost(
         "trial",
         seconds=(0.4, 4.5e-8),
@@ -34,7 +34,7 @@ class Candidates(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """Later trials depend on the results of earlier ones, which depend on the same facts: so these are enough."""
+        """Later trials depend on the results of earlier ones, which depend on the same facts, so the facts suffice."""
         if run.probe is None:
             return ()
         model, graph = run.config.model, run.probe.graph
@@ -59,7 +59,7 @@ class Candidates(Stage):
         return write_result(run.directory, self.name, unit, content)
 
     def task_bytes(self, run: Run) -> int:
-        """The rows of the probe, as read, normalised and whitened; its machines, and the logits of its samples."""
+        """The rows of the probe, as read, normalised and whitened; its machines; and the logits of its samples."""
         if run.probe is None:
             return 0
         shape, classes, pairs = run.shape, run.probe.classes, probe_pairs(run)
@@ -76,7 +76,7 @@ class Candidates(Stage):
 
 
 def _probe_set(run: Run, probe: Probe) -> TrainingSet:
-    """The training samples of the probe, as `TrainingSet.part` would choose them from all."""
+    """The training samples of the probe: those that `TrainingSet.part` would choose."""
     rows, of_class = probe_rows(
         probe.classes, lambda c: run.starts[c] + np.arange(run.rows[c]), run.settings.seed, probe.most_rows
     )

@@ -1,7 +1,7 @@
-"""Collapsed: the machines of each edge as one affine map, tile by tile, where a worker should not keep all of them.
+"""Collapsed: the machines of each edge as one affine map, tile by tile, if they are too large for every worker.
 
-Prediction needs nothing else of linear machines, and the maps are a quarter of their size. No units where a worker
-keeps the maps of all edges, which then makes them itself.
+Prediction needs nothing else of linear machines, and the maps are a quarter of their size. There are no units if the
+maps are small: each worker then computes all of them and keeps them in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Collapsed(Stage):
 
     name = "collapsed"
     folders = ("machines.zarr",)
-    # A tile takes about 7 ms to open and read, as long as 7e7 products.
+    # Opening and reading a tile takes about 7 ms, the time of 7e7 products.
     cost = StageCost(
         "tile",
         seconds=(0.01, 1e-2),

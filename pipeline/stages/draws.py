@@ -15,7 +15,7 @@ from pairloom.pipeline.storage.digests import digest_of
 
 __all__ = ["BLOCKS_AT_ONCE", "Draws"]
 
-#: Blocks that zarr may hold, compressed and not, while it reads rows from them.
+#: Blocks that zarr may hold in memory, compressed and decompressed, while it reads rows from them.
 BLOCKS_AT_ONCE = 3
 
 
@@ -32,7 +32,7 @@ class Draws(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """They depend on the rows, and on how many are drawn from which folds."""
+        """They depend on the rows, on how many are drawn, and on the folds."""
         model = run.config.model
         drawn = [run.shape.draws, model.calibration_samples, run.settings.folds, model.random_state]
         return (digest_of([earlier["features"][0], *drawn]),) * bool(run.shape.draws)

@@ -89,13 +89,13 @@ def driver_bytes(shape: RunShape) -> int:
     """Memory of the driver while it stores rows or samples, beside the interpreter and its libraries.
 
     A block as read, converted and compressed; labels, ids and their order; the sums of the classes. A chunk of a zarr
-    source that is larger than `row_sources.PIECE_BYTES` comes on top.
+    source that is larger than `row_sources.PIECE_BYTES` needs additional memory.
     """
     D = shape.features
     piece = PIECE_BYTES + int(np.dtype(shape.sample_dtype).itemsize) * D
     class_sums = 8 * D * len(shape.classes)
     if shape.sparse is not None:
-        # A piece in two forms; sums of the classes, at most an entry for each of the training rows.
+        # A piece in two forms; sums of the classes, which have at most as many entries as the training rows.
         piece = 4 * PIECE_BYTES + BYTES_PER_ENTRY * shape.sparse.slab
         class_sums = 3 * BYTES_PER_ENTRY * sum(shape.sparse.entries) + 6 * 8 * D
     ids = _bytes_of_id(shape.row_ids) * sum(shape.rows) + _bytes_of_id(shape.sample_ids) * shape.samples
@@ -105,10 +105,10 @@ def driver_bytes(shape: RunShape) -> int:
 
 
 def _bytes_of_id(kind: str) -> int:
-    """An id, and its copy in the order of the classes; those of text are taken to be short."""
+    """An id, and its copy in the order of the classes. Text is assumed to be short."""
     return 2 * (64 if kind == "string" else 8)
 
 
 def _scratch(run: Run) -> Path:
-    """A folder for a copy of the rows in another order: the run directory, or that for temporary files of this host."""
+    """A folder for a copy of the rows in another order: the run directory, or this host's temporary folder."""
     return run.directory if isinstance(run.directory, Path) else Path(tempfile.gettempdir())

@@ -66,6 +66,6 @@ class Growth(Stage):
         return write_result(run.directory, self.name, unit, wave._asdict())
 
     def task_bytes(self, run: Run) -> int:
-        """As calibration, and the graph and the matrix of costs by which pairs are proposed."""
+        """The memory of calibration, the graph, and the matrix of costs from which pairs are proposed."""
         N = len(run.shape.classes)
         return held_out_task_bytes(run) + _BYTES_PER_NX_EDGE * run.most_pairs + 8 * 4 * N**2

@@ -1,6 +1,6 @@
 """Held out: slabs of the drawn samples, scored by all edges.
 
-A wave of growth has them scored again: applying machines costs little beside training them.
+Every wave of growth scores them again, since applying machines costs little compared with training them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["HeldOut"]
 
 
 def _memory(s: RunSizes) -> float:
-    """Roughly: the logits of a slab by all edges or, of lists, the rankings of its classes."""
+    """Rough estimate: the logits of a slab by all edges or, with shortlists, the rankings of its classes."""
     slab = min(s.draws_per_slab, s.draws)
     maps = 4.0 * s.classes * (s.rankings * s.features + slab * (1 + s.calibrations))
     return (
@@ -39,12 +39,12 @@ def _memory(s: RunSizes) -> float:
 
 
 class HeldOut(Stage):
-    """Score a slab of the drawn samples by all edges, and write what calibration and growth need of it."""
+    """Score a slab of the drawn samples by all edges, and write the scores for calibration and growth."""
 
     name = "held_out"
     folders = ("logits.zarr",)
     waves = True
-    # Every slab reads all machines; a logit takes some 60 ns.
+    # Every slab reads all machines; a logit takes about 60 ns.
     cost = StageCost(
         "draw slab",
         seconds=(0.01, 2.5e-3),
@@ -87,7 +87,7 @@ class HeldOut(Stage):
 
 
 def _ranking_numbers(run: Run) -> int:
-    """Numbers of the rankings of a slab: for each calibration, those of the folds and parts that its samples are of."""
+    """Numbers in the rankings of a slab: for each calibration, one ranking per fold and part of its samples."""
     shape, folds = run.shape, run.settings.folds
     share = min(1.0, shape.draws_per_slab / max(1, shape.draws))
     by_part, by_fold = (min(n, math.ceil(n * share) + 1) for n in (folds * PARTS, folds))

@@ -17,9 +17,9 @@ __all__ = ["Ids"]
 
 
 class Ids(Stage):
-    """Store the ids of all samples: those that the source gives, or the numbers of its rows.
+    """Store the ids of all samples: those in the source, or else its row numbers.
 
-    A stage of its own, so that a column of ids that is named later leaves everything but the report as it is.
+    This is a separate stage so that naming a column of ids later recomputes nothing but the report.
     """
 
     name = "ids"
@@ -49,7 +49,7 @@ class Ids(Stage):
         ]
 
     def task_bytes(self, run: Run) -> int:
-        """As when the driver stores rows."""
+        """See `driver_bytes`."""
         return driver_bytes(run.shape)
 
 

@@ -1,6 +1,6 @@
-"""Learning: the weights of all machines, through the coupling. No unit if those of the machines are kept.
+"""Learning: the weights of all machines, through the coupling. No unit if the machines keep their weights.
 
-One unit, since every step needs all pairs on all its samples. `coupled_learning.MOST_SAMPLES` bounds the samples and
+It is one unit, since every step needs all pairs on all samples. `coupled_learning.MOST_SAMPLES` limits the samples and
 `learning.MOST_WEIGHTS` the weights, whatever the size of the run.
 """
 
@@ -33,19 +33,19 @@ from pairloom.pipeline.storage.zarr_layout import chunk_path
 
 __all__ = ["Learning"]
 
-#: L-BFGS keeps 15 numbers of a weight; the weights, their gradient and copies of both are the others.
+#: L-BFGS keeps 15 numbers per weight; the others are the weights, their gradient, and copies of both.
 _NUMBERS_PER_WEIGHT = 24
 
 
 def _samples(s: RunSizes) -> float:
-    """Samples that weights are learned from."""
+    """Number of samples from which weights are learned."""
     return min(sample_limit(s.edges), s.classes * s.rows)
 
 
 def _steps_work(s: RunSizes) -> float:
-    """Work of all steps: held-out samples stop most descents after some thirty, of which there are about two.
+    """Work of all steps: about two descents, of which most stop on the held-out samples after some thirty steps.
 
-    Where few samples are held out no step is tried.
+    With too few held-out samples no step is tried.
     """
     samples, listed = _samples(s), min(s.listed, USUAL_SIZE)
     steps = 60 * min(1.0, MOST_WORK / 30 / (samples * s.edges * s.features))
@@ -79,7 +79,7 @@ class Learning(Stage):
         return (digest_of([earlier["machines"], earlier["calibration"]]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
-        """Learn the weights and write them with the record; the record only, if the machines are better as they are."""
+        """Learn the weights and write them with the record; only the record if learning gives no improvement."""
         completion = coupler_of_run(run).completion
         coupled = read_calibrations(run)[run.settings.coupling]
         learned = learn_weights(_drawn_rows(run), _trained(run), run.settings, coupled, completion)
@@ -91,16 +91,16 @@ class Learning(Stage):
         shape, E = run.shape, run.shape.n_edges
         samples = min(sample_limit(E), sum(shape.rows)) + len(shape.classes)
         machines = 3 * E * edge_machine_bytes(run)
-        # Rows as they came and normalised; whitened, scaled and with a column of ones, of the folds apart and of all.
+        # Rows, raw and normalised; whitened, scaled and with a column of ones, for separate folds and for all.
         rows = samples * (shape.features + 1) * (2 * int(np.dtype(shape.dtype).itemsize) + 8 * FLOAT)
-        # Logits of the folds apart and of all, their gradient, and a copy in the making.
+        # Logits of separate folds and of all, their gradient, and a copy being made.
         logits = FLOAT * samples * 5 * E
         weights = 8 * _NUMBERS_PER_WEIGHT * E * (shape.features + 1)
         return machines + rows + logits + weights + FLOAT * 4 * shape.features**2 + completion_bytes(run)
 
 
 def _drawn_rows(run: Run) -> DrawnRows:
-    """The samples that an estimator would learn from, in the same order."""
+    """The samples from which an estimator would learn, in the same order."""
     settings = run.settings
     drawn = draw_evenly_by_class(run.rows, sample_limit(run.shape.n_edges), settings.folds, settings.seed)
     X = read_normalisation(run)(read_raw_rows(run, run.starts[drawn.classes] + drawn.rows))
@@ -114,7 +114,7 @@ def _trained(run: Run) -> LinearModel:
 
 
 def _write_weights(run: Run, logits: AffineLogits) -> list[str]:
-    """Write learned weights in the order of the tiles, as all arrays of edges are."""
+    """Write learned weights in the order of the tiles, like all arrays of edges."""
     group, as_stored = open_group(run.directory, "machines.zarr", write=True), run.shape.order.argsort()
     return [
         *write_whole(group["learned_coef"], (0, 0), logits.weights[as_stored]),

@@ -44,7 +44,7 @@ class Machines(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """A tile depends on its own edges, and on what all machines depend on."""
+        """A tile depends on its own edges, and on the inputs of all machines."""
         machine = machine_key(run, earlier)
         return tuple(digest_of([machine, run.shape.described(tile)]) for tile in run.tiles)
 
@@ -54,14 +54,14 @@ class Machines(Stage):
         return _train_linear(run, tile) if run.kernel is None else _train_with_kernel(run, tile)
 
     def task_bytes(self, run: Run) -> int:
-        """The rows of the classes of a tile, one of them in the making; the machines, with a copy to be written."""
+        """The rows of the classes of a tile, with working copies of one; the machines, with a copy to be written."""
         shape = run.shape
         if shape.sparse is not None:
             return _sparse_bytes(run, shape.sparse)
         of_class = np.array(shape.rows)
         touched = max((int(of_class[shape.classes_of(tile)].sum()) for tile in run.tiles), default=0)
         if shape.code is not None:
-            touched += 2 * int((of_class @ (shape.code != 0)).max())  # the rows of one machine, stacked twice
+            touched += 2 * int((of_class @ (shape.code != 0)).max())  # the stacked rows of one machine, twice
         rows = (touched + 4 * max(shape.rows)) * shape.features
         if shape.kernel_rows:
             return 2 * FLOAT * rows + gram_bytes(run, shape.kernel_rows) + 3 * tile_bytes(run)
@@ -69,7 +69,7 @@ class Machines(Stage):
 
 
 def _sparse_bytes(run: Run, sizes: SparseSizes) -> int:
-    """The rows of the classes of a tile, those of a machine stacked twice, its Gram matrix; and the machines."""
+    """The rows of the classes of a tile, the stacked rows of a machine, twice, its Gram matrix; and the machines."""
     shape, of_class = run.shape, np.array(sizes.entries)
     touched = max((int(of_class[shape.classes_of(tile)].sum()) for tile in run.tiles), default=0)
     stacked = 2 * max(int(of_class[own].sum()) for own in shape.decomposition.members())
@@ -77,7 +77,7 @@ def _sparse_bytes(run: Run, sizes: SparseSizes) -> int:
 
 
 def training_facts(run: Run) -> list[object]:
-    """All settings that machines depend on, except the choice among candidates."""
+    """All settings that determine the machines, except the choice among candidates."""
     m = run.config.model
     kernel = [] if run.kernel is None else [asdict(run.kernel), run.shape.kernel_rows]
     settings = [run.settings.folds, m.fit_on, m.thresholds, m.tol, m.random_state]

@@ -22,9 +22,9 @@ class Model(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """It depends on the machines and their maps, what was learned, the calibration, and the description itself.
+        """It depends on the machines, their maps, the learned weights, the calibration, and the description itself.
 
-        Support vectors have the ids of their rows.
+        With a kernel it also depends on the ids, since support vectors have the ids of their rows.
         """
         facts = [run.estimator_parameters, run.model_label, *run.shape.feature_names]
         facts += earlier["ids"] if run.kernel is not None else ()

@@ -73,11 +73,11 @@ from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = ["check_size", "plan_run"]
 
-#: Families that are built from a matrix of the distances between all classes, of which there are a few copies.
+#: Families that need a matrix of the distances between all classes, in a few copies.
 _COMPARING_ALL = ("spanning_tree", "star_of_least_distance", "grown")
-#: Bytes of a pair while it is planned: in its order and in a few copies of it.
+#: Bytes per pair during planning, for a few copies in different orders.
 _PLANNED_PAIR_BYTES = 160
-# By default, a larger tensor is not stored: nobody expects it to fill the disk.
+# A larger tensor is not stored by default, so that it does not fill the disk unexpectedly.
 _STORED_TENSOR_LIMIT = 2 * 2**30
 
 
@@ -246,12 +246,12 @@ def _shape(
 
 
 def _mean_entries(entries: NDArray[np.int64]) -> int:
-    """The entries of an average row, which take the place of features where work is estimated."""
+    """Number of entries of an average row, which replaces the number of features in estimates of work."""
     return max(1, round(float(entries.mean())))
 
 
 def _sparse_sizes(data: OpenFeatures, shape: RunShape, *, growing: bool) -> SparseSizes:
-    """What is stored of sparse rows, before anything is. A machine has weights on columns of its classes, no others."""
+    """The sizes of the arrays of sparse rows, before any is written. A machine has weights on its classes' columns."""
     of_row, of_sample, columns = data.X_train.entries, data.X_test.entries, data.columns
     assert of_row is not None
     assert of_sample is not None
@@ -273,13 +273,13 @@ def _sparse_sizes(data: OpenFeatures, shape: RunShape, *, growing: bool) -> Spar
 
 
 def _most_in_a_piece(sizes: NDArray[np.int64], length: int) -> int:
-    """The largest sum of so many consecutive sizes, cut from the first on; at least 1."""
+    """The largest sum of sizes in a piece, if they are divided into pieces of ``length``; at least 1."""
     sums = np.add.reduceat(sizes, np.arange(0, len(sizes), length)) if len(sizes) else sizes
     return max(1, int(sums.max(initial=0)))
 
 
 def _check_sparse(model: ModelConfig) -> None:
-    """Raise for what machines on sparse rows cannot have."""
+    """Raise for settings that machines on sparse rows do not support."""
     refused = {
         "kernel": (model.kernel in ("auto", "linear"), "'auto' or 'linear'"),
         "whiten": (model.whiten in ("auto", "none"), "'auto' or 'none'"),
@@ -308,9 +308,9 @@ def _draws(config: Config, rows: NDArray[np.int64], folds: int, whitened: bool) 
 def _draws_per_slab(
     config: Config, draws: int, folds: int, sizes: tuple[int, int, int], calibrations: int, *, ranked: bool
 ) -> int:
-    """Drawn samples of a slab, of a run with so many edges, classes and features.
+    """Drawn samples per slab. ``sizes`` are the numbers of edges, classes and features.
 
-    Rankings of the classes are ``ranked`` as maps of samples if machines are linear and rows are dense.
+    ``ranked`` says whether classes are ranked by affine maps: machines are linear and rows are dense.
     """
     E, N, D = sizes
     if not ranked or not _listed(config, N):
@@ -325,7 +325,7 @@ def _stores_tensor(config: Config, tensor_bytes: int) -> bool:
 
 
 def _listed(config: Config, n_classes: int) -> int:
-    """How many classes of a drawn sample are kept; 0 if logits of all edges are, as something is learned from them."""
+    """Classes per drawn sample whose logits are kept; 0 if those of all edges are, to learn from them."""
     by_edges = config.model.coupled_calibration == "edges"
     by_dprime = config.growth is not None and config.growth.cost == "dprime"
     return (
@@ -336,9 +336,9 @@ def _listed(config: Config, n_classes: int) -> int:
 
 
 def _kept(config: Config, n_classes: int) -> int:
-    """How many of the likeliest classes of a test sample are stored; 0 where the probabilities of all are.
+    """Number of likeliest classes stored per test sample; 0 if the probabilities of all classes are.
 
-    As many as are coupled, but no fewer than the report looks at.
+    They are as many as are coupled, but no fewer than the report needs.
     """
     asked = config.run.probabilities
     if asked == "dense" or (asked == "auto" and n_classes <= FEW_CLASSES):
@@ -347,7 +347,7 @@ def _kept(config: Config, n_classes: int) -> int:
 
 
 def _collapses(config: Config, n_edges: int, n_classes: int, n_features: int) -> bool:
-    """Whether prediction reads the maps of pairs that shortlists need from a store, not those of all pairs."""
+    """Whether prediction reads from the store the maps of the pairs that shortlists need, not the maps of all pairs."""
     listed = not config.has_code and shortlist_size(config.model.shortlist, n_classes) is not None
     most = config.most_pairs(n_edges, n_classes)
     return listed and config.model.learn != "coupled" and stores_collapsed(most, n_features)
@@ -370,7 +370,7 @@ def _check_budget(run: Run) -> None:
 
 
 def _check_memory(run: Run) -> None:
-    """Raise if a task needs more memory than it may take, or than a worker has."""
+    """Raise if a task needs more memory than its limit, or than a worker has."""
     by_stage, given = task_bytes(run), run.config.run.memory_bytes
     stage, needed = max(by_stage.items(), key=lambda item: item[1])
     advice = run.stage(stage).advice
@@ -391,7 +391,7 @@ def _check_memory(run: Run) -> None:
 class ModelPlan(NamedTuple):
     """The model graph or code, the candidates for its settings, and the exponent of the normalised features.
 
-    If there are several candidates, also the part on which they are compared.
+    If there are several candidates, also the probe on which they are compared.
     """
 
     graph: graphs.Decomposition
@@ -415,9 +415,9 @@ def plan_model(
 ) -> ModelPlan:
     """Build the graph and list the candidates, as `PairwiseSVC.fit` does.
 
-    ``settings_of(candidates)`` are the settings of the model, ``class_weights`` the weights of its samples by class,
-    ``kernel`` that of its machines, unless they are linear; ``standardise`` says whether columns are standardised;
-    ``settled`` is the only candidate, if there is no choice any more.
+    ``settings_of(candidates)`` returns the settings of the model; ``class_weights`` are per class; ``kernel`` is None
+    for linear machines; ``standardise`` says whether columns are standardised; ``settled`` is the only candidate, if it
+    was chosen before.
     """
     check_size(graph, len(data.classes))
     moments = normalised_moments(data.moments, "data.features: X_train", standardise=standardise)
@@ -448,7 +448,7 @@ def _part_of(
     seed: int,
     classes: NDArray[np.int64],
 ) -> TrainingSet:
-    """The training samples of a probe, as `TrainingSet.part` would choose them from all. Only they are read."""
+    """The training samples of a probe: those that `TrainingSet.part` would choose. Only these rows are read."""
     rows, of_class = probe_rows(classes, data.of_class, seed)
     weight = None if class_weights is None else np.array(class_weights)[classes[of_class]]
     X = normalisation(_scattered_rows(data, rows))
@@ -466,7 +466,7 @@ def _scattered_rows(data: OpenFeatures, rows: NDArray[np.int64]) -> Any:
 
 
 def check_size(graph: Mapping[str, Any], n: int) -> None:
-    """Raise if building the graph that was asked for takes more memory than this machine has, before it is tried."""
+    """Raise if building the requested graph would take more memory than this machine has."""
     family = graph["family"]
     if family in graphs.CODE_FAMILIES:
         check_code_size(family, n, "graph.family =")

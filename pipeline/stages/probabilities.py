@@ -1,6 +1,6 @@
 """Probabilities: slabs of test samples, coupled by every method.
 
-They come from the tensor where it is stored. Where it is virtual, nothing is stored between the machines and the
+They are computed from the tensor if it is stored. If it is virtual, nothing is stored between the machines and the
 probabilities: a worker keeps the machines as one map, ranks the classes of a sample, and applies the pairs that its
 shortlist needs, as an estimator does.
 """
@@ -52,7 +52,7 @@ Coupled = dict[str, NDArray[np.float32]]
 
 
 def _memory(s: RunSizes) -> float:
-    """Roughly: the tensor of a slab; or the maps of all edges; or where these are stored, the ranking of a slab."""
+    """Rough estimate: the tensor of a slab; the maps of all edges; or, if these are stored, the ranking of a slab."""
     solver = solver_bytes(s.classes, s.edges)
     if s.tensor_stored:
         return 4.0 * s.samples_per_slab * (2 * s.edges + 3 * s.classes**2)
@@ -105,7 +105,7 @@ class Probabilities(Stage):
         ]
 
     def task_bytes(self, run: Run) -> int:
-        """From the tensor: that of a slab and its working copies, and the logits of all edges."""
+        """The tensor of a slab with working copies, and the logits of all edges; without a tensor, the machines."""
         if not run.shape.tensor_stored:
             return _prediction_bytes(run)
         N, slab = len(run.shape.classes), run.shape.samples_per_slab
@@ -113,7 +113,7 @@ class Probabilities(Stage):
 
 
 def _prediction_bytes(run: Run) -> int:
-    """The machines as one affine map, the ranking as another, and a batch of samples in the making."""
+    """The machines as one affine map, the ranking as another, and a batch of samples at work."""
     shape, limit = run.shape, run.memory_limit
     if shape.collapsed:
         return _stored_prediction_bytes(run)
@@ -131,7 +131,7 @@ def _prediction_bytes(run: Run) -> int:
 
 
 def _stored_prediction_bytes(run: Run) -> int:
-    """A ranking, the potentials of a slab by each map, the logits that its lists need, tiles, and a batch at work."""
+    """A ranking, the potentials of a slab by each map, the logits that its lists need, tiles, and a batch."""
     shape, slab = run.shape, run.shape.samples_per_slab
     N, D, k, M = len(shape.classes), shape.features, run.shortlist or 0, len(shape.couplings)
     maps = M if shape.edges_calibrated else 1
@@ -150,7 +150,7 @@ def _batches(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
 
 
 def _to_keep(run: Run, slab: slice, batches: Iterable[tuple[slice, Coupled]]) -> dict[str, Kept]:
-    """What is stored of the probabilities of a slab, which come batch by batch."""
+    """The probabilities of a slab in the form in which they are stored, collected batch by batch."""
     k, N, n_samples = run.shape.kept, len(run.shape.classes), slab.stop - slab.start
     methods = dict.fromkeys(methods_of(run).values())
     if not k:
@@ -211,7 +211,7 @@ def _coupled_tensor(run: Run, slab: slice) -> Coupled:
 
 
 def _coupled(samples: ScoredSamples, calibrations: Mapping[str, CoupledCalibration]) -> Coupled:
-    """Probabilities by each method, where methods differ by their scale and the mass of their lists alone."""
+    """Probabilities by each method, for methods that differ only by their scale and the mass of their lists."""
     return {
         method: with_mass(samples, calibration.mass).couple(method, calibration.scale)
         for method, calibration in calibrations.items()
@@ -219,7 +219,7 @@ def _coupled(samples: ScoredSamples, calibrations: Mapping[str, CoupledCalibrati
 
 
 def _read_edge_logits(run: Run, slab: slice) -> NDArray[np.float32]:
-    """(E, r) stored logits of the sorted edges for a slab of test samples: the tensor where it was trained."""
+    """(E, r) logits of the sorted edges for a slab of test samples: the entries of the tensor at trained pairs."""
     everything = slice(None)
     tensor = read_whole(open_group(run.directory, "logits.zarr")["tensor"], (everything, everything, slab))
     i, j = run.shape.edges[graphs.edge_order(run.shape.edges)].T
@@ -227,7 +227,7 @@ def _read_edge_logits(run: Run, slab: slice) -> NDArray[np.float32]:
 
 
 def _from_machines(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
-    """Probabilities (sample, class) by each method, in batches of the size that an estimator predicts."""
+    """Probabilities (sample, class) by each method, in the batches of an estimator."""
     X, calibrations = read_samples(run, slab), remaining_calibrations(run)
     models = _models(run, calibrations)
     for batch in pieces(X.shape[0], PREDICTION_BATCH):
@@ -235,7 +235,7 @@ def _from_machines(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
 
 
 def _from_store(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
-    """The same by the stored maps of those pairs that the shortlists of the slab need."""
+    """Probabilities by each method, from the stored maps of the pairs that the shortlists of the slab need."""
     X, calibrations, apart = read_samples(run, slab), remaining_calibrations(run), run.shape.edges_calibrated
     lists, methods = {}, list(methods_of(run).values())
     for at, (method, calibration) in enumerate(calibrations.items()):
@@ -267,25 +267,25 @@ def _predicted(
     return _coupled(next(iter(models.values())).samples(X, *limits), calibrations)
 
 
-# The models of one run whose edges have slopes of their own, one for each method. Threads of a worker share them.
+# The models of one run whose edges have their own slopes, one per method. Threads of a worker share them.
 _kept: dict[tuple[Location, str, str, str], dict[str, Predictor]] = {}
 _lock = threading.Lock()
 
 
 def release_predictors() -> None:
-    """Forget the machines that this process keeps."""
+    """Drop the machines that this process keeps in memory."""
     release_machines()
     with _lock:
         _kept.clear()
 
 
 def _is_calibrated_apart(run: Run) -> bool:
-    """Whether methods differ by more than a scale and a mass, so that each has an affine map of its own."""
+    """Whether methods differ by more than a scale and a mass, so that each needs its own affine map."""
     return run.shape.edges_calibrated or run.shape.code is not None
 
 
 def _models(run: Run, calibrations: Mapping[str, CoupledCalibration]) -> dict[str, Predictor]:
-    """The machines of the run as one map for each method: one for all, unless edges have slopes of their own."""
+    """The machines of the run as one map per method; all methods share one unless edges have their own slopes."""
     if not _is_calibrated_apart(run):
         return dict.fromkeys(calibrations, collapsed_machines(run))
     key = (run.directory, run.digest("machines"), run.digest("calibration"), run.digest("learning"))

@@ -1,6 +1,6 @@
 """Ranking: the ranking of the classes as an affine map of samples, from the collapsed machines of all edges.
 
-No units where a worker keeps the maps of all edges, which then makes it itself.
+There are no units if each worker keeps the maps of all edges; it then computes the ranking itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Ranking"]
 
 
 class Ranking(Stage):
-    """Find the ranking by a coupling: one for all, unless edges have slopes of their own."""
+    """Compute the ranking for a coupling; all couplings share one unless edges have their own slopes."""
 
     name = "ranking"
     folders = ("machines.zarr",)
@@ -41,14 +41,14 @@ class Ranking(Stage):
         return tuple(digest_of([earlier["collapsed"], calibration]) for calibration in maps)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
-        """Find and write the ranking by a coupling."""
+        """Compute and write the ranking for a coupling."""
         if not run.shape.edges_calibrated:
             return write_ranking(run, unit, None)
         method = list(methods_of(run).values())[unit]
         return write_ranking(run, unit, remaining_calibrations(run)[method])
 
     def task_bytes(self, run: Run) -> int:
-        """The sums over the edges of each class, in double precision, potentials, and the tiles that are read."""
+        """The sums over the edges of each class, in double precision; potentials; and the tiles being read."""
         shape, N = run.shape, len(run.shape.classes)
         tiles = (TILES_AT_ONCE + 4) * shape.edges_per_tile * (shape.features + 1)
         calibrations = 2 * 8 * len(shape.couplings) * run.most_pairs

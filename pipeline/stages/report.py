@@ -54,7 +54,7 @@ class Report(Stage):
         return write_report(run, run_times(run.directory, stages, entries), judged_waves(run))
 
     def task_bytes(self, run: Run) -> int:
-        """A part of the probabilities, the outcomes of all samples, matrices of the classes, edges, and the page."""
+        """Part of the probabilities, the outcomes of all samples, matrices of the classes, edges, and the page."""
         shape, N, R = run.shape, len(run.shape.classes), run.shape.samples
         probabilities = 3 * FLOAT * max(NUMBERS_AT_ONCE, shape.samples_per_slab * (shape.kept or N))
         outcomes = 8 * R * (5 * len(shape.couplings) + 14)

@@ -134,7 +134,7 @@ def _sides_content(shape: RunShape) -> dict[str, Any]:
 
 
 def _probe_content(probe: Probe) -> dict[str, Any]:
-    # A probe of machines on sets of classes has the code of the model.
+    # The probe of machines on sets of classes uses the code of the model.
     code = isinstance(probe.graph, graphs.ModelCode)
     edges = [] if code else graphs.edge_array(probe.graph).tolist()
     return {"classes": probe.classes.tolist(), "edges": edges, "most_rows": probe.most_rows}

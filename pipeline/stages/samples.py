@@ -48,5 +48,5 @@ class Samples(Stage):
         return files
 
     def task_bytes(self, run: Run) -> int:
-        """As when the driver stores rows."""
+        """See `driver_bytes`."""
         return driver_bytes(run.shape)

@@ -1,4 +1,4 @@
-"""Slopes: how many units of log odds a unit of distance is worth, for every pair its own."""
+"""Slopes: log odds per unit of distance, for each pair."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["Slopes"]
 
 
 class Slopes(Stage):
-    """Find the slopes of all pairs from their profiles. No unit if pairs have none of their own.
+    """Find the slopes of all pairs from their profiles. No unit if pairs share one slope.
 
-    The distribution of the slopes is that of the pairs before any growth: waves change no slope that was found.
+    The prior distribution of the slopes is fitted to the pairs of the initial graph, so waves do not change the slopes
+    of earlier pairs.
     """
 
     name = "slopes"

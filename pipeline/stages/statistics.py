@@ -35,7 +35,7 @@ class Statistics(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """They depend on the rows, and with whitening on which of them are held out."""
+        """They depend on the rows and, with whitening, on the choice of held-out rows."""
         model = run.config.model
         held_out = (
             [model.calibration_samples, run.settings.folds, model.random_state]
@@ -60,7 +60,7 @@ class Statistics(Stage):
         return files + write_whole(group["checksum"], (classes.start,), sums)
 
     def task_bytes(self, run: Run) -> int:
-        """Rows that were read ahead, normalised, and as deviations, twice; their product, and its sum."""
+        """Rows read ahead, normalised, and as deviations, twice; their product, and its sum."""
         shape, D = run.shape, run.shape.features
         if shape.sparse is not None:
             return BYTES_PER_ENTRY * 3 * max(shape.sparse.entries) + BLOCKS_AT_ONCE * block_bytes(shape)
@@ -70,7 +70,7 @@ class Statistics(Stage):
 
 
 class _ClassReader:
-    """Reads classes from the store, from first to last row, and finds their checksums on the way."""
+    """Reads classes from the store, from first to last row, and computes their checksums."""
 
     def __init__(self, run: Run, held_out: DrawnSamples, classes: slice) -> None:
         self._run, self._held_out = run, held_out
@@ -80,7 +80,7 @@ class _ClassReader:
         self.checksums: dict[int, int] = {}
 
     def kept_rows(self, c: int, rows: slice) -> NDArray[np.floating]:
-        """Normalised rows of class c, without those that are held out."""
+        """Normalised rows of class c, except those that are held out."""
         first, last = np.searchsorted(self._held_out.classes, [c, c + 1])
         held_out = self._held_out.rows[first:last] - rows.start
         kept = np.ones(rows.stop - rows.start, bool)
@@ -89,7 +89,7 @@ class _ClassReader:
         return normalised
 
     def read_all(self, classes: slice) -> None:
-        """Read whole classes, for their checksums only."""
+        """Read whole classes, only for their checksums."""
         for c in range(classes.start, classes.stop):
             if self._run.shape.sparse is not None:
                 start = int(self._run.starts[c])
@@ -107,7 +107,7 @@ class _ClassReader:
         return raw
 
     def _stored(self, start: int, stop: int) -> NDArray[np.floating]:
-        """Stored rows. Small classes are read many at once: to open the store takes as long as to read many rows."""
+        """Stored rows. Small classes are read many at once: opening the store takes as long as reading many rows."""
         if start < self._first or stop > self._first + len(self._ahead):
             ahead = min(self._end, start + rows_per_batch(self._run.shape.features))
             self._ahead, self._first = read_stored_rows(self._run, start, max(stop, ahead)), start

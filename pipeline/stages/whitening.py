@@ -36,12 +36,12 @@ class Whitening(Stage):
     )
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
-        """They depend on the statistics and the shrinkages; rows are normalised as the machines need them."""
+        """They depend on the statistics, the shrinkages, and the normalisation of the rows."""
         normalised = [run.exponent, *([] if run.kernel is None else [run.kernel.name])]
         return (digest_of([earlier["statistics"][0], list(run.shape.shrinkages), *normalised]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
-        """Store all candidate whitenings; none of sparse rows."""
+        """Store all candidate whitenings; sparse rows have none."""
         if run.shape.sparse is not None:
             return []
         group, shape = open_group(run.directory, "features.zarr", write=True), run.shape
@@ -68,13 +68,13 @@ class Whitening(Stage):
 
 
 def _kept_rows(run: Run) -> NDArray[np.int64]:
-    """(N,) how many rows of each class the statistics are of."""
+    """(N,) number of rows per class in the statistics."""
     drawn = drawn_samples(run, whitened=True).classes
     return np.asarray(run.rows - np.bincount(drawn, minlength=len(run.rows)))
 
 
 def _written_places(run: Run, within: WithinClasses) -> list[str]:
-    """Store the places of the classes. Directions that there are not are zero."""
+    """Store the places of the classes. Missing directions are zero."""
     group, files = open_group(run.directory, "features.zarr", write=True), list[str]()
     places = ClassPlaces.of(within, read_whole(group["kept_mean"]), _kept_rows(run))
     for name, values in places._asdict().items():
@@ -85,7 +85,7 @@ def _written_places(run: Run, within: WithinClasses) -> list[str]:
 
 
 def _stored_scatter(run: Run) -> Iterator[ClassScatter]:
-    """The statistics of the parts, one after the other."""
+    """The statistics of the parts of the classes, one after the other."""
     group = open_group(run.directory, "features.zarr")
     counts = _kept_rows(run)
     for number, classes in enumerate(run.class_parts):
