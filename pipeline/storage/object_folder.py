@@ -46,6 +46,8 @@ _THREADS = 16
 # The log of a process begins a new object when one has so many bytes: each line writes its object again.
 _LOG_BYTES = 2**16
 _PAUSE_SECONDS = 0.1
+# So often may a store refuse to put an object that nobody has changed: Amazon's do so while a put is under way.
+_MOST_REFUSALS = 10
 # Small objects that were read are kept by their version, since entries of the ledger are read again and again.
 _KEPT_BYTES = 2**24
 
@@ -81,13 +83,7 @@ class ObjectFolder(Folder):
         """Raise `StoreUnfit` unless the store honours conditions, on an object of a new name that is removed again."""
         name = f".probe.{secrets.token_hex(16)}.partial"
         try:
-            self._is_put(name, b"first", "create")
-            if self._is_put(name, b"second", "create"):
-                raise self._unfit("that an object must not exist yet (If-None-Match)")
-            before = {"e_tag": self._request("head", name)["e_tag"]}
-            self._is_put(name, b"third", before)
-            if self._is_put(name, b"fourth", before):
-                raise self._unfit("that an object must be unchanged (If-Match)")
+            _Probed(self.root).try_conditions(name)
         finally:
             self.delete(name)
 
@@ -99,16 +95,11 @@ class ObjectFolder(Folder):
             return False
         return True
 
-    def _unfit(self, condition: str) -> StoreUnfit:
-        return StoreUnfit(
-            f"{self.root}: the store ignores the condition {condition}, so two drivers could work on one run without"
-            " noticing. Use a store that honours it (Amazon S3, Google Cloud Storage, Azure, MinIO, SeaweedFS), or a"
-            " folder."
-        )
-
     def read(self, path: str) -> bytes:
         """The bytes of an object. Raise `FileNotFoundError` if there is none."""
-        answer = self._request("get", path)
+        return self._bytes_of(self._request("get", path), path)
+
+    def _bytes_of(self, answer: Any, path: str) -> bytes:
         with translated(self.root / path):
             return bytes(answer.bytes())
 
@@ -140,9 +131,10 @@ class ObjectFolder(Folder):
         if check is None:
             self._put(path, data)
             return
-        check()
-        if not self._is_put(path, data, "create"):
-            self._replace(path, data, check)
+        for condition, _ in self._attempts(path, "head"):
+            check()
+            if self._is_put(path, data, condition):
+                return
 
     def _put(self, path: str, data: bytes) -> None:
         self._request("put", path, data, use_multipart=False)
@@ -163,29 +155,33 @@ class ObjectFolder(Folder):
 
     def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
         """Put an object in place of none, or of one that is not final: the first final one stays."""
-        check_fence()
-        while not self.create(path, data):
-            try:
-                found = self._request("get", path)
-                with translated(self.root / path):
-                    if is_final(bytes(found.bytes())):
-                        return
-            except FileNotFoundError:
-                continue  # another one was faster
+        for condition, found in self._attempts(path, "get"):
+            if found is not None and is_final(self._bytes_of(found, path)):
+                return
             check_fence()
-            if self._is_put(path, data, {"e_tag": found.meta["e_tag"]}):
+            if self._is_put(path, data, condition):
                 return
 
-    def _replace(self, path: str, data: bytes, check: Callable[[], object]) -> None:
-        """Put an object, unless somebody else has put it since before the check: then check again."""
+    def _attempts(self, path: str, kind: Literal["head", "get"]) -> Iterator[tuple[Any, Any]]:
+        """Conditions to put an object on, until one holds: that there is none, then that it is still what was found.
+
+        Each comes with the answer to a request of this kind, None if there is no object. Where the answer to a put is
+        lost, the object is put once more. A store that refuses again and again what nobody has changed is unfit.
+        """
+        yield "create", None
+        refused, refusals = None, 0
         while True:
             try:
-                mode: Any = {"e_tag": self._request("head", path)["e_tag"]}
+                found = self._request(kind, path)
+                condition = _unchanged(found if kind == "head" else found.meta)
             except FileNotFoundError:
-                mode = "create"
-            check()
-            if self._is_put(path, data, mode) or self._holds(path, data):
-                return  # if not, the check tells whose it is
+                found, condition = None, "create"
+            refusals = refusals + 1 if condition == refused else 0
+            if refusals > _MOST_REFUSALS:
+                raise _unfit(self.root, "refuses to put an object that nobody has changed")
+            time.sleep(_PAUSE_SECONDS * refusals)
+            refused = condition
+            yield condition, found
 
     def append(self, path: str, data: bytes) -> None:
         """Append to the part of a file that this process writes: its object is put again, with all its lines."""
@@ -205,11 +201,10 @@ class ObjectFolder(Folder):
 
     def retract(self, path: str) -> None:
         """Delete an object; behind a fence, empty it on the condition that nobody has put it since that was checked."""
-        check = fence()
-        if check is None:
+        if fence() is None:
             self.delete(path)
         elif self.exists(path):
-            self._replace(path, b"", check)
+            self.write(path, b"")
 
     def exists(self, path: str) -> bool:
         """Whether there is an object."""
@@ -308,6 +303,42 @@ class ObjectFolder(Folder):
     def array(self, path: str, *, write: bool = False) -> Any:
         """A zarr array, opened again only if its metadata has changed."""
         return _opened_array(self.root, path, "r+" if write else "r", self.version(f"{path}/zarr.json"))
+
+
+class _Probed(ObjectFolder):
+    """A prefix that is tried: an answer 501 is not repeated, as it may be the answer to a condition."""
+
+    @property
+    def _store(self) -> Any:
+        return open_store(self.root, repeats=False)
+
+    def try_conditions(self, name: str) -> None:
+        """Raise `StoreUnfit` if the store ignores a condition, or refuses one that holds."""
+        if not self.create(name, b"first"):
+            raise _unfit(self.root, f"refuses a new object on the condition {_NEW}")
+        if self._is_put(name, b"second", "create"):
+            raise _unfit(self.root, f"ignores the condition {_NEW}")
+        before = _unchanged(self._request("head", name))
+        if not (self._is_put(name, b"third", before) or self._holds(name, b"third")):
+            raise _unfit(self.root, f"refuses an object on the condition {_UNCHANGED}")
+        if self._is_put(name, b"fourth", before):
+            raise _unfit(self.root, f"ignores the condition {_UNCHANGED}")
+
+
+_NEW = "that it must not exist yet (If-None-Match)"
+_UNCHANGED = "that it must be unchanged (If-Match)"
+
+
+def _unfit(root: StoreUrl, fault: str) -> StoreUnfit:
+    return StoreUnfit(
+        f"{root}: the store {fault}. Without conditions, two drivers could work on one run without noticing. Use a"
+        " store that honours them (Amazon S3, Google Cloud Storage, Azure, MinIO, SeaweedFS), or a folder."
+    )
+
+
+def _unchanged(found: Any) -> Any:
+    """The condition that an object is still the one that was found."""
+    return {"e_tag": found["e_tag"]}
 
 
 _kept: Any = zict.LRU(_KEPT_BYTES, {}, weight=lambda key, data: len(data))

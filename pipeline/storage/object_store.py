@@ -61,7 +61,7 @@ class StoreDenied(StoreError):
 
 
 class StoreUnfit(StoreError):
-    """An object store that ignores conditions, so that two drivers could both believe to hold the lock of a run."""
+    """An object store without conditions, so that two drivers could both believe to hold the lock of a run."""
 
 
 def patience() -> float:
@@ -76,8 +76,11 @@ def patience() -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def open_store(url: StoreUrl) -> Any:
-    """The store of a URL, whose objects have names relative to its path. Nothing outside can be named."""
+def open_store(url: StoreUrl, *, repeats: bool = True) -> Any:
+    """The store of a URL, whose objects have names relative to its path. Nothing outside can be named.
+
+    With ``repeats``, obstore asks again where the store answers with an error of its own.
+    """
     if obstore is None:
         raise StoreUnfit(
             f'{url}: object stores need obstore. Install it, in a clone of pairloom, with: pip install -e ".[cloud]"'
@@ -98,7 +101,7 @@ def open_store(url: StoreUrl) -> Any:
             prefix=url.path or None,
             client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": plain},
             retry_config={
-                "max_retries": 10_000,  # the time counts
+                "max_retries": 10_000 if repeats else 0,  # the time counts
                 "retry_timeout": timedelta(seconds=seconds),
                 "backoff": _BACKOFF,
             },
@@ -129,6 +132,10 @@ def translated(url: StoreUrl) -> Iterator[None]:
             raise _denied(url, "there is no such bucket") from None
         if re.search(r"status code: (301|307|400|401|403)|[Cc]redential|AccessDenied", str(error)):
             raise _denied(url, _reason(error)) from None
+        if re.search(r"status code: (405|501)|\b(405 Method|501 Not)\b", str(error)):
+            raise StoreUnfit(
+                f"{url}: the store cannot do what runs need: {_reason(error)}. Use another store, or a folder."
+            ) from None
         raise StoreAway(f"{url}: the store does not answer as it should: {_reason(error)}.") from None
 
 

@@ -1,4 +1,4 @@
-"""Object stores for tests: real servers on loopback, and one that ignores conditions."""
+"""Object stores for tests: real servers on loopback, and stand-ins that treat conditions in other ways."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -22,6 +24,7 @@ from pairloom.pipeline.storage.object_store import PATIENCE
 
 __all__ = [
     "SECRET",
+    "StandIn",
     "careless_server",
     "environment_of",
     "free_port",
@@ -30,6 +33,7 @@ __all__ = [
     "new_bucket",
     "program",
     "seaweed",
+    "stand_in",
     "weed_command",
 ]
 
@@ -86,35 +90,84 @@ def in_environment(port: int) -> Iterator[None]:
         yield
 
 
-class _Careless(BaseHTTPRequestHandler):
-    """Stores objects whatever the conditions are, as some gateways do."""
+#: What a stand-in does about a condition.
+Treatment = Literal["honours", "ignores", "refuses", "does not know"]
+
+
+class StandIn(BaseHTTPRequestHandler):
+    """A store in memory with the interface of S3, which treats conditions as it is told."""
 
     protocol_version = "HTTP/1.1"
-    objects: dict[str, bytes]
-    numbers = itertools.count()
+    disable_nagle_algorithm = True
+    # Of each object the bytes and the number of the put, which is its entity tag.
+    objects: dict[str, tuple[bytes, int]]
+    numbers: Iterator[int]
+    lock: threading.Lock
+    treatments: dict[str, Treatment]
 
-    def _answer(self, status: int, data: bytes = b"") -> None:
+    def _answer(self, status: int, data: bytes = b"", number: int = 0) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
-        self.send_header("ETag", f'"{next(self.numbers)}"')
         self.send_header("Last-Modified", self.date_time_string())
+        if number:
+            self._send_version(number)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
 
+    def _send_version(self, number: int) -> None:
+        self.send_header("ETag", f'"{number}"')
+
+    def _unmet(self) -> int:
+        """The status of the answer to a put whose condition does not hold, 0 if it does or there is none."""
+        for name, there in (("If-None-Match", False), ("If-Match", True)):
+            if name not in self.headers:
+                continue
+            _, number = self.objects.get(self.path, (b"", 0))
+            holds = self.headers[name] == f'"{number}"' if there else not number
+            unmet = {"honours": 0 if holds else 412, "ignores": 0, "refuses": 412, "does not know": 501}
+            return unmet[self.treatments.get(name, "honours")]
+        return 0
+
     def do_PUT(self) -> None:
-        self.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(200)
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.lock:
+            status, number = self._unmet(), next(self.numbers)
+            if not status:
+                self.objects[self.path] = data, number
+        self._answer(status or 200, number=0 if status else number)
 
     def do_GET(self) -> None:
         if "list-type" in self.path:
-            self._answer(200, b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+            self._answer(200, self._list())
         elif self.path in self.objects:
-            self._answer(200, self.objects[self.path])
+            self._answer(200, *self.objects[self.path])
         else:
             self._answer(404)
 
     do_HEAD = do_GET
+
+    def _list(self) -> bytes:
+        """All objects with a prefix, on one page."""
+        bucket, _, query = self.path.partition("?")
+        asked = {name: values[0] for name, values in parse_qs(query).items()}
+        prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter")
+        entries, folders = [], set()
+        for path, (data, number) in sorted(self.objects.items()):
+            name = path.removeprefix(f"{bucket.rstrip('/')}/")
+            below, inner, _ = name.removeprefix(prefix).partition(delimiter or "\0")
+            if not name.startswith(prefix):
+                continue
+            if inner:
+                folders.add(f"{prefix}{below}{delimiter}")
+            else:
+                entries.append(
+                    f"<Contents><Key>{name}</Key><Size>{len(data)}</Size><ETag>&quot;{number}&quot;</ETag>"
+                    "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+                )
+        common = [f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>" for name in sorted(folders)]
+        listed = "".join((*entries, *common))
+        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{listed}</ListBucketResult>".encode()
 
     def do_POST(self) -> None:
         """Delete several objects: the only request of this kind that is sent."""
@@ -126,18 +179,37 @@ class _Careless(BaseHTTPRequestHandler):
         deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
         self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
+    def do_DELETE(self) -> None:
+        self.objects.pop(self.path, None)
+        self._answer(204)
+
     def log_message(self, *arguments: object) -> None:
         """Print nothing."""
 
 
 @contextlib.contextmanager
-def careless_server() -> Iterator[tuple[int, dict[str, bytes]]]:
-    """The port and the objects of a server that ignores conditions."""
-    objects: dict[str, bytes] = {}
-    handler = type("Handler", (_Careless,), {"objects": objects})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def stand_in(
+    treatments: dict[str, Treatment], handler: type[StandIn] = StandIn
+) -> Iterator[tuple[int, dict[str, tuple[bytes, int]]]]:
+    """The port and the objects of a stand-in. Conditions that are not in ``treatments`` are honoured."""
+    objects: dict[str, tuple[bytes, int]] = {}
+    state = {
+        "objects": objects,
+        "numbers": itertools.count(1),
+        "lock": threading.Lock(),
+        "treatments": treatments,
+    }
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (handler,), state)) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield server.server_address[1], objects
         finally:
             server.shutdown()
+
+
+@contextlib.contextmanager
+def careless_server() -> Iterator[tuple[int, dict[str, tuple[bytes, int]]]]:
+    """The port and the objects of a server that ignores conditions, as some gateways do."""
+    with stand_in({"If-None-Match": "ignores", "If-Match": "ignores"}) as server:
+        yield server

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from object_stores import SECRET, careless_server, environment_of, in_environment, new_bucket
+from object_stores import SECRET, careless_server, environment_of, in_environment, new_bucket, stand_in
 
+from pairloom.pipeline.storage import object_folder
 from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import (
@@ -150,6 +151,46 @@ def test_a_store_that_ignores_conditions_is_refused():
         with pytest.raises(StoreUnfit, match=r"ignores the condition .*If-None-Match.* Use a store that"):
             Folder(StoreUrl("s3", "careless", "run")).make()
         assert objects == {}
+
+
+@pytest.mark.parametrize("condition", ["If-None-Match", "If-Match"])
+@pytest.mark.parametrize(
+    ("treatment", "reason"),
+    [
+        ("ignores", r"ignores the condition .*{condition}.* Use a store that"),
+        ("refuses", r"refuses .* on the condition .*{condition}.* Use a store that"),
+        ("does not know", r"cannot do what runs need: .*501"),
+    ],
+)
+def test_a_store_without_a_condition_is_refused_at_once(treatment, reason, condition, monkeypatch):
+    with stand_in({condition: treatment}) as (port, objects), in_environment(port):
+        monkeypatch.setenv(PATIENCE, "600")
+        folder = Folder(StoreUrl("s3", uuid.uuid4().hex, "run"))
+        before = requests.total()
+        with pytest.raises(StoreUnfit, match=reason.format(condition=condition)):
+            folder.make()
+        assert requests.total() - before <= 8
+        assert objects == {}
+
+
+@pytest.mark.parametrize("condition", ["If-None-Match", "If-Match"])
+def test_a_store_that_refuses_a_condition_later_is_not_asked_for_ever(condition, monkeypatch):
+    monkeypatch.setattr(object_folder, "_PAUSE_SECONDS", 0.001)
+    treatments = {}
+    with stand_in(treatments) as (port, _), in_environment(port):
+        folder = Folder(StoreUrl("s3", uuid.uuid4().hex, "run"))
+        folder.make()
+        if condition == "If-Match":
+            folder.write("entry", b"old")
+        treatments[condition] = "refuses"
+        for put in (
+            lambda: folder.write("entry", b"new"),
+            lambda: folder.put_once("entry", b"new", lambda data: False),
+        ):
+            before = requests.total()
+            with fenced(lambda: None), pytest.raises(StoreUnfit, match="that nobody has changed"):
+                put()
+            assert requests.total() - before < 50
 
 
 def test_a_missing_bucket_is_named(seaweed_port):
