@@ -13,6 +13,7 @@ def record():
     return Record("choices", "command", {}, echo=lambda line: None)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:couple. method 'wlw2' did not converge")
 def test_a_row_is_that_of_the_model_with_this_choice():
     (row,) = choices.compare(record(), ["digits"], ["coupling wlw2"])

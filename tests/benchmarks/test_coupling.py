@@ -11,6 +11,7 @@ def small(tmp_path_factory):
     return bench("coupling", "--small", json_file=tmp_path_factory.mktemp("coupling") / "rows.json")
 
 
+@pytest.mark.long
 def test_every_figure_is_in_the_table(small):
     """Speed is not asserted: a machine that runs tests does other work too."""
     table = [line for line in small.printed.splitlines() if line.endswith((" OK", " missed"))]

@@ -40,6 +40,7 @@ def test_the_table_has_every_column_and_the_ratio(on_digits):
     assert " ± " not in ours
 
 
+@pytest.mark.long
 def test_json_has_all_rows_and_both_times_of_the_ratio(on_digits):
     ours, nearest, ratio, losses = on_digits[0].record["rows"]
     assert (ours["peer"], nearest["peer"]) == ("PairwiseSVC", "NearestCentroid")
@@ -56,6 +57,7 @@ def test_the_figure_is_drawn(on_digits):
     assert (on_digits[1] / "rows.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_a_peer_that_takes_too_long_is_stopped(tmp_path, capsys):
     record = Record("peers", "", {})
     rows = peers.compare_set(record, "digits", load("digits"), ["SVC(probability)"], [1], limit=0.0)

@@ -1,8 +1,11 @@
 """The gain of a second thread can be measured again."""
 
+import pytest
+
 from pairloom.benchmarks import threads
 
 
+@pytest.mark.long
 def test_a_fit_is_measured_with_one_thread_and_with_two(capsys):
     threads.main(["--sets", "digits", "--repeats", "1"])
     printed = capsys.readouterr().out

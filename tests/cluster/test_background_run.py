@@ -89,6 +89,7 @@ def test_its_progress_is_printed_if_asked_for(client, small_config, tmp_path, ca
     assert "Nothing was left to do: the run is finished." in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_two_runs_one_after_the_other_leave_the_client_open(own_client, small_config, small_run, tmp_path):
     for name in ("first", "second"):
         pairloom.run(small_config, directory=tmp_path / name, client=own_client).wait(LONG)
@@ -166,6 +167,7 @@ def test_a_cancelled_task_ends_with_the_unit_it_is_at(client, long_config, tmp_p
     assert len(times_begun(directory, "machines")) <= begun_then + 3 < len(keys)
 
 
+@pytest.mark.long
 def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, client, long_config, tmp_path):
     handle = pairloom.run(long_config, directory=tmp_path / "run", client=own_client)
     begun(handle)
@@ -370,6 +372,7 @@ def run_script(text, config, folder):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.long
 def test_a_script_that_every_worker_would_run_again_is_told_what_to_write(small_config, tmp_path):
     done = run_script(UNGUARDED, small_config, tmp_path)
     assert done.returncode == 1

@@ -334,6 +334,7 @@ def test_a_submitted_run_is_followed_cancelled_and_submitted_again(
     assert "No driver is at work" in pairloom("cancel", directory).stdout
 
 
+@pytest.mark.long
 def test_a_run_grows_for_some_seconds_and_on_when_it_is_resumed(small_config, tmp_path):
     directory = tmp_path / "run"
     options = ("--set", "cluster.kind=threads", "--set", "graph.family=star", "--set", "growth.wave=2")

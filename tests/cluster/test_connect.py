@@ -290,6 +290,7 @@ def certificate(tmp_path):
     return str(certificate), str(key)
 
 
+@pytest.mark.long
 def test_a_scheduler_behind_tls(certificate, tmp_path):
     cert, key = certificate
     tls = ("--protocol", "tls", "--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key)
@@ -319,6 +320,7 @@ def elsewhere(dask_processes, tmp_path, monkeypatch):
         yield client
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
 def test_a_worker_that_does_not_see_the_run_directory_is_found_before_anything_is_written(
     elsewhere, small_config, small_run, tmp_path, monkeypatch

@@ -59,6 +59,7 @@ def pool() -> tuple[StoreUrl, dict[str, np.ndarray]]:
     return write_group(StoreUrl("memory", f"pool-{next(numbers)}", "data.zarr"), arrays), arrays
 
 
+@pytest.mark.quick("3")
 @pytest.mark.parametrize("zarr_format", [3, 2])
 def test_a_run_on_data_in_a_store_has_the_bytes_of_one_on_a_file(
     zarr_format, url, arrays, small_run, small_config, tmp_path

@@ -47,6 +47,7 @@ def run_and_resume(config, url, proxy) -> None:
         pairloom.run(config, directory=url, overrides=THREADS).result(timeout=300)
 
 
+@pytest.mark.long
 @pytest.mark.quick("is lost")
 @pytest.mark.parametrize("fault", ["fails", "hangs", "is lost"])
 def test_some_requests_are_disturbed(fault, small_config, small_run, url, proxy, monkeypatch):
@@ -113,6 +114,7 @@ def test_a_store_that_stays_away_ends_a_run_which_can_be_resumed(
     assert bytes_of(url) == bytes_of(small_run)
 
 
+@pytest.mark.long
 def test_credentials_that_expire_half_way_stop_a_run(small_config, small_run, url, proxy):
     proxy.fault_of = lambda number: "is refused" if number > 300 else None
     with pytest.raises(

@@ -40,5 +40,6 @@ def test_what_the_nanny_has_glibc_return_is_kept():
     assert after < 2_000
 
 
+@pytest.mark.long
 def test_a_process_that_dask_did_not_start_is_left_alone():
     assert page_faults()[1] is False

@@ -62,6 +62,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.quick("arrays", "dask frame", "zarr")
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_run_is_that_of_the_file(iris, from_file, container, tmp_path):
     data = CONTAINERS[container](*iris, tmp_path)

@@ -305,6 +305,7 @@ def test_what_was_judged_is_not_taken_back(lost, copied_run, growing_config, cli
     assert read_run(copied_run).waves == (7, 10, 12, 14, 15)
 
 
+@pytest.mark.long
 def test_another_coupling_judges(growing_config, client, tmp_path):
     """Then the first method of the run may change without another growth."""
     settings = (*GROWING, "growth.pairs=12", "growth.coupling=normal")

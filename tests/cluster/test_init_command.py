@@ -306,6 +306,10 @@ def write_zarr(folder):
     return "set.zarr"
 
 
+@pytest.mark.quick(
+    "write_npz-pool-test set: 8 rows are held out, 25% of every class",
+    "write_zarr-set-test set: 8 rows are held out, 25% of every class",
+)
 @pytest.mark.parametrize(
     ("write", "name", "test_set"),
     [

@@ -102,6 +102,7 @@ def made(request, client, tmp_path_factory):
     return source, folder / "run"
 
 
+@pytest.mark.quick("large numbers", "floats", "texts", "named by numbers", "days")
 def test_classes_are_sorted_and_have_the_type_of_the_source(made):
     source, directory = made
     model = PairwiseSVC.from_run(directory)

@@ -63,6 +63,7 @@ def as_zarr(folder, arrays, chunk=9):
     return folder / "data.zarr"
 
 
+@pytest.mark.quick("as_npy", "as_zarr")
 @pytest.mark.parametrize("store", [as_npz, as_npy, as_zarr])
 def test_the_store_is_the_same_from_any_format_in_pieces_of_any_size(
     store, small_pieces, client, tmp_path, monkeypatch
@@ -181,6 +182,7 @@ def test_twenty_gigabytes_are_planned_and_stored_in_less_than_one(tmp_path):
     assert found["stored"] < 1024 * MEGABYTE, found
 
 
+@pytest.mark.long
 def test_no_unit_takes_more_memory_than_it_says(tmp_path):
     random = np.random.default_rng(0)
     y = np.repeat(np.arange(40), np.append(np.full(39, 300), 9000))

@@ -142,6 +142,7 @@ def test_the_same_configuration_is_said_to_be(runs):
     assert "The configurations are the same." in pairloom("compare", runs / "small", runs / "copy").stdout
 
 
+@pytest.mark.long
 def test_the_limit_that_ended_growth_is_named(small_config, runs):
     options = ("--set", "cluster.kind=threads", "--set", "graph.family=star", "--set", "growth.plateau=never")
     for name, limit, reason in (

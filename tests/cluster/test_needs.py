@@ -60,6 +60,7 @@ def test_the_stage_that_needs_most_is_named(tmp_path):
         prepare_run(config, tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_forecast_stands_beside_the_times_in_the_report(small_config, tmp_path, monkeypatch):
     monkeypatch.setattr("pairloom.cluster.simulator.forecast._LONG_SECONDS", 0.0)  # every run is worth one
     done = CliRunner().invoke(

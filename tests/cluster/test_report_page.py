@@ -263,6 +263,7 @@ def test_the_critical_machine_on_sets_of_classes_separates_the_two(tmp_path, cli
 KERNEL = ("model.kernel=rbf", "model.whiten=none")
 
 
+@pytest.mark.quick("star", "kernel", "kernel on sets")
 @pytest.mark.parametrize(
     "settings",
     [

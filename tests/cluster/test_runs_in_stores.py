@@ -93,6 +93,7 @@ def test_its_model_predicts_the_same_bits(stored_run, small_run, tmp_path, small
         PairwiseSVC.from_run(str(stored_run))
 
 
+@pytest.mark.long
 def test_damaged_and_missing_objects_are_computed_again(stored_run, small_run):
     folder = Folder(stored_run)
     folder.write("machines.zarr/parameters/c/1/0/0", b"damaged")

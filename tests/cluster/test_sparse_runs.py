@@ -150,6 +150,7 @@ def whole(config, client, tmp_path_factory):
     return directory
 
 
+@pytest.mark.quick("npz", "zarr")
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_gives_the_same_bytes(source, whole, client, tmp_path):
     features = SOURCES[source](tmp_path / "source", DATA)
@@ -174,6 +175,7 @@ def test_rows_in_any_order_of_columns_are_the_same_rows(whole, client, tmp_path)
     assert_same_bytes(tmp_path / "run", bytes_of(whole))
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The data type .FixedLengthUTF32")
 def test_a_pool_is_split_and_ids_go_with_its_rows(client, tmp_path):
     X, y = (
@@ -217,6 +219,7 @@ def test_a_run_is_resumed_with_the_same_bytes(config, whole, client, tmp_path):
     assert_same_bytes(directory, bytes_of(whole))
 
 
+@pytest.mark.long
 def test_the_command_line_takes_sparse_files(whole, tmp_path):
     X = DATA["X_test"].copy()
     X.data[0] = np.nan

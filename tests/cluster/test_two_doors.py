@@ -229,6 +229,7 @@ def test_every_family_of_codes_is_tried():
     assert families == set(CODE_FAMILIES)
 
 
+@pytest.mark.quick("one_vs_rest-settings1", "one_vs_one-settings2", "dense-settings3", "code-settings7")
 @pytest.mark.filterwarnings(
     "ignore:couple_code. method 'zadrozny' did not converge:sklearn.exceptions.ConvergenceWarning",
     "ignore:The scale of the coupled model:UserWarning",
@@ -332,6 +333,7 @@ def test_from_run_on_sets_of_classes_predicts_what_pairloom_predict_does(
     np.testing.assert_array_equal(again.predict_proba(data.X_test), model.predict_proba(data.X_test))
 
 
+@pytest.mark.long
 def test_the_plan_of_a_code_says_columns(config_file):
     settings = ["--set", "graph.family=dense", "--set", "model.coupling=auto", "--set", "run.also_couple=[]"]
     done = CliRunner().invoke(main, ["plan", str(config_file), *settings])

@@ -49,6 +49,11 @@ def probabilities_of(directory, coupling):
     return open_group(directory, "probabilities.zarr")[coupling][:]
 
 
+@pytest.mark.quick(
+    "model.shortlist=none",
+    "model.shortlist=4 model.coupled_calibration=edges model.coupling=normal",
+    "model.shortlist=4 graph.family=path",
+)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -154,6 +159,7 @@ def test_a_lost_judgement_of_an_earlier_wave_is_found_again(grown_run, config_fi
     assert set(times_begun(directory, "machines").values()) == {1}
 
 
+@pytest.mark.long
 def test_a_run_grown_by_shortlists_later_is_grown_at_once(grown_run, config_file, client, tmp_path):
     settings = (VIRTUAL, "model.shortlist=4", *GROWING[:-1])
     for pairs in (10, 16):
@@ -178,6 +184,7 @@ def test_lists_of_held_out_samples_are_those_from_the_logits_of_all_edges(whole,
     assert_lists_are_those_of_all_edges(run, run.shape.n_edges if whole else run.waves[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fit_on", ["rest", "all"])
 def test_lists_of_held_out_samples_with_each_calibration(fit_on, config_file, client, tmp_path):
     settings = ("model.shortlist=4", "model.calibration=auto", f"model.fit_on={fit_on}")
@@ -232,6 +239,10 @@ def test_lists_have_the_likeliest_classes_of_the_dense_probabilities(
         ).read_text()
 
 
+@pytest.mark.quick(
+    "model.shortlist=4 run.also_couple=['normal']",
+    "model.shortlist=4 model.calibration=distance graph.family=path model.whiten=0.5",
+)
 @pytest.mark.parametrize(
     "settings",
     [

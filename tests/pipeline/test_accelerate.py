@@ -90,6 +90,7 @@ def test_a_kernel_is_compiled_with_those_it_calls_and_then_loaded(process):
     assert outcome(process(REPORTED))[0] == ["0.25"]
 
 
+@pytest.mark.long
 def test_a_cache_that_an_older_version_left_is_compiled_again(process, tmp_path):
     for name in ("Size", "Extent"):
         (tmp_path / "some_kernels.py").write_text(
@@ -122,6 +123,7 @@ def test_a_holder_that_is_killed_does_not_block(process, tmp_path, end):
     assert outcome(waiting)[0] == ["compiled some_kernels.quarter True", "0.25"]
 
 
+@pytest.mark.long
 def test_a_cache_that_cannot_be_written_is_done_without(process, tmp_path):
     (tmp_path / "__pycache__").write_text("not a folder")
     nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), "/dev/null/nowhere")
@@ -153,6 +155,7 @@ def test_a_user_without_a_home_gets_no_folder_where_it_stands(process, tmp_path)
     assert list((tmp_path / "here").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_lock_that_cannot_be_made_is_done_without(process, tmp_path):
     outcome(process(SILENT))
     lock = lock_file(tmp_path)

@@ -181,6 +181,7 @@ def test_other_settings_are_refused_and_only_the_driver_is_recorded(pairloom, he
     assert {path.relative_to(here).parts[:2] for path in changed} <= {("run", "drivers"), ("run", "log.txt")}
 
 
+@pytest.mark.long
 def test_a_process_ends_as_the_command_does(here):
     done = subprocess.run(
         [sys.executable, "-m", "pairloom", "plan", "config.toml", "--set", "data.features=y_short.npz"],

@@ -32,6 +32,13 @@ DATA = {
 }
 
 
+@pytest.mark.quick(
+    "no y_test-plan",
+    "no test samples-simulate",
+    "no test samples nor labels-plan",
+    "test samples of later classes-simulate",
+    "a pool too small for test samples-plan",
+)
 @pytest.mark.parametrize("command", ["plan", "simulate"])
 @pytest.mark.parametrize("data", DATA)
 def test_data_with_few_test_samples_or_none_are_forecast(data, command, tmp_path, monkeypatch):

@@ -138,6 +138,7 @@ def test_votes_have_a_mass_but_no_scale(noisy_logits):
     assert choice.mass == choose_mass(samples, y, 1.0) != ONE_SCALE
 
 
+@pytest.mark.quick("0-slopes", "0-platt", "1-distance")
 @pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")
 @pytest.mark.parametrize("calibration", ["slopes", "distance", "platt"])
 @pytest.mark.parametrize("seed", [0, 1])

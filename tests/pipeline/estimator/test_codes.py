@@ -220,6 +220,7 @@ def test_weights_of_samples_reach_the_machines(data):
     assert rise.mean() > 0
 
 
+@pytest.mark.long
 def test_every_machine_may_have_a_slope_and_shift_of_its_own(digits):
     few = digits._replace(X=digits.X[:300], y=digits.y[:300])
     scaled = fitted(few, graph="one_vs_rest", **PINNED)

@@ -76,6 +76,7 @@ def test_a_killed_save_leaves_the_old_or_the_new_model(models, data, tmp_path):
     assert len(list(path.glob("*.zarr"))) == 1, "nothing is left of the models before"
 
 
+@pytest.mark.long
 def test_several_who_replace_one_model_leave_a_whole_one(models, data, tmp_path):
     path = tmp_path / "model"
     models[0].save(path)

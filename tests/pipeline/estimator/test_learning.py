@@ -92,6 +92,7 @@ def test_a_saved_model_predicts_the_same_bits(regions, learned, tmp_path):
     assert (loaded.predict_proba(regions.X_new) == learned.predict_proba(regions.X_new)).all()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")
 @pytest.mark.quick("0-platt", "1-distance")
 @pytest.mark.parametrize("calibration", ["platt", "distance"])
@@ -146,6 +147,7 @@ def test_where_few_samples_are_held_out_no_step_is_tried(regions):
     assert (before.predict_proba(regions.X_new) == after.predict_proba(regions.X_new)).all()
 
 
+@pytest.mark.long
 def test_weights_of_samples_count(regions):
     weight = np.where(regions.y == 1, 5.0, 1.0)
     parameters = {"graph": "complete", "coupling": "bradley_terry", "random_state": 0, "learn": "coupled"}
@@ -154,6 +156,7 @@ def test_weights_of_samples_count(regions):
     assert (model.predict(regions.X_new) == 1).sum() > (plain.predict(regions.X_new) == 1).sum()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:PairwiseSVC. 1 of 4 classes have fewer:UserWarning")
 def test_a_class_with_few_samples_is_not_unlearned(regions):
     """It is never held out, but the gradient sees its samples."""

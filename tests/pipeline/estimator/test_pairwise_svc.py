@@ -129,6 +129,7 @@ def test_new_priors_by_bayes_rule_without_a_refit(data, coupling):
     np.testing.assert_allclose(model.set_params(priors=shares).predict_proba(data.X_new), p, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_one_scale_improves_the_likelihood_of_new_samples(digits):
     _, _, X_new, y_new = digits
     losses = {
@@ -169,6 +170,7 @@ def test_normal_coupling_of_linear_machines_is_one_linear_classifier(digits):
     assert normal.score(X_new, y_new) < best - 0.01
 
 
+@pytest.mark.quick("linear-stratified", "linear-bradley_terry", "rbf-normal", "rbf-wlw2", "rbf-vote")
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("parameters", [{}, {"kernel": "rbf", "C": 1.0}], ids=["linear", "rbf"])
 def test_a_shortlist_couples_the_likeliest_classes_only(digits, coupling, parameters):
@@ -377,6 +379,7 @@ def test_class_weights_by_label(data):
 # Bits.
 
 
+@pytest.mark.quick("stratified")
 @pytest.mark.parametrize("coupling", ["stratified", "normal"])
 def test_threads_do_not_change_a_bit(digits, coupling):
     models = [fitted(digits, coupling=coupling, graph="complete", n_jobs=n) for n in (None, 2, 3, -1)]

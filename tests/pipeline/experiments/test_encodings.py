@@ -144,6 +144,7 @@ def test_the_command_reads_the_tables_that_are_there(tables, tmp_path):
     assert "![encodings on tables](results/encodings.svg)" in page.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small", "tables")
 @pytest.mark.filterwarnings("ignore:encodings")
 def test_the_seed_and_the_number_decide_a_split():

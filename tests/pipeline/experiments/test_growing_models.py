@@ -54,6 +54,7 @@ def grown_digits(digits):
     return growth_curves.measure(digits, 12)
 
 
+@pytest.mark.long
 def test_a_curve_has_a_point_for_the_star_and_for_every_pair(grown_digits):
     rows = growth_curves.rows(grown_digits)
     assert Counter((row.curve, row.coupling) for row in rows) == {
@@ -85,6 +86,7 @@ def test_points_are_those_of_models_over_the_grown_graphs(digits):
         np.testing.assert_allclose(curve.accuracies[:, added], [1 - of[c] for c in COUPLINGS], atol=1e-12)
 
 
+@pytest.mark.long
 def test_stages_are_means_of_the_curves(grown_digits):
     for (curve, coupling, stage), outcomes in grown_digits.outcomes.items():
         low, high = STAGES[stage]
@@ -116,6 +118,7 @@ def test_pairs_that_are_never_confused_come_in_another_order_in_every_repetition
             assert (first[:, 36 - never : -1] != second[:, 36 - never : -1]).any()
 
 
+@pytest.mark.long
 def test_what_is_found_on_growth_with_digits(grown_digits):
     findings = growth_curves.findings(grown_digits)
     assert {finding.source for finding in findings} == {"[S]"}

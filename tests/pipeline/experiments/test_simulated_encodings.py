@@ -26,6 +26,7 @@ def test_machines_without_noise_are_recovered(name, monkeypatch):
     assert outcomes[:, 1] == pytest.approx(0, abs=1e-7)
 
 
+@pytest.mark.long
 def test_what_the_paper_found_is_found_here(digits):
     outcomes = encodings.measure(digits, 15, seed=1)
     rows = encodings.rows(outcomes)

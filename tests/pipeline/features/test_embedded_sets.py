@@ -1,6 +1,7 @@
 """The embedded sets: as hard as they say, and the same however many rows are drawn."""
 
 import numpy as np
+import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from pairloom.pipeline.features.embedded_sets import CLASSES, EMBEDDED, FEATURES, IMAGENET50, IMAGENET1000
@@ -29,6 +30,7 @@ def test_the_set_as_large_as_the_papers_is_generated_as_it_is_read():
     np.testing.assert_array_equal(X.read(slice(30_000, 30_003)), IMAGENET50.rows_of_class(3, 3))
 
 
+@pytest.mark.long
 def test_a_linear_model_errs_on_one_sample_in_ten_to_five_within_super_classes():
     data = load_features("imagenet50-synthetic")
     assert data.synthetic
