@@ -73,7 +73,7 @@ def forks(tmp_path_factory):
         yield forks
 
 
-@pytest.mark.quick("--help", "run --help", "config", "config --schema", "ls", "plan digits")
+@pytest.mark.quick("--help", "run --help", "config", "config --schema", "ls")
 @pytest.mark.parametrize(
     "command",
     [
