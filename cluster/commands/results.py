@@ -376,7 +376,8 @@ class _Asked(NamedTuple):
             sets = model.predict_set(X, self.coverage, output="labels", classes=self.classes)
             yield "set", np.array([_joined(names_of(one)) for one in sets], np.str_)
         if self.groups is not None:
-            answers = model.predict_at(X, self.groups, 0.95 if self.coverage is None else self.coverage)
+            coverage = 0.95 if self.coverage is None else self.coverage
+            answers = model.predict_at(X, self.groups, coverage, classes=self.classes)
             yield "group", np.array([str(name) for name in answers.name], np.str_)
             yield "group_level", answers.level.astype(np.str_)
 

@@ -116,6 +116,11 @@ class HeldOutScores(NamedTuple):
         chosen: dict[str, Any] = {name: getattr(self, name)[samples] for name in self._fields[:_BY_SAMPLE]}
         return self._replace(**chosen)
 
+    def predicted(self, odds: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
+        """(R,) the class that is predicted for each sample; with the factors (N,) of new priors, if there are any."""
+        p = self.listed_p if odds is None else self.listed_p * odds[self.listed]
+        return np.asarray(self.listed[np.arange(len(p)), p.argmax(axis=1)])
+
     @property
     def _by_sample(self) -> tuple[NDArray[Any], ...]:
         """The fields that have an entry per sample."""

@@ -26,6 +26,7 @@ from pairloom.pipeline.coupling.pairs.couple import Float, couple, softmax
 from pairloom.pipeline.threads import in_threads, thread_count
 
 __all__ = [
+    "FEW_CLASSES",
     "ONE_SCALE",
     "USUAL_SIZE",
     "ListMass",

@@ -69,6 +69,7 @@ from pairloom.pipeline.model.novelty import (
 )
 from pairloom.pipeline.model.prediction import (
     PairMachines,
+    odds_of_possible,
     pair_machines,
     possible_classes,
     predict_likeliest,
@@ -471,7 +472,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             Answer `reject_label` for samples that are like no class: those whose `novelty` is so large that this share
             of samples of the known classes is rejected too, by the held-out samples of the fit.
         reject_by : {"all", "class"}, default="all"
-            That share of all samples, or of those that are predicted as each class.
+            That share of all samples, or of those that are predicted as each class. Classes that too few held-out
+            samples are predicted as, fewer than 19 for 5%, share their limit with those that they are most like.
         reject_label : object, default=None
             By default -1 for labels that are numbers, and "none of these" for names.
 
@@ -582,6 +584,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         )
         if possible is not None:
             sets = sets.multiply(possible).tocsr()
+            sets.eliminate_zeros()  # or they would be read as members of the sets
         return sets if output == "matrix" else labels_of_sets(sets, self.classes_)
 
     def pooled_classes(self, coverage: float = 0.95) -> list[tuple[NDArray[Any], int]]:
@@ -599,15 +602,17 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         coverage = check_coverage(coverage, "pooled_classes")
         scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "pooled_classes")
-        pools = pool_classes(self.model_, scores, coverage)
+        pools = pool_classes(self.model_, scores.classes, coverage)
         return [(self.classes_[list(pool.classes)], pool.held_out) for pool in pools]
 
-    def group_proba(self, X: Any, groups: Mapping[Any, Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    def group_proba(
+        self, X: Any, groups: Mapping[Any, Any], *, classes: Any = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Probabilities of groups of classes: the sums of those of their classes.
 
         Parameters
         ----------
-        X : as in `predict_proba`
+        X, classes : as in `predict_proba`
         groups : mapping
             From every class to the name of its group.
 
@@ -616,11 +621,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         names : (G,) array of objects
         p : (R, G) array
         """
-        p = self.predict_proba(X)
+        p = self.predict_proba(X, classes=classes)
         levels = class_groups(self.classes_, groups, "group_proba")
         return levels.names[1], levels.sums(p, 1)
 
-    def predict_at(self, X: Any, groups: Any, coverage: float = 0.95) -> GroupAnswers:
+    def predict_at(self, X: Any, groups: Any, coverage: float = 0.95, *, classes: Any = None) -> GroupAnswers:
         """The class, or the deepest group of classes that the model is sure enough of.
 
         Parameters
@@ -630,18 +635,30 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             From every class to the name of its group. Several levels go from fine to coarse; each mapping is from the
             classes, or from the groups of the level before. Above all is the group "any", which is always right.
         coverage : float, default=0.95
-            The share of new samples whose answer holds their class, by the held-out samples of the fit.
+            The share of new samples whose answer holds their class, by the held-out samples of the fit: of samples
+            drawn as those of the fit, or with the class shares of `priors`.
+        classes : sequence of labels, default=None
+            The classes that are possible. Coverage is then that of samples of these, by the held-out samples of these.
 
         Returns
         -------
         GroupAnswers
             ``name``, ``level`` (0 for a class) and ``p`` of each answer.
+
+        Notes
+        -----
+        Held-out samples have the probabilities of a model in which all classes are possible. So where only some are,
+        these are divided by their sum, of new samples too: an answer may differ from ``predict(X, classes=classes)``.
         """
-        check_is_fitted(self)
+        X = self._checked_samples(X)
         levels = class_groups(self.classes_, groups, "predict_at")
         coverage = check_coverage(coverage, "predict_at")
         scores = held_out_of(self.model_, self.coupling, shortlist_of(self), "predict_at")
-        return answers_at(levels, self.predict_proba(X), least_probability(levels, scores, coverage))
+        odds = odds_of_possible(self.model_, self.priors, classes, "predict_at")
+        p = predict_probabilities(
+            self.model_, X, self.coupling, shortlist=shortlist_of(self), **resources_of(self)
+        )
+        return answers_at(levels, p, least_probability(levels, scores, coverage, odds), odds)
 
     def label_doubts(self, y: ArrayLike, X: Any = None) -> LabelDoubts:
         """Which training labels look wrong: rows whose label another class fits better, the most doubtful first.

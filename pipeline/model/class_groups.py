@@ -8,6 +8,10 @@ fit: the least probability from which on answers are right as often as was asked
 control [A]_: a sample more, whose answer is wrong, is counted with them. Of a held-out sample only the likeliest
 classes are known, so of a new one these decide too.
 
+Where classes have other shares, or only some of them are possible, every class has a factor, and it is zero for an
+impossible one. The factors weight the held-out samples, as in `prediction_sets`, and multiply the probabilities of
+held-out and of new samples alike. So answers stay right as often as was asked for.
+
 References
 ----------
 .. [A] A. Angelopoulos, S. Bates, A. Fisch, L. Lei and T. Schuster (2024). "Conformal risk control". ICLR.
@@ -23,6 +27,7 @@ from numpy.typing import NDArray
 
 from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.calibration.held_out_scores import KEPT, HeldOutScores, likeliest
+from pairloom.pipeline.coupling.model_coupling import normalised
 
 __all__ = ["ClassGroups", "GroupAnswers", "answers_at", "class_groups", "least_probability"]
 
@@ -30,6 +35,8 @@ __all__ = ["ClassGroups", "GroupAnswers", "answers_at", "class_groups", "least_p
 EVERYTHING = "any"
 #: How many thresholds are tried.
 _THRESHOLDS = 512
+#: Sums of probabilities that are less count as this one.
+_SMALLEST = np.finfo(np.float64).tiny
 
 
 class ClassGroups(NamedTuple):
@@ -91,10 +98,7 @@ def class_groups(labels: NDArray[Any], groups: Any, owner: str) -> ClassGroups:
     names: list[NDArray[Any]] = [_objects(labels.tolist())]
     of_class = [np.arange(len(labels))]
     for number, level in enumerate(levels, 1):
-        parents = [
-            _parent(level, label, names[-1][c], number, owner)
-            for label, c in zip(names[0], of_class[-1], strict=True)
-        ]
+        parents = _parents(level, names[0], names[-1][of_class[-1]], number, owner)
         unique = list(dict.fromkeys(parents))
         place = {name: at for at, name in enumerate(unique)}
         names.append(_objects(unique))
@@ -111,17 +115,24 @@ def _objects(values: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _parent(level: Any, label: Any, group: Any, number: int, owner: str) -> Any:
+def _parents(level: Any, labels: NDArray[Any], groups: NDArray[Any], number: int, owner: str) -> list[Any]:
+    """The group of every class at a level, given the classes and their groups of the level before.
+
+    Names of groups may be labels of classes too. A level is from the classes if it names all of them.
+    """
     if not isinstance(level, Mapping):
         raise TypeError(
             f"{owner}: groups must be mappings from class to group, got {level!r:.80} at level {number}."
         )
-    for name in (label, group):
-        if name in level:
-            return level[name]
-    raise ValueError(
-        f"{owner}: groups must hold every class of the model, got none of {quoted(label)} at level {number}."
-    )
+    keys = labels if all(label in level for label in labels) or number == 1 else groups
+    for key in keys:
+        if key not in level:
+            before = " or every group of the level before" if number > 1 else ""
+            raise ValueError(
+                f"{owner}: groups must hold every class of the model{before}, got none of {quoted(key)} at level"
+                f" {number}."
+            )
+    return [level[key] for key in keys]
 
 
 def _check_nested(names: list[NDArray[Any]], of_class: list[NDArray[np.int64]], owner: str) -> None:
@@ -136,12 +147,25 @@ def _check_nested(names: list[NDArray[Any]], of_class: list[NDArray[np.int64]], 
             )
 
 
-def answers_at(groups: ClassGroups, p: NDArray[np.floating], least: float) -> GroupAnswers:
-    """The deepest group of each sample whose probability is at least so much, from those of the classes (R, N)."""
+def answers_at(
+    groups: ClassGroups, p: NDArray[np.floating], least: float, odds: NDArray[np.float64] | None = None
+) -> GroupAnswers:
+    """The deepest group of each sample whose probability is at least so much.
+
+    Parameters
+    ----------
+    groups : ClassGroups
+    p : (R, N) array
+        The probabilities of the classes with the shares of the fit, all of them possible.
+    least : float
+        See `least_probability`.
+    odds : (N,) array, optional
+        The factors of the classes.
+    """
     samples, last = np.arange(len(p)), len(groups.names) - 1
-    kept = np.zeros(p.shape)
     order = likeliest(p, KEPT)
-    np.put_along_axis(kept, order, np.take_along_axis(p, order, axis=1), axis=1)
+    kept = _of_listed(order, np.take_along_axis(p, order, axis=1), p.shape[1], odds)
+    p = p if odds is None else normalised(p, odds)
     place, level, found = np.zeros(len(p), np.int64), np.full(len(p), last), np.ones(len(p))
     for number in reversed(range(last)):
         best, sure = _best(groups, kept, number)
@@ -161,33 +185,64 @@ def _best(
     return best, sums[np.arange(len(p)), best]
 
 
-def least_probability(groups: ClassGroups, scores: HeldOutScores, coverage: float) -> float:
+def _of_listed(
+    listed: NDArray[np.int64],
+    listed_p: NDArray[np.floating],
+    n_classes: int,
+    odds: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """(R, N) the probabilities of the likeliest classes (R, k) in their places, and zero for the others.
+
+    With ``odds`` they are multiplied by these and divided by the new sum, in which the others stay as they are.
+    """
+    p = np.zeros((len(listed), n_classes))
+    np.put_along_axis(p, listed, listed_p, axis=1)
+    if odds is None:
+        return p
+    others = np.maximum(0.0, 1 - p.sum(axis=1, keepdims=True))
+    weighted = p * odds
+    return np.asarray(weighted / np.maximum(weighted.sum(axis=1, keepdims=True) + others, _SMALLEST))
+
+
+def least_probability(
+    groups: ClassGroups, scores: HeldOutScores, coverage: float, odds: NDArray[np.float64] | None = None
+) -> float:
     """The least probability from which on answers are right as often as asked for, by held-out samples.
 
-    It is infinite, and all answers are the group of all classes, where these samples are too few.
+    It is above zero. It is infinite, and all answers are the group of all classes, where these samples are too few.
     """
-    p = np.zeros((len(scores.classes), groups.of_class.shape[1]))
-    np.put_along_axis(p, scores.listed, scores.listed_p, axis=1)
+    n = groups.of_class.shape[1]
+    weight, extra = scores.weight, scores.weight_of_class(n)
+    if odds is not None:
+        # The weights are those of label shift. Samples of classes that are not possible weigh nothing.
+        weight, extra = weight * odds[scores.classes], extra * odds
+    p = _of_listed(scores.listed, scores.listed_p, n, odds)
     levels = [_best(groups, p, level) for level in range(len(groups.names) - 1)]
     sure = np.array([one for _, one in levels])
     right = np.array(
         [best == of[scores.classes] for (best, _), of in zip(levels, groups.of_class, strict=False)]
     )
-    tried = np.unique(np.quantile(sure, np.linspace(0, 1, _THRESHOLDS)))
+    known = sure[:, weight > 0]
+    known = known[known > 0]
+    tried = np.unique(np.quantile(known, np.linspace(0, 1, _THRESHOLDS))) if len(known) else np.empty(0)
+    one_more = max(weight.max(initial=0.0), extra.max())
     enough = np.inf
     for least in tried[::-1].tolist():
-        if _error(sure, right, scores.weight, least) > 1 - coverage:
+        if _error(sure, right, weight, one_more, least) > 1 - coverage:
             break
         enough = least
     return enough
 
 
 def _error(
-    sure: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64], least: float
+    sure: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    weight: NDArray[np.float64],
+    one_more: float,
+    least: float,
 ) -> float:
     """The share of wrong answers, with one more sample that is answered wrong. The group of all is never wrong."""
     deepest = (sure >= least).argmax(axis=0)
     answered = (sure >= least).any(axis=0)
     wrong = answered & ~right[deepest, np.arange(len(deepest))]
-    extra = weight.max(initial=1.0)
-    return float((weight @ wrong + extra) / (weight.sum() + extra))
+    return float((weight @ wrong + one_more) / (weight.sum() + one_more))

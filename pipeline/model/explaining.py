@@ -142,6 +142,8 @@ def _effects(
     if isinstance(coupler, CodeCoupler):
         return effects_of_columns(logits, *pair, coupler, method)
     size, mass = model.list_size(shortlist), model.predictor.mass
+    if possible is not None:
+        size = int(model.list_sizes_among(shortlist, possible.sum()))
     return effects_of_pairs(logits, *pair, coupler.completion, method, size, mass, possible)
 
 

@@ -23,6 +23,7 @@ from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.couplers import Coupler, ScoredSamples, coupler_of
 from pairloom.pipeline.completion.shortlist import (
+    FEW_CLASSES,
     ONE_SCALE,
     ListMass,
     Shortlists,
@@ -31,7 +32,7 @@ from pairloom.pipeline.completion.shortlist import (
     with_mass,
 )
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.coupling.model_coupling import MachineWeight
+from pairloom.pipeline.coupling.model_coupling import MachineWeight, prior_odds
 from pairloom.pipeline.machines.compact_machines import CompactMachines
 from pairloom.pipeline.machines.estimator_machines import EstimatorModel
 from pairloom.pipeline.machines.kinds import Logits, TrainedMachines
@@ -116,16 +117,14 @@ class Predictor:
         return shortlists(self.logits.by_sample(rows), potentials, completion, size)
 
     def couple_among(
-        self, X: Any, possible: NDArray[np.bool_], shortlist: int | None, method: str, first: int = 0
+        self, X: Any, possible: NDArray[np.bool_], sizes: NDArray[np.integer], method: str, first: int = 0
     ) -> NDArray[np.float32]:
         """(R, N) probabilities of prepared samples where only some classes (R, N) are possible, at least one of each.
 
-        The pairs among these are coupled, all or those of a shortlist, as if there were no other classes.
+        The pairs among so many of these (R,) are coupled as if there were no other classes: see `list_sizes_among`.
         """
         potentials, lists_of = self._ranked(X, first)
         potentials = np.where(possible, potentials, np.float32(-np.inf))
-        counts = possible.sum(axis=1)
-        sizes = np.minimum(counts, self.coupler.n_classes if shortlist is None else shortlist)
         p = possible.astype(np.float32)  # as it stays where one class only is possible
         for size in np.unique(sizes[sizes > 1]).tolist():
             rows = np.flatnonzero(sizes == size)
@@ -228,6 +227,19 @@ class FittedModel:
     def list_size(self, asked: int | Literal["auto", "none"]) -> int | None:
         """How many classes of a sample are listed; "auto" is as many as the model was calibrated for."""
         return self.coupler.shortlist_size(self.shortlist if asked == "auto" else asked)
+
+    def list_sizes_among(
+        self, asked: int | Literal["auto", "none"], n_possible: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """(R,) how many classes of a sample are listed where only so many are possible.
+
+        "auto" lists all of a few classes, as a model of these alone does.
+        """
+        size = self.list_size(asked)
+        sizes = n_possible if size is None else np.minimum(n_possible, size)
+        if asked == "auto":
+            sizes = np.where(n_possible <= FEW_CLASSES, n_possible, sizes)
+        return np.asarray(sizes, np.int64)
 
     @property
     def C(self) -> float:
@@ -354,6 +366,10 @@ class ClassTable(NamedTuple):
     def shares(self) -> NDArray[np.float64]:
         """The share of each class in the training samples."""
         return np.asarray(self.totals / self.totals.sum())
+
+    def odds(self, priors: Any) -> NDArray[np.float64] | None:
+        """(N,) the factors by which priors change the odds of the classes; None without priors."""
+        return None if priors is None else prior_odds(priors, self.labels.tolist(), self.shares)
 
     def index_of(self, label: object, owner: str) -> int:
         """The index of a label, or an error that names the nearest one."""

@@ -21,7 +21,6 @@ from pairloom.pipeline.calibration.novelty_signals import (
     fit_signals,
     nearest_distances,
 )
-from pairloom.pipeline.coupling.model_coupling import prior_odds
 from pairloom.pipeline.features.moments import class_means
 from pairloom.pipeline.machines.kernel_machines import KernelLogits, KernelModel
 from pairloom.pipeline.machines.kinds import TrainedMachines
@@ -125,11 +124,14 @@ def _distances_to_support(training: TrainingSet, trained: KernelModel, drawn: Dr
 def novelty_limits(
     model: FittedModel, scores: HeldOutScores, reject: float, by: SetBy, priors: Any = None
 ) -> NDArray[np.float64]:
-    """(N,) the novelty above which a sample is rejected, by the class that is predicted for it."""
-    classes = model.classes
-    odds = None if priors is None else prior_odds(priors, classes.labels.tolist(), classes.shares)
+    """(N,) the novelty above which a sample is rejected, by the class that is predicted for it.
+
+    So where classes have limits of their own, held-out samples count for the class that is predicted for them.
+    """
+    odds = model.classes.odds(priors)
     judged = scores.of_samples(np.isfinite(scores.strangeness))
-    return thresholds_of(model, judged, judged.strangeness, 1 - reject, by, odds)
+    predicted = judged.predicted(odds) if by == "class" else None
+    return thresholds_of(model, judged, judged.strangeness, 1 - reject, predicted, odds)
 
 
 def reject_label_of(labels: NDArray[Any], label: Any, owner: str) -> Any:

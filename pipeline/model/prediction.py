@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, normalised, prior_odds
+from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, normalised
 from pairloom.pipeline.display.tables import Table, html_of, text_of
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.machines.linear_machines import AffineLogits
@@ -23,6 +23,7 @@ from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, threa
 __all__ = [
     "PairMachine",
     "PairMachines",
+    "odds_of_possible",
     "pair_machines",
     "possible_classes",
     "predict_likeliest",
@@ -115,8 +116,7 @@ def _predict(
     method = model.method_named(coupling, "PairwiseSVC: coupling")
     if coupling == SIGN_VOTE:
         model = model.by_decision_value
-    classes = model.classes
-    odds = None if priors is None else prior_odds(priors, classes.labels.tolist(), classes.shares)
+    odds = model.classes.odds(priors)
     size = model.list_size(shortlist)
 
     def predict(batch: slice) -> None:
@@ -127,7 +127,8 @@ def _predict(
                 keep(batch, normalised(samples.couple(method), odds))
                 return
             among = possible[batch] if possible.ndim == 2 else np.tile(possible, (prepared.shape[0], 1))
-            coupled = model.predictor.couple_among(prepared, among, size, method, batch.start)
+            sizes = model.list_sizes_among(shortlist, among.sum(axis=1))
+            coupled = model.predictor.couple_among(prepared, among, sizes, method, batch.start)
         keep(batch, normalised(np.where(among, normalised(coupled, odds), 0.0), None))
 
     with one_blas_thread():
@@ -169,6 +170,27 @@ def possible_classes(
     if possible.sum() < 2:
         raise ValueError(f"{owner}: classes must name at least 2 classes, got {int(possible.sum())}.")
     return possible
+
+
+def odds_of_possible(model: FittedModel, priors: Any, classes: Any, owner: str) -> NDArray[np.float64] | None:
+    """(N,) the factors of the classes by new priors, zero for those that are not possible; None if all are one.
+
+    ``classes`` are labels. Samples with classes of their own are refused: they have no held-out samples like them.
+    """
+    odds = model.classes.odds(priors)
+    if classes is None:
+        return odds
+    if np.ndim(classes) != 1:
+        raise ValueError(
+            f"{owner}: classes must be a list of labels, the same for all samples, got an array of shape"
+            f" {np.shape(classes)}."
+        )
+    possible = possible_classes(model, classes, 0, owner)
+    assert possible is not None, "classes are given"
+    odds = np.where(possible, 1.0 if odds is None else odds, 0.0)
+    if not odds.any():
+        raise ValueError(f"{owner}: classes must have a class whose share in priors is not zero, got none.")
+    return odds
 
 
 #: Pairs that are printed from either end.

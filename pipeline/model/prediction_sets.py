@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, weighted_quantiles
-from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, prior_odds
+from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE
 from pairloom.pipeline.model.fitted_model import FittedModel
 from pairloom.pipeline.model.settings import is_share
 from pairloom.pipeline.threads import pieces
@@ -116,14 +116,16 @@ class ClassPool(NamedTuple):
     held_out: int
 
 
-def pool_classes(model: FittedModel, scores: HeldOutScores, coverage: float) -> list[ClassPool]:
+def pool_classes(model: FittedModel, classes: NDArray[np.int64], coverage: float) -> list[ClassPool]:
     """The classes, put together until every pool has the held-out samples that a coverage needs, if there are.
+
+    ``classes`` are those of the held-out samples: their true ones, or the ones that are predicted for them.
 
     For coverage 1 - a these are 1 / a - 1: 19 for 95%. Pairs are gone through from the least d' on, so classes are put
     together with those that they are most like; of machines on sets, by how many of them tell two classes apart.
     """
     n, needed = len(model.classes.labels), math.ceil(1 / (1 - coverage) - 1 - 1e-9)
-    counts = np.bincount(scores.classes, minlength=n)
+    counts = np.bincount(classes, minlength=n)
     pools, held_out = UnionFind(range(n)), dict(enumerate(counts.tolist()))
     for i, j in _nearest_first(model):
         a, b = pools[i], pools[j]
@@ -159,26 +161,37 @@ class _Conformity(NamedTuple):
 def thresholds_of(
     model: FittedModel,
     scores: HeldOutScores,
-    true: NDArray[np.float64],
+    values: NDArray[np.float64],
     coverage: float,
-    by: SetBy,
+    classes: NDArray[np.int64] | None = None,
     odds: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """(N,) the largest score with which each class belongs to a set, given those of the true classes.
+    """(N,) for every class, the value that this share of new samples do not exceed, by those of held-out samples.
 
-    ``odds`` are those of new priors: samples of a class then count as many times more.
+    Parameters
+    ----------
+    model : FittedModel
+    scores : HeldOutScores
+        Of the held-out samples.
+    values : (R,) array
+        What they are ranked by.
+    coverage : float
+    classes : (R,) int array, optional
+        The class that each of them counts for, where classes have thresholds of their own.
+    odds : (N,) array, optional
+        Those of new priors: samples of a class then count as many times more.
     """
     n = len(model.classes.labels)
     weight, extra = scores.weight, scores.weight_of_class(n)
     if odds is not None:
         weight, extra = weight * odds[scores.classes], extra * odds
-    if by == "all":
-        return weighted_quantiles(true, weight, coverage, extra)
+    if classes is None:
+        return weighted_quantiles(values, weight, coverage, extra)
     thresholds = np.empty(n)
-    for pool in pool_classes(model, scores, coverage):
+    for pool in pool_classes(model, classes, coverage):
         members = np.array(pool.classes)
-        chosen = np.isin(scores.classes, members)
-        thresholds[members] = weighted_quantiles(true[chosen], weight[chosen], coverage, extra[members])
+        chosen = np.isin(classes, members)
+        thresholds[members] = weighted_quantiles(values[chosen], weight[chosen], coverage, extra[members])
     return thresholds
 
 
@@ -244,9 +257,8 @@ def sets_of_probabilities(
         if value not in known:
             raise ValueError(f"{owner}: {name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
     how = _conformity(score, scores, coverage, model.settings.seed if randomised else None)
-    classes = model.classes
-    odds = None if priors is None else prior_odds(priors, classes.labels.tolist(), classes.shares)
-    limits = thresholds_of(model, scores, how.of_true(scores), coverage, by, odds)
+    of_class, odds = scores.classes if by == "class" else None, model.classes.odds(priors)
+    limits = thresholds_of(model, scores, how.of_true(scores), coverage, of_class, odds)
     parts = [
         sparse.csr_array(how.of_all(probabilities(rows).astype(np.float64), rows.start) <= limits)
         for rows in pieces(n_samples, _BATCH)

@@ -80,6 +80,25 @@ def test_sets_and_groups_are_those_of_the_model(small_run, small_config, tmp_pat
         assert columns_of(out, "set", "group", "group_level") == [sets, found, levels]
 
 
+def test_sets_and_groups_are_of_possible_classes_only(small_run, small_config, tmp_path):
+    model, X = PairwiseSVC.from_run(small_run), np.load(small_config.with_suffix(".npz"))["X_test"]
+    np.savez(tmp_path / "new.npz", X=X)
+    labels, possible = model.classes_.tolist(), model.classes_[[1, 3, 4]].tolist()
+    groups = {label: f"group {c % 2}" for c, label in enumerate(labels)}
+    (tmp_path / "groups.csv").write_text("".join(f"{label},{group}\n" for label, group in groups.items()))
+    (tmp_path / "classes.txt").write_text("\n".join(possible))
+    asked = ("--groups", tmp_path / "groups.csv", "--classes", tmp_path / "classes.txt", "--coverage", 0.6)
+    out = tmp_path / "p.csv"
+    done = pairloom("predict", small_run, "--features", tmp_path / "new.npz", *asked, "--out", out)
+    assert done.exit_code == 0, done.output
+    sets, found = columns_of(out, "set", "group")
+    assert sets == [";".join(one) for one in model.predict_set(X, 0.6, output="labels", classes=possible)]
+    assert found == model.predict_at(X, groups, 0.6, classes=possible).name.tolist()
+    impossible = set(labels) - set(possible)
+    assert not (set(found) | set(";".join(sets).split(";"))) & impossible
+    assert set(model.predict_at(X, groups, 0.6).name) & impossible
+
+
 def columns_of(path, *names):
     """Columns of a file of predictions."""
     if path.suffix == ".csv":

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 from pairloom import PairwiseSVC
 from pairloom.graphs import star
 from pairloom.pipeline.completion.couplers import AllPairs, coupler_of
+from pairloom.pipeline.model.novelty import novelty_limits
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,36 @@ def test_as_many_known_samples_are_rejected_as_was_asked_for(by, model, data):
         np.testing.assert_array_equal(kept, model.predict(known.X)[~rejected])
 
 
+def uneven(per_class, seed):
+    """Three classes that overlap, of unequal spread, the last of which is rare, and two far from all."""
+    random = np.random.default_rng(seed)
+    centres, spreads = np.array([[0, 0], [2, 0], [0, 2], [9, 9], [14, 3]]), np.array([0.6, 1.5, 1, 1, 2])
+    y = random.permutation(
+        np.repeat(np.arange(5), [per_class, per_class, per_class // 5, per_class, per_class])
+    )
+    return Samples(centres[y] + spreads[y, None] * random.standard_normal((len(y), 2)), y)
+
+
+@pytest.fixture(scope="module")
+def uneven_model():
+    return fitted(uneven(400, 0), kernel="rbf")
+
+
+def test_every_predicted_class_has_the_share_that_was_asked_for(uneven_model):
+    scores, new = uneven_model.model_.held_out, uneven(4000, 1)
+    limits = novelty_limits(uneven_model.model_, scores, 0.1, "class")
+    predicted = uneven_model.predict(new.X)
+    rejected = uneven_model.predict(new.X, reject=0.1, reject_by="class") == -1
+    for c in range(5):
+        alike = scores.of_samples(scores.predicted() == c)
+        beyond = alike.weight @ (alike.strangeness > limits[c]) / alike.weight.sum()
+        heaviest = alike.weight.max() / alike.weight.sum()
+        assert 0.1 - 2 * heaviest < beyond <= 0.1, c
+        # Three standard deviations of the held-out samples, whose limit it is, and of the new ones.
+        allowed = 3 * np.sqrt(0.1 * 0.9 * (1 / len(alike.classes) + 1 / (predicted == c).sum()))
+        assert rejected[predicted == c].mean() == pytest.approx(0.1, abs=allowed), c
+
+
 def test_names_have_a_name_for_none_of_them(model, data):
     known = of_classes(data, lambda y: y < 7, 0)
     for dtype in (str, object):
@@ -69,11 +100,19 @@ def test_names_have_a_name_for_none_of_them(model, data):
         assert (named.predict(data.X, reject=0.1, reject_label="?") == "?").any()
 
 
-def test_priors_weight_the_samples_that_limits_come_from(model, data):
-    shifted = PairwiseSVC(**model.get_params() | {"priors": np.r_[0.94, np.full(6, 0.01)]})
-    shifted.model_, shifted.n_features_in_ = model.model_, model.n_features_in_
-    first = of_classes(data, lambda y: y == 0, 1)
-    assert (shifted.predict(first.X, reject=0.1) == -1).mean() == pytest.approx(0.1, abs=0.1)
+def test_priors_weight_the_samples_that_limits_come_from(uneven_model):
+    new = uneven(4000, 1)
+    rare = new.X[new.y == 2]
+
+    def share_rejected():
+        return (uneven_model.predict(rare, reject=0.1) == -1).mean()
+
+    assert share_rejected() > 0.5
+    uneven_model.set_params(priors=np.array([0.0005, 0.0005, 0.998, 0.0005, 0.0005]))
+    shifted = share_rejected()
+    uneven_model.set_params(priors=None)
+    # 80 held-out samples of that class: three standard deviations are 0.1
+    assert shifted == pytest.approx(0.1, abs=0.1)
 
 
 def test_a_saved_model_has_the_same_novelty(model, data, tmp_path):

@@ -43,6 +43,23 @@ def test_they_are_coupled_as_the_model_of_these_classes_alone(coupling, paramete
     assert_allclose(p[:, :4], alone.predict_proba(new), atol=5e-4)
 
 
+def test_all_of_a_few_possible_classes_are_coupled_where_all_classes_are_listed():
+    """A model of 60 classes lists 20 of them; one of 30 classes couples all."""
+    data = blobs(60, n_features=8, per_class=12, spread=1.5)
+    of_possible, new = data.y < 30, data.X[:100]
+    model = fitted(data, **FIXED)
+    assert model.shortlist_ == 20
+    p = model.predict_proba(new, classes=range(30))[:, :30]
+    alone = fitted(Samples(data.X[of_possible], data.y[of_possible]), **FIXED)
+    assert_allclose(p, alone.predict_proba(new), atol=5e-4)
+    listed = model.set_params(shortlist=20).predict_proba(new, classes=range(30))[:, :30]
+    assert np.abs(listed - p).max() > 0.01
+    model.set_params(shortlist="auto")
+    a, b = np.argsort(p[0])[[-1, -4]]
+    why = model.explain(new[0], a, b, classes=range(30))
+    assert_allclose(why.odds, np.log(p[0, a] / p[0, b]), atol=2e-3)
+
+
 def test_that_is_not_to_divide_by_the_sum_of_their_probabilities(data, new):
     model = fitted(data, **FIXED)
     p, all_classes = model.predict_proba(new, classes=FIRST)[:, :4], model.predict_proba(new)[:, :4]
@@ -94,7 +111,10 @@ def test_sets_hold_possible_classes_only_and_keep_the_true_one(data, new):
     sets, among = model.predict_set(new), model.predict_set(new, classes=FIRST)
     assert_array_equal(among.toarray()[:, :4], sets.toarray()[:, :4])
     assert among.toarray()[:, 4:].sum() == 0
-    assert [set(labels) <= set(FIRST) for labels in model.predict_set(new, classes=FIRST, output="labels")]
+    assert among.nnz == sets.toarray()[:, :4].sum() > 0
+    of_labels = model.predict_set(new, classes=FIRST, output="labels")
+    assert all(set(labels) <= set(FIRST) for labels in of_labels)
+    assert [len(labels) for labels in of_labels] == among.sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("shortlist", ["none", 3])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fitted_models import blobs, fitted
+from fitted_models import Samples, blobs, fitted
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pairloom import PairwiseSVC
@@ -14,16 +14,18 @@ from pairloom.pipeline.calibration.held_out_scores import (
 )
 from pairloom.pipeline.calibration.novelty_signals import NoveltyWeights
 
+SAMPLES = blobs(6, per_class=600, spread=4.0, seed=1)
+
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted(blobs(6, per_class=100, spread=4.0))
+    return fitted(Samples(SAMPLES.X[:600], SAMPLES.y[:600]), kernel="linear")
 
 
 @pytest.fixture(scope="module")
 def new():
-    """Samples of the same classes."""
-    return blobs(6, per_class=500, spread=4.0)
+    """Other samples of the same classes."""
+    return Samples(SAMPLES.X[600:], SAMPLES.y[600:])
 
 
 def covered(sets, y, classes):
@@ -57,13 +59,51 @@ def test_ranks_of_the_true_class_are_those_of_a_sorted_list():
         assert_allclose([true[r], above[r]], [p[r, y[r]], p[r, order[:place]].sum()])
 
 
+def three_deviations(coverage, *samples):
+    """Of a coverage that comes from so many held-out samples and is measured on so many new ones."""
+    return 3 * np.sqrt(coverage * (1 - coverage) * sum(1 / n for n in samples))
+
+
 @pytest.mark.parametrize("score", ["lac", "aps", "raps"])
 @pytest.mark.parametrize("by", ["all", "class"])
 def test_sets_hold_the_true_class_as_often_as_asked(score, by, model, new):
-    for coverage in (0.8, 0.9):
+    for coverage in (0.8, 0.9, 0.95, 0.99):
         sets = model.predict_set(new.X, coverage, score=score, by=by)
-        # 600 held-out samples: three standard deviations are 0.05 at 80%
-        assert covered(sets, new.y, model.classes_).mean() == pytest.approx(coverage, abs=0.05)
+        allowed = three_deviations(coverage, 600, len(new.y)) + (0.01 if by == "class" else 0)
+        assert covered(sets, new.y, model.classes_).mean() == pytest.approx(coverage, abs=allowed), coverage
+
+
+def hard_and_easy(per_class, seed):
+    """Classes 0 and 1 overlap, 2 and 3 lie far from each other."""
+    random = np.random.default_rng(seed)
+    y = random.permutation(np.repeat(np.arange(4), per_class))
+    centres = np.array([[0, 0], [1.5, 0], [9, 9], [14, 3]])
+    return Samples(centres[y] + random.standard_normal((len(y), 2)), y)
+
+
+def test_every_class_has_the_coverage_that_was_asked_for():
+    model, other = fitted(hard_and_easy(400, 0), kernel="rbf"), hard_and_easy(2000, 1)
+    missed = {}
+    for by in ("all", "class"):
+        found = covered(model.predict_set(other.X, 0.8, by=by), other.y, model.classes_)
+        missed[by] = np.array([found[other.y == c].mean() for c in range(4)]) - 0.8
+    allowed = three_deviations(0.8, 400, 2000)
+    assert np.abs(missed["class"]).max() < allowed
+    assert np.abs(missed["all"]).max() > 2 * allowed
+
+
+@pytest.mark.parametrize("score", ["aps", "raps"])
+def test_sets_that_are_not_randomised_are_the_likeliest_classes_up_to_the_last_one(score, model, new):
+    whole = model.predict_set(new.X, 0.8, score=score, randomised=False)
+    assert covered(whole, new.y, model.classes_).mean() > 0.8 - three_deviations(0.8, 600, len(new.y))
+    sets = whole.toarray()
+    p, sizes = model.predict_proba(new.X), sets.sum(axis=1)
+    order = likeliest(p, 6)
+    for row in range(0, len(p), 50):
+        assert set(np.flatnonzero(sets[row])) == set(order[row, : sizes[row]])
+    drawn = [model.predict_set(new.X, 0.8, score=score).toarray() for _ in range(2)]
+    assert_array_equal(*drawn)
+    assert drawn[0].sum() < sets.sum()
 
 
 def test_sets_of_a_larger_coverage_hold_those_of_a_smaller(model, new):
@@ -104,9 +144,8 @@ def test_classes_with_few_held_out_samples_are_pooled(model):
 
 
 def test_priors_move_the_thresholds_of_all_classes_together(model, new):
-    rare = blobs(6, per_class=500, spread=4.0)
-    kept = (rare.y < 2) | (np.arange(len(rare.y)) % 20 == 0)
-    X, y = rare.X[kept], rare.y[kept]
+    kept = (new.y < 2) | (np.arange(len(new.y)) % 20 == 0)
+    X, y = new.X[kept], new.y[kept]
     shares = np.bincount(y) / len(y)
     shifted = PairwiseSVC(**model.get_params() | {"priors": shares})
     shifted.model_, shifted.n_features_in_ = model.model_, model.n_features_in_
