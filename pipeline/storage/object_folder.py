@@ -337,8 +337,8 @@ def _unfit(root: StoreUrl, fault: str) -> StoreUnfit:
 
 
 def _unchanged(found: Any) -> Any:
-    """The condition that an object is still the one that was found."""
-    return {"e_tag": found["e_tag"]}
+    """The condition that an object is still the one that was found: by its entity tag, or its generation at Google."""
+    return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
 
 
 _kept: Any = zict.LRU(_KEPT_BYTES, {}, weight=lambda key, data: len(data))

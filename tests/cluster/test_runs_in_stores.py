@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from object_stores import SECRET
+from object_stores import SECRET, google_stand_in
 from small_runs import bytes_of, run_here
 
 import pairloom
@@ -206,6 +207,17 @@ def test_data_of_a_program_are_kept_in_the_store(url):
     assert resumed.exit_code == 0, resumed.output
     again = PairwiseSVC.from_run(str(url))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_run_at_google(small_config, small_run):
+    """The library is the real one; what it talks to answers as Google Cloud Storage is documented to."""
+    with google_stand_in():
+        url = StoreUrl("gs", uuid.uuid4().hex, "runs/small")
+        pairloom.run(small_config, directory=url, overrides=THREADS).result(timeout=120)
+        assert bytes_of(url) == bytes_of(small_run)
+        updated = command("resume", url, "--set", "model.C=0.1", "--update")
+        assert updated.exit_code == 0, updated.output
+        assert bytes_of(url) != bytes_of(small_run)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import pytest
 
@@ -28,6 +29,7 @@ __all__ = [
     "careless_server",
     "environment_of",
     "free_port",
+    "google_stand_in",
     "in_environment",
     "moto",
     "new_bucket",
@@ -105,15 +107,22 @@ class StandIn(BaseHTTPRequestHandler):
     lock: threading.Lock
     treatments: dict[str, Treatment]
 
-    def _answer(self, status: int, data: bytes = b"", number: int = 0) -> None:
+    def _answer(self, status: int, data: bytes = b"", number: int = 0, where: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.send_header("Last-Modified", self.date_time_string())
         if number:
             self._send_version(number)
+        if where:
+            self.send_header("Content-Range", where)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
+
+    @property
+    def _name(self) -> str:
+        """The bucket and the name of the object."""
+        return unquote(self.path.partition("?")[0])
 
     def _send_version(self, number: int) -> None:
         self.send_header("ETag", f'"{number}"')
@@ -123,7 +132,7 @@ class StandIn(BaseHTTPRequestHandler):
         for name, there in (("If-None-Match", False), ("If-Match", True)):
             if name not in self.headers:
                 continue
-            _, number = self.objects.get(self.path, (b"", 0))
+            _, number = self.objects.get(self._name, (b"", 0))
             holds = self.headers[name] == f'"{number}"' if there else not number
             unmet = {"honours": 0 if holds else 412, "ignores": 0, "refuses": 412, "does not know": 501}
             return unmet[self.treatments.get(name, "honours")]
@@ -134,18 +143,29 @@ class StandIn(BaseHTTPRequestHandler):
         with self.lock:
             status, number = self._unmet(), next(self.numbers)
             if not status:
-                self.objects[self.path] = data, number
+                self.objects[self._name] = data, number
         self._answer(status or 200, number=0 if status else number)
 
     def do_GET(self) -> None:
         if "list-type" in self.path:
             self._answer(200, self._list())
-        elif self.path in self.objects:
-            self._answer(200, *self.objects[self.path])
+        elif self._name in self.objects:
+            self._answer_part(*self.objects[self._name])
         else:
             self._answer(404)
 
     do_HEAD = do_GET
+
+    def _answer_part(self, data: bytes, number: int) -> None:
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if asked is None:
+            self._answer(200, data, number)
+            return
+        first, last = asked.groups()
+        start = int(first) if first else len(data) - int(last)
+        end = min(int(last) + 1, len(data)) if first and last else len(data)
+        where = f"bytes {start}-{end - 1}/{len(data)}"
+        self._answer(206, data[start:end], number, where)
 
     def _list(self) -> bytes:
         """All objects with a prefix, on one page."""
@@ -180,11 +200,36 @@ class StandIn(BaseHTTPRequestHandler):
         self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
     def do_DELETE(self) -> None:
-        self.objects.pop(self.path, None)
+        self.objects.pop(self._name, None)
         self._answer(204)
 
     def log_message(self, *arguments: object) -> None:
         """Print nothing."""
+
+
+class GoogleStandIn(StandIn):
+    """The same with the interface of Google Cloud Storage: an object has a generation, and conditions name it."""
+
+    def _send_version(self, number: int) -> None:
+        super()._send_version(number)
+        self.send_header("x-goog-generation", str(number))
+
+    def _unmet(self) -> int:
+        asked = self.headers.get("x-goog-if-generation-match")
+        _, number = self.objects.get(self._name, (b"", 0))
+        return 0 if asked is None or int(asked) == number else 412
+
+
+@contextlib.contextmanager
+def google_stand_in() -> Iterator[int]:
+    """The port of a stand-in for Google Cloud Storage, to which the environment leads."""
+    with stand_in({}, GoogleStandIn) as (port, _), pytest.MonkeyPatch.context() as patch:
+        account = {"client_email": "", "private_key": SECRET, "private_key_id": "", "disable_oauth": True}
+        account["gcs_base_url"] = f"http://127.0.0.1:{port}"
+        patch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account))
+        patch.setenv("GOOGLE_ALLOW_HTTP", "true")
+        patch.setenv(PATIENCE, "5")
+        yield port
 
 
 @contextlib.contextmanager

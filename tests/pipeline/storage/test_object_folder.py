@@ -8,7 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from object_stores import SECRET, careless_server, environment_of, in_environment, new_bucket, stand_in
+from object_stores import (
+    SECRET,
+    careless_server,
+    environment_of,
+    google_stand_in,
+    in_environment,
+    new_bucket,
+    stand_in,
+)
 
 from pairloom.pipeline.storage import object_folder
 from pairloom.pipeline.storage.folder import Folder, fenced
@@ -24,13 +32,16 @@ from pairloom.pipeline.storage.zarr_layout import ChunkedArray, group_files, sta
 from pairloom.pipeline.storage.zarr_metadata import MissingChunk, RefusedArray
 
 
-@pytest.fixture(params=["local", "memory", "seaweed", "moto"])
+@pytest.fixture(params=["local", "memory", "seaweed", "moto", "google"])
 def folder(request, tmp_path):
     """A folder in each home."""
     if request.param == "local":
         yield Folder(tmp_path)
     elif request.param == "memory":
         yield Folder(StoreUrl("memory", uuid.uuid4().hex, "run"))
+    elif request.param == "google":
+        with google_stand_in():
+            yield Folder(StoreUrl("gs", uuid.uuid4().hex, "some/run"))
     else:
         port = request.getfixturevalue(f"{request.param}_port")
         with in_environment(port):
@@ -124,7 +135,7 @@ def test_of_many_writers_one_creates_a_file(folder):
         assert folder.read(f"drivers/{race}") == f"writer {8 * race + winners.argmax()}".encode()
 
 
-@pytest.mark.parametrize("folder", ["memory", "seaweed", "moto"], indirect=True)
+@pytest.mark.parametrize("folder", ["memory", "seaweed", "moto", "google"], indirect=True)
 def test_the_first_final_entry_of_a_store_stays(folder):
     """In a folder, where entries are renamed into place, the last one counts."""
     folder.write("entry", b"outdated")
@@ -280,7 +291,7 @@ def test_nothing_is_written_or_deleted_behind_a_fence(folder):
     folder.write("entry", b"without a fence")
 
 
-@pytest.mark.parametrize("folder", ["memory", "seaweed", "moto"], indirect=True)
+@pytest.mark.parametrize("folder", ["memory", "seaweed", "moto", "google"], indirect=True)
 @pytest.mark.parametrize("there", [True, False])
 def test_what_a_successor_puts_while_a_writer_is_held_up_stays(folder, there):
     """It is held up after its check, which still passed: another driver takes over, and puts the same object."""
