@@ -53,6 +53,8 @@ _AT_ONCE, _ROUNDING = 512, 1e-12
 MOST_SIGNALS = 3
 #: Signals farther from their centre, in deviations, say no more: a signal that is constant has almost none.
 _FARTHEST = 1e3
+#: Variances within the classes, as a share of all variance, that are rounding errors of float32.
+_NO_SCATTER = float(np.finfo(np.float32).eps) ** 2
 #: Fewer held-out samples do not tell anything about weights.
 _FEWEST = 50
 
@@ -81,10 +83,17 @@ class ClassPlaces(NamedTuple):
     shares: NDArray[np.float32]
 
     @classmethod
-    def of(cls, within: WithinClasses, means: NDArray[np.floating], counts: NDArray[Any]) -> ClassPlaces:
-        """The places of classes with these means (N, D) and numbers of rows, given the covariance within them."""
+    def of(
+        cls, within: WithinClasses, means: NDArray[np.floating], counts: NDArray[Any]
+    ) -> ClassPlaces | None:
+        """The places of classes with these means (N, D) and numbers of rows, given the covariance within them.
+
+        None where rows do not differ within their classes, such as one row per class: nothing measures a distance.
+        """
+        if within.values.max() <= _NO_SCATTER * np.trace(within.total):
+            return None
         values = (1 - _SHRINKAGE) * within.values + _SHRINKAGE * within.values.mean()
-        values = np.maximum(values, 1e-10 * max(values.max(), np.finfo(float).tiny))
+        values = np.maximum(values, 1e-10 * values.max())
         shares = counts / counts.sum()
         origin = shares @ means
         whitened = ((means - origin) @ within.vectors) / np.sqrt(values)
@@ -279,7 +288,8 @@ def learned_weights(
     """
     centre = np.average(known, axis=0, weights=weight)
     deviation = np.sqrt(np.average(np.square(known - centre), axis=0, weights=weight))
-    deviation = np.maximum(deviation, np.finfo(float).tiny)
+    # A constant signal has none to divide by.
+    deviation = np.maximum(deviation, np.finfo(float).eps * np.maximum(1, np.abs(centre)))
     n_signals = known.shape[1]
     equal = NoveltyWeights(np.full(n_signals, 1 / n_signals), centre, deviation)
     if novel is None or len(known) < _FEWEST:

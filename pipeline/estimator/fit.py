@@ -142,7 +142,7 @@ def _fit(
         neighbours_open = True
         part_of = functools.partial(training.part, seed=settings.seed)
         asked = with_chosen_neighbours(
-            asked, part_of, training.distances, settings, parameters.n_jobs, progress
+            asked, part_of, training.distances, settings, counts, parameters.n_jobs, progress
         )
     graph = graphs.requested_graph(asked, labels.tolist(), training.distances, "PairwiseSVC")
     if isinstance(graph, graphs.ModelCode):

@@ -305,6 +305,7 @@ def with_chosen_neighbours(
     part_of: PartOf,
     distances: Callable[[], NDArray[np.float64] | graphs.PointDistances],
     settings: ModelSettings,
+    counts: NDArray[np.integer],
     n_jobs: int | None = None,
     progress: FitProgress = NO_PROGRESS,
 ) -> dict[str, Any]:
@@ -320,6 +321,8 @@ def with_chosen_neighbours(
         Machines have the middle C of the candidates and their first whitening.
     distances : callable
         Returns the (N, N) distances between the classes.
+    counts : (N,) int array
+        The training rows of every class.
     n_jobs : int, optional
         Threads.
     progress : FitProgress
@@ -328,7 +331,7 @@ def with_chosen_neighbours(
     request: dict[str, Any] = dict(asked) if isinstance(asked, Mapping) else {"family": asked}
     near, hubs = distances(), request.get("hubs")
     usual, few = (graphs.hub_neighbour_pairs(near, hubs, neighbours) for neighbours in (USUAL, FEW))
-    probe = plan_probe(usual, near.__getitem__, settings.seed)
+    probe = plan_probe(usual, near.__getitem__, settings.seed, counts, settings.folds)
     begin_training(progress, "neighbours", graphs.decomposition_of(probe.graph))
     with_usual, with_few = _judged(part_of(probe.classes), probe, few, settings, n_jobs, progress)
     return request | {

@@ -376,7 +376,8 @@ def _judged(
     judged: list[JudgedCandidate] = []
     if len(settings.candidates) == 1:
         return judged
-    probe = plan_probe(graph, training.distances_from, settings.seed)
+    counts = np.array([len(rows) for rows in training.members])
+    probe = plan_probe(graph, training.distances_from, settings.seed, counts, settings.folds)
     part = training.part(probe.classes, settings.seed, probe.most_rows)
     times = n_trials(settings.candidates)
     begin_training(progress, "candidates", graphs.decomposition_of(probe.graph), times)

@@ -430,7 +430,7 @@ class _Trials:
             # Whitening is left for later, since it leaves fewer samples to be judged by.
             "draw": Draw(linear.calibration_samples, whitened=False),
         }
-        self._probe = _probe_of(question, graph, linear.seed)
+        self._probe = _probe_of(question, graph, linear)
         self._rows = question.rows_of(self._probe.classes, self._probe.most_rows)
         self.rows: tuple[dict[str, Any], ...] = ()
         #: Whether classes have more rows than those of the probe.
@@ -544,10 +544,13 @@ def _Cs_of(settings: ModelSettings) -> list[float]:
     return sorted({candidate.C for candidate in settings.candidates})
 
 
-def _probe_of(question: MachineQuestion, graph: nx.Graph | graphs.Decomposition, seed: int) -> Probe:
+def _probe_of(
+    question: MachineQuestion, graph: nx.Graph | graphs.Decomposition, settings: ModelSettings
+) -> Probe:
     """The probe, with fewer rows per class where a matrix of all their distances would be large."""
     means = _normalised(question, False).class_means
-    probe = plan_probe(graph, functools.partial(distances_from, means), seed)
+    near, counts = functools.partial(distances_from, means), question.moments.counts
+    probe = plan_probe(graph, near, settings.seed, counts, settings.folds)
     most = max(1, _MOST_KERNEL_ROWS // len(probe.classes))
     return probe._replace(most_rows=min(probe.most_rows, most))
 

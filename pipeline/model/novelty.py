@@ -107,6 +107,8 @@ def held_out_distances(
     counts = np.bincount(training.classes[kept], minlength=len(training.members))
     means = class_means(training.X[kept], training.classes[kept], len(counts))
     places = ClassPlaces.of(training.within(settings), means, counts)
+    if places is None:
+        return None, None
     judged = np.isin(drawn.rows, left_out)
     return Distances.to_places(places, training.X[drawn.rows], drawn.classes, judged), places
 

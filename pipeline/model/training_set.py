@@ -179,11 +179,18 @@ class Probe(NamedTuple):
     most_rows: int = MOST_PROBE_ROWS
 
 
-def plan_probe(graph: nx.Graph | graphs.Decomposition, distances_from: DistancesFrom, seed: int) -> Probe:
+def plan_probe(
+    graph: nx.Graph | graphs.Decomposition,
+    distances_from: DistancesFrom,
+    seed: int,
+    counts: NDArray[np.integer],
+    folds: int,
+) -> Probe:
     """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
 
     ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
-    take too much memory where there are tens of thousands.
+    take too much memory where there are tens of thousands. Neighbourhoods are those of classes with at least as many
+    rows (``counts``) as folds, as far as there are: the samples of others are never held out, and so judge nothing.
 
     Machines on sets of classes need all classes: without some of them they would have easier problems. Then every class
     has fewer samples in the probe, so that it is as large.
@@ -198,7 +205,9 @@ def plan_probe(graph: nx.Graph | graphs.Decomposition, distances_from: Distances
     if n <= PROBE_CLASSES + _NEIGHBOURHOOD:
         return Probe(np.arange(n), graph if isinstance(graph, nx.Graph) else pairs.graph())
     hubs = pairs.label.get("hubs", ())
-    classes = np.union1d(_neighbourhoods(n, distances_from, seed), np.asarray(hubs, dtype=np.int64))
+    classes = np.union1d(
+        _neighbourhoods(counts >= folds, distances_from, seed), np.asarray(hubs, dtype=np.int64)
+    )
     among = np.searchsorted(classes, edges[np.isin(edges, classes).all(axis=1)])
     part = graphs.model_graph(len(classes), among.tolist(), "probe")
     if not nx.is_connected(part):
@@ -206,10 +215,13 @@ def plan_probe(graph: nx.Graph | graphs.Decomposition, distances_from: Distances
     return Probe(classes, part)
 
 
-def _neighbourhoods(n: int, distances_from: DistancesFrom, seed: int) -> NDArray[np.int64]:
-    """Classes drawn at random, each with the classes nearest to it, until there are enough."""
-    chosen: set[int] = set()
-    for centre in np.random.default_rng([seed, n]).permutation(n).tolist():
+def _neighbourhoods(
+    held_out: NDArray[np.bool_], distances_from: DistancesFrom, seed: int
+) -> NDArray[np.int64]:
+    """Classes drawn at random, those that are held out first, each with its nearest, until there are enough."""
+    chosen, n = set[int](), len(held_out)
+    drawn = np.random.default_rng([seed, n]).permutation(n)
+    for centre in np.concatenate([drawn[held_out[drawn]], drawn[~held_out[drawn]]]).tolist():
         nearest = np.argsort(distances_from(centre), kind="stable")[:_NEIGHBOURHOOD]
         chosen |= set(nearest.tolist())
         if len(chosen) >= PROBE_CLASSES:

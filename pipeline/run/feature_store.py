@@ -224,17 +224,21 @@ def read_whitening_arrays(
     return mean, read_whole(group["factor"], [t for t in shrinkages if is_whitened(t)].index(whiten))
 
 
-def read_places(directory: Location) -> ClassPlaces:
-    """The places of the classes, as the stage "whitening" stored them."""
+def read_places(directory: Location) -> ClassPlaces | None:
+    """The places of the classes, as the stage "whitening" stored them; None if they have none."""
     group = open_group(directory, "features.zarr")
-    return ClassPlaces(*(read_whole(group[f"place_{name}"]) for name in ClassPlaces._fields))
+    places = ClassPlaces(*(read_whole(group[f"place_{name}"]) for name in ClassPlaces._fields))
+    return places if places.shares.any() else None
 
 
 def distances_of_draws(run: Run, whitened: bool) -> tuple[Distances, ClassPlaces] | tuple[None, None]:
-    """Distances of the samples of `read_draws` from the classes, and the places of the classes; None if not stored."""
+    """Distances of the samples of `read_draws` from the classes, and these places; None if there are none."""
     if not run.shape.placed:
         return None, None
-    drawn, places, settings = read_draws(run, whitened), read_places(run.directory), run.settings
+    places = read_places(run.directory)
+    if places is None:
+        return None, None
+    drawn, settings = read_draws(run, whitened), run.settings
     first = draws_by_class(run.rows, settings.calibration_samples, settings.folds, whitened=True)
     judged = first_of_each_class(drawn.classes, first)
     return Distances.to_places(places, drawn.X, drawn.classes, judged), places

@@ -431,13 +431,14 @@ def plan_model(
     if kind.retrains_pairs and asks_for_neighbours(graph, len(data.classes)):
         part_of = functools.partial(_part_of, data, moments.normalisation, class_weights, settings.seed)
         with one_blas_thread():
-            graph = with_chosen_neighbours(graph, part_of, distances, settings)
+            graph = with_chosen_neighbours(graph, part_of, distances, settings, data.moments.counts)
     asked = graphs.requested_decomposition(graph, data.classes, distances, "graph.family")
     if isinstance(asked, graphs.ModelCode):
         check_code_suits(settings.coupling, asked, "model.coupling")
     probe = None
     if len(candidates) > 1:
-        probe = plan_probe(asked, functools.partial(distances_from, moments.class_means), settings.seed)
+        near = functools.partial(distances_from, moments.class_means)
+        probe = plan_probe(asked, near, settings.seed, data.moments.counts, settings.folds)
     return ModelPlan(asked, candidates, probe, exponent)
 
 

@@ -74,11 +74,12 @@ def _kept_rows(run: Run) -> NDArray[np.int64]:
 
 
 def _written_places(run: Run, within: WithinClasses) -> list[str]:
-    """Store the places of the classes. Missing directions are zero."""
+    """Store the places of the classes. Missing directions are zero, and so is all of it without places."""
     group, files = open_group(run.directory, "features.zarr", write=True), list[str]()
     places = ClassPlaces.of(within, read_whole(group["kept_mean"]), _kept_rows(run))
-    for name, values in places._asdict().items():
+    for name in ClassPlaces._fields:
         array = group[f"place_{name}"]
+        values = np.zeros(array.shape, array.dtype) if places is None else getattr(places, name)
         more = [(0, size - had) for size, had in zip(array.shape, values.shape, strict=True)]
         files += write_whole(array, (0,) * values.ndim, np.pad(values, more))
     return files

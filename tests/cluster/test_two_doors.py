@@ -165,6 +165,17 @@ def test_every_parameter_means_the_same(section, value, config_file, client, tmp
     np.testing.assert_allclose(read.class_shares_, model.class_shares_)
 
 
+def test_two_rows_of_each_class_are_enough_for_both(client, tmp_path):
+    """Once one of them is held out, nothing is left to measure distances within classes by."""
+    features = write_features(tmp_path / "data.npz", classes=10, rows=2, features=4, samples=20)
+    plan = run_here(write_config(tmp_path / "two.toml", features), tmp_path / "run", client, until="model")
+    data, read = load_data(plan.config).load(), PairwiseSVC.from_run(tmp_path / "run")
+    model = fitted(plan, data)
+    assert read.model_.held_out.places is model.model_.held_out.places is None
+    np.testing.assert_allclose(read.predict_proba(data.X_test), model.predict_proba(data.X_test), atol=1e-6)
+    np.testing.assert_allclose(read.novelty(data.X_test), model.novelty(data.X_test), rtol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def regions_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("regions")

@@ -51,6 +51,13 @@ def test_distances_are_relative_mahalanobis_distances_with_and_without_a_class(n
         np.testing.assert_allclose(without[[r]], one, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-8], ids=["none", "rounding"])
+def test_rows_that_do_not_differ_within_classes_measure_no_distance(size):
+    random = np.random.default_rng(3)
+    within = WithinClasses(np.zeros(4), size**2 * random.random(4), np.eye(4), np.eye(4))
+    assert ClassPlaces.of(within, random.standard_normal((10, 4)), np.ones(10)) is None
+
+
 def test_signals_without_a_class_are_those_of_the_pairs_of_the_others():
     random = np.random.default_rng(2)
     coupler, n = coupler_of(complete(7)), 7

@@ -1,5 +1,6 @@
 """Classes with fewer samples than folds: they are fitted by every machine, and change nothing between the others."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -126,3 +127,55 @@ def test_one_warning_is_enough_where_kernels_are_compared():
         model = PairwiseSVC(random_state=0).fit(X, y)
     assert {row["kernel"] for row in model.candidates_} == {"linear", "rbf"}
     assert sum("1 of 4 classes have a single sample" in str(one.message) for one in caught) == 1
+
+
+def few_rows(n_classes, rows, dtype=np.float64):
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(n_classes), rows)
+    return (4 * rng.standard_normal((n_classes, 4))[y] + rng.standard_normal((len(y), 4))).astype(dtype), y
+
+
+def identical_rows(dtype):
+    y = np.repeat(np.arange(3), 30)
+    return np.eye(3, dtype=dtype)[y], y
+
+
+def mostly_single(n_pairs):
+    """Classes of two rows, and so many of one that there are 120 rows."""
+    y = np.append(np.repeat(np.arange(n_pairs), 2), np.arange(n_pairs, 120 - n_pairs))
+    return np.random.default_rng(0).standard_normal((120, 4)), y
+
+
+@pytest.mark.parametrize(
+    ("made", "kernel"),
+    [
+        (functools.partial(few_rows, 3, 2), "linear"),
+        (functools.partial(few_rows, 10, 2), "linear"),
+        (functools.partial(few_rows, 60, 2, np.float32), "linear"),
+        (functools.partial(identical_rows, np.float32), "linear"),
+        (functools.partial(identical_rows, np.float64), "linear"),
+        (functools.partial(identical_rows, np.float64), "rbf"),
+        (functools.partial(mostly_single, 2), "linear"),
+        (functools.partial(mostly_single, 4), "linear"),
+    ],
+    ids=[
+        "3x2",
+        "10x2",
+        "60x2",
+        "identical, float32",
+        "identical",
+        "identical, rbf",
+        "116 single",
+        "112 single",
+    ],
+)
+@pytest.mark.filterwarnings(
+    "ignore:.*single sample|.*number of unique classes|The scale of the coupled model"
+)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_classes_whose_rows_do_not_differ_once_some_are_held_out(made, kernel):
+    """Nothing is left to measure distances within classes by: novelty goes without them."""
+    X, y = made()
+    model = PairwiseSVC(kernel=kernel, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
+    assert np.isfinite(model.novelty(X)).all()
+    assert model.model_.held_out.places is None

@@ -135,9 +135,22 @@ def distances(n):
 @pytest.mark.parametrize("family", ["complete", "path", "hub_neighbours"])
 def test_few_classes_are_compared_on_all_of_them_and_their_own_graph(n, family):
     graph = graphs.requested_graph(family, list(range(n)), lambda: distances(n), "test")
-    probe = plan_probe(graph, lambda c: distances(n)[c], 0)
+    probe = plan_probe(graph, lambda c: distances(n)[c], 0, np.full(n, 9), 4)
     assert probe.graph is graph
     assert probe.classes.tolist() == list(range(n))
+
+
+@pytest.mark.parametrize("held_out", [[150], [7, 290]], ids=len)
+def test_the_probe_has_the_classes_that_can_be_held_out(held_out):
+    """Only they judge anything, be they as rare as two of 300."""
+    n = 300
+    counts = np.full(n, 1)
+    counts[held_out] = 2
+    graph = graphs.requested_graph("hub_neighbours", list(range(n)), lambda: distances(n), "test")
+    for seed in range(5):
+        probe = plan_probe(graph, lambda c: distances(n)[c], seed, counts, folds=2)
+        assert set(held_out) <= set(probe.classes.tolist())
+        assert len(probe.classes) >= PROBE_CLASSES
 
 
 def part_of_class(n_samples, c):
@@ -149,7 +162,7 @@ def part_of_class(n_samples, c):
 def test_many_classes_are_compared_on_neighbourhoods_joined_as_they_are_in_the_model(family):
     n = 300
     graph = graphs.requested_graph(family, list(range(n)), lambda: distances(n), "test")
-    classes, part, _ = plan_probe(graph, lambda c: distances(n)[c], 0)
+    classes, part, _ = plan_probe(graph, lambda c: distances(n)[c], 0, np.full(n, 9), 4)
     assert PROBE_CLASSES <= len(classes) < PROBE_CLASSES + 25
     assert nx.is_connected(part)
     if family != "star":  # whose centre is in no neighbourhood
@@ -160,8 +173,10 @@ def test_many_classes_are_compared_on_neighbourhoods_joined_as_they_are_in_the_m
     nearest = np.argsort(distances(n), axis=1)[:, 1]
     together = np.isin(nearest[classes], classes).mean()
     assert together > 0.6, "most classes come with their nearest one; by chance a fifth would"
-    assert np.array_equal(classes, plan_probe(graph, lambda c: distances(n)[c], 0).classes)
-    assert not np.array_equal(classes, plan_probe(graph, lambda c: distances(n)[c], 1).classes)
+    assert np.array_equal(classes, plan_probe(graph, lambda c: distances(n)[c], 0, np.full(n, 9), 4).classes)
+    assert not np.array_equal(
+        classes, plan_probe(graph, lambda c: distances(n)[c], 1, np.full(n, 9), 4).classes
+    )
 
 
 def test_a_part_of_a_class_is_all_of_it_up_to_a_bound():
