@@ -1,9 +1,11 @@
-"""Memory: the peak of this process, and the bytes that the arrays of an object hold.
+"""Memory: the peak of this process or of a family of processes, and the bytes that the arrays of an object hold.
 
 Run as a program, it prints the time and the peak memory of `normal` over a bipartite graph (for `coupling.py`).
 """
 
+import contextlib
 import sys
+import threading
 import time
 import types
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from pairloom import graphs
 from pairloom.pipeline.completion.complete import plan_completion
@@ -29,6 +32,48 @@ def peak_bytes() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class Peak:
+    """The most memory that has been seen so far."""
+
+    bytes = 0
+
+
+@contextlib.contextmanager
+def peak_of_family(pid: int, interval: float = 0.5) -> Iterator[Peak]:
+    """Look at a process and all its children meanwhile, every ``interval`` seconds. What they share counts once."""
+    peak, over = Peak(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(interval):
+            peak.bytes = max(peak.bytes, _family_bytes(pid))
+
+    watch = threading.Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield peak
+    finally:
+        over.set()
+        watch.join()
+
+
+def _family_bytes(pid: int) -> int:
+    try:
+        first = psutil.Process(pid)
+        family = [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    return sum(map(_process_bytes, family))
+
+
+def _process_bytes(process: psutil.Process) -> int:
+    """Memory of a process: of what it shares, its part, where the system tells (Linux), else all of it."""
+    try:
+        memory = process.memory_full_info()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended
+        return 0
+    return int(getattr(memory, "pss", memory.rss))
 
 
 def array_bytes(root: object) -> int:

@@ -11,6 +11,9 @@ All times are of the wall clock:
 - the figure is (killed + resumed - start-up) / undisturbed: the second process has to start too, everything else that
   is done twice counts.
 
+A run is killed once for each share; "in turn" kills one and the same run at every share. The memory is the highest sum
+of the driver's and all workers' memory, twice a second (`memory.peak_of_family`).
+
 Every resumed run must have the probabilities, logits and machines of the undisturbed one, to the byte.
 """
 
@@ -26,6 +29,7 @@ from typing import NamedTuple
 
 import psutil
 
+from pairloom.benchmarks.memory import peak_of_family
 from pairloom.benchmarks.record import Column, Ratio, Record, add_ratios, summary
 from pairloom.benchmarks.timed_run import digest
 from pairloom.pipeline.run.ledger import Ledger
@@ -35,8 +39,8 @@ from pairloom.pipeline.stages import STAGES
 from pairloom.pipeline.stages.run_file import read_run
 
 SHARES = (0.25, 0.5, 0.75)
-#: Target: at most so many times the undisturbed run, beside the start-up.
-MOST = 1.1
+#: Target: at most this multiple of the undisturbed run, without the start-up.
+HIGHEST_FIGURE = 1.1
 #: Seconds between two checks of the ledger.
 POLL = 0.005
 
@@ -52,13 +56,29 @@ class Undisturbed(NamedTuple):
     startup: float
     units: int
     digest: str
+    peak_bytes: int
+
+
+class Ended(NamedTuple):
+    """A command that has ended: its wall clock, and the peak memory of its processes together."""
+
+    seconds: float
+    peak_bytes: int
+
+
+class Killed(NamedTuple):
+    """A command that was killed, and the units that were done by then."""
+
+    seconds: float
+    peak_bytes: int
+    units: int
 
 
 @dataclass(frozen=True)
 class Row:
-    """One killed and resumed run."""
+    """One killed and resumed run: when it was killed for the last time, and the seconds of all processes that were."""
 
-    share: float
+    shares: tuple[float, ...]
     units_at_kill: int
     units: int
     killed_s: float
@@ -66,17 +86,24 @@ class Row:
     startup_s: float
     undisturbed_s: float
     figure: float
+    peak_bytes: int
     same_bytes: bool
 
 
+def shares_text(shares: Iterable[float]) -> str:
+    """Such as "25%, 75%"."""
+    return ", ".join(f"{share:.0%}" for share in shares)
+
+
 COLUMNS = (
-    Column("killed at", lambda row: f"{row.share:.0%}"),
+    Column("killed at", lambda row: shares_text(row.shares), 13),
     Column("units", lambda row: f"{row.units_at_kill} of {row.units}", 10),
     Column("killed s", lambda row: f"{row.killed_s:.2f}"),
     Column("resumed s", lambda row: f"{row.resumed_s:.2f}"),
     Column("start-up s", lambda row: f"{row.startup_s:.2f}"),
     Column("undisturbed s", lambda row: f"{row.undisturbed_s:.2f}"),
     Column("figure", lambda row: f"{row.figure:.3f}", 7),
+    Column("peak GB", lambda row: f"{row.peak_bytes / 1e9:.2f}", 7),
     Column("bytes", lambda row: "the same" if row.same_bytes else "DIFFERENT", 9),
 )
 
@@ -86,11 +113,12 @@ def kill_and_resume(
     config: str,
     overrides: Sequence[str],
     workers: int,
-    shares: Iterable[float] = SHARES,
+    shares: Sequence[float] = SHARES,
     *,
+    in_turn: bool = False,
     warm_up: bool = True,
 ) -> list[Row]:
-    """The table of all shares."""
+    """The table of all shares: a run for each, or one run that is killed at all of them in turn."""
     options = [word for override in overrides for word in ("--set", override)] + ["--workers", str(workers)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -99,32 +127,40 @@ def kill_and_resume(
         whole = undisturbed(config, options, folder / "undisturbed")
         record.begin("resumed", COLUMNS, f"{config} on {workers} workers: {whole.units} units")
         rows = []
-        for share in shares:
-            rows.append(killed_and_resumed(config, options, folder / f"killed-{share}", share, whole))
+        for number, of_run in enumerate([tuple(shares)] if in_turn else [(share,) for share in shares]):
+            rows.append(killed_and_resumed(config, options, folder / f"killed-{number}", of_run, whole))
             record.add(rows[-1])
     if not all(row.same_bytes for row in rows):
         raise RunFailed(f"{config}: a resumed run has other bytes than the undisturbed one.")
     ratios = [verdict(row) for row in rows]
-    heads = {"ours": "twice started", "theirs": "undisturbed"}
+    heads = {"ours": "started again", "theirs": "undisturbed"}
     add_ratios(record, "targets", ratios, "(killed + resumed - start-up) / undisturbed", **heads)
+    record.note(f"The undisturbed run took {whole.seconds:.1f} s and {whole.peak_bytes / 1e9:.2f} GB.")
     record.note(summary(ratios))
     return rows
 
 
 def verdict(row: Row) -> Ratio:
     """Whether a resumed run keeps the target."""
-    spent = row.killed_s + row.resumed_s - row.startup_s
-    return Ratio(f"killed at {row.share:.0%}", spent, row.undisturbed_s, "s", row.figure, "<=", MOST)
+    spent = row.killed_s + row.resumed_s - len(row.shares) * row.startup_s
+    return Ratio(
+        f"killed at {shares_text(row.shares)}",
+        spent,
+        row.undisturbed_s,
+        "s",
+        row.figure,
+        "<=",
+        HIGHEST_FIGURE,
+    )
 
 
 def undisturbed(config: str, options: Sequence[str], directory: Path) -> Undisturbed:
     """An undisturbed run."""
     began = time.time()
-    seconds = run_to_the_end(["run", config, "--directory", str(directory), *options])
+    ended = run_to_the_end(["run", config, "--directory", str(directory), *options])
     plan = read_run(directory)
-    return Undisturbed(
-        seconds, startup_seconds(directory, plan, began), units_done(directory), digest(directory)
-    )
+    startup = startup_seconds(directory, plan, began)
+    return Undisturbed(ended.seconds, startup, units_done(directory), digest(directory), ended.peak_bytes)
 
 
 def startup_seconds(directory: Path, plan: Run, began: float) -> float:
@@ -139,35 +175,45 @@ def startup_seconds(directory: Path, plan: Run, began: float) -> float:
 
 
 def killed_and_resumed(
-    config: str, options: Sequence[str], directory: Path, share: float, whole: Undisturbed
+    config: str, options: Sequence[str], directory: Path, shares: Sequence[float], whole: Undisturbed
 ) -> Row:
-    """Kill a run when a share of its units is in the ledger, and resume it."""
-    killed, units = kill_at(config, options, directory, share * whole.units)
-    resumed = run_to_the_end(["resume", str(directory), "--local", "--workers", options[-1]])
+    """Kill a run whenever a share of its units is in the ledger, and resume it."""
+    resume = ["resume", str(directory), "--local", "--workers", options[-1]]
+    begin = ["run", config, "--directory", str(directory), *options]
+    killed = [
+        kill_at(resume if number else begin, directory, share * whole.units)
+        for number, share in enumerate(shares)
+    ]
+    resumed = run_to_the_end(resume)
+    spent = sum(run.seconds for run in killed)
     return Row(
-        share,
-        units,
+        tuple(shares),
+        killed[-1].units,
         whole.units,
-        killed,
-        resumed,
+        spent,
+        resumed.seconds,
         whole.startup,
         whole.seconds,
-        (killed + resumed - whole.startup) / whole.seconds,
+        (spent + resumed.seconds - len(shares) * whole.startup) / whole.seconds,
+        max(run.peak_bytes for run in (*killed, resumed)),
         digest(directory) == whole.digest,
     )
 
 
-def kill_at(config: str, options: Sequence[str], directory: Path, units: float) -> tuple[float, int]:
-    """Run until so many units are done, then kill the driver and its workers. Seconds, and units that were done."""
+def kill_at(arguments: Sequence[str], directory: Path, units: float) -> Killed:
+    """Run a command until so many units are done, then kill the driver and its workers."""
     began = time.perf_counter()
-    command = [sys.executable, "-m", "pairloom", "run", config, "--directory", str(directory), *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
+    command = [sys.executable, "-m", "pairloom", *arguments]
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver,
+        peak_of_family(driver.pid) as peak,
+    ):
         while units_done(directory) < units:
             if driver.poll() is not None:
                 raise RunFailed(f"{' '.join(command)} ended before it was killed, with {driver.returncode}.")
             time.sleep(POLL)
         kill_with_children(driver.pid)
-    return time.perf_counter() - began, units_done(directory)
+    return Killed(time.perf_counter() - began, peak.bytes, units_done(directory))
 
 
 def kill_with_children(pid: int) -> None:
@@ -180,14 +226,18 @@ def kill_with_children(pid: int) -> None:
     psutil.wait_procs(family[1:], timeout=30)
 
 
-def run_to_the_end(arguments: Sequence[str]) -> float:
-    """Seconds of a command of pairloom in a process of its own."""
+def run_to_the_end(arguments: Sequence[str]) -> Ended:
+    """A command of pairloom in a process of its own, which must succeed."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "pairloom", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RunFailed(f"{' '.join(command)} failed with {done.returncode}: {done.stderr.strip()}")
-    return time.perf_counter() - began
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process,
+        peak_of_family(process.pid) as peak,
+    ):
+        _, errors = process.communicate()
+    if process.returncode:
+        raise RunFailed(f"{' '.join(command)} failed with {process.returncode}: {errors.strip()}")
+    return Ended(time.perf_counter() - began, peak.bytes)
 
 
 def units_done(directory: Path) -> int:

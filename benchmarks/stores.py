@@ -109,7 +109,7 @@ def _local_store(folder: Path) -> Iterator[str]:
 
 def _measured(home: str, config: str, directory: str, options: Sequence[str]) -> Row:
     before = _cpu_of_children()
-    seconds = run_to_the_end(["run", config, "--directory", directory, *options])
+    seconds = run_to_the_end(["run", config, "--directory", directory, *options]).seconds
     where = location_of(directory, "directory")
     return Row(home, seconds, _cpu_of_children() - before, _requests(where), _digest(where))
 

@@ -7,6 +7,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,26 @@ class Numbers(_NumbersType):
         if not numbers or min(numbers) < 1:
             self.fail(f"must be positive whole numbers separated by commas, such as 1,2, got {value!r}.")
         return numbers
+
+
+class Shares(_NumbersType):
+    """Growing shares between 0 and 1, separated by commas."""
+
+    name = "shares"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """``"0.25,0.5"`` as a tuple."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            shares = tuple(float(word) for word in str(value).split(","))
+        except ValueError:
+            shares = ()
+        if not shares or not all(low < high for low, high in pairwise((0.0, *shares, 1.0))):
+            self.fail(f"must be growing numbers between 0 and 1, separated by commas, got {value!r}.")
+        return shares
 
 
 _file = click.Path(path_type=Path, dir_okay=False)
@@ -358,6 +379,9 @@ def first_tiles_command(
 @bench.command("resume")
 @click.argument("config", default="imagenet50-synthetic")
 @click.option("--workers", type=click.IntRange(1), help="Number of workers. Default: one per core.")
+@click.option("--shares", type=Shares(), default=resume.SHARES, help="When to kill. Default: 0.25,0.5,0.75.")
+@click.option("--in-turn", is_flag=True, help="Kill one run at all shares, one after the other.")
+@click.option("--warm-up/--no-warm-up", default=True, help="Whether a run goes before. Default: yes.")
 @_synthetic
 @_overrides
 @_small
@@ -365,19 +389,23 @@ def first_tiles_command(
 def resume_command(
     config: str,
     workers: int | None,
+    shares: tuple[float, ...],
+    in_turn: bool,
+    warm_up: bool,
     synthetic: int | None,
     overrides: tuple[str, ...],
     small: bool,
     json_file: Path | None,
 ) -> None:
-    """A run of CONFIG that is killed at 25, 50 and 75% of its units and resumed."""
+    """Runs of CONFIG that are killed at shares of their units and resumed."""
     with _recorded("resume", json_file) as record, _data(synthetic) as data:
-        shares = (0.5,) if small else resume.SHARES
         name, quick = ("digits", _QUICK) if small else (config, ())
         settings = (*quick, *data, *overrides)
         load_config(name, settings)  # so that a mistake is found before the first run
         number = workers or os.cpu_count() or 1
-        resume.kill_and_resume(record, name, settings, number, shares, warm_up=not small)
+        resume.kill_and_resume(
+            record, name, settings, number, shares, in_turn=in_turn, warm_up=warm_up and not small
+        )
 
 
 @bench.command("stores")
