@@ -9,7 +9,7 @@ Signals, each larger for stranger samples:
 - how badly the best class fits, against all others: probabilities, which are normalised, cannot tell that none does;
 - how little it stands out: its mean logit against the listed classes, or without lists the log odds against it;
 - the relative Mahalanobis distance [R]_ to the classes, where machines are linear on dense features;
-- the distance to the nearest support vector, where they have a radial kernel.
+- the distance to the nearest support vector, where they have a kernel.
 
 References
 ----------
@@ -34,6 +34,7 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "MOST_SIGNALS",
+    "SAMPLES_AT_ONCE",
     "ClassPlaces",
     "Distances",
     "NoveltyWeights",
@@ -48,7 +49,7 @@ _SHRINKAGE = 0.1
 #: How much the logistic regression prefers equal weights: of unknown classes nobody knows how near they are.
 _RIDGE = 0.03
 #: Samples whose distances to all vectors are found at once, and squared distances that are rounding errors.
-_AT_ONCE, _ROUNDING = 512, 1e-12
+SAMPLES_AT_ONCE, _ROUNDING = 512, 1e-12
 #: How many signals a model has at most.
 MOST_SIGNALS = 3
 #: Signals farther from their centre, in deviations, say no more: a signal that is constant has almost none.
@@ -158,13 +159,39 @@ class Distances(NamedTuple):
         without_own[judged] = places.distances_without(X[judged], classes[judged])
         return cls(known, without_own)
 
+    @classmethod
+    def to_support(
+        cls,
+        vectors: NDArray[np.floating],
+        support: NDArray[np.integer],
+        support_classes: NDArray[np.integer],
+        X: NDArray[np.floating],
+        rows: NDArray[np.integer],
+        classes: NDArray[np.integer],
+    ) -> Distances:
+        """The distances of samples to the nearest support vector that is another row, and that is of another class.
+
+        Parameters
+        ----------
+        vectors : (S, D) array
+            The support vectors.
+        support, support_classes : (S,) int arrays
+            Which training rows they are, and their classes.
+        X : (R, D) array
+            The samples.
+        rows, classes : (R,) int arrays
+            Which training rows these are, and their classes.
+        """
+        known = nearest_distances(vectors, X, support == rows[:, None])
+        return cls(known, nearest_distances(vectors, X, support_classes == classes[:, None]))
+
 
 def nearest_distances(
     vectors: NDArray[np.floating], X: NDArray[np.floating], hidden: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """(R,) the logarithm of the distance of samples (R, D) to the nearest vector (S, D) that is not hidden (R, S)."""
     found, norms = np.empty(len(X)), np.square(vectors, dtype=np.float64).sum(axis=1)
-    for some in pieces(len(X), _AT_ONCE):
+    for some in pieces(len(X), SAMPLES_AT_ONCE):
         rows = np.asarray(X[some], np.float64)
         squares = np.square(rows).sum(axis=1)[:, None] - 2 * rows @ vectors.T + norms
         if hidden is not None:

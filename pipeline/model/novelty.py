@@ -117,10 +117,9 @@ def _distances_to_support(training: TrainingSet, trained: KernelModel, drawn: Dr
     """How far drawn samples are from the other support vectors, and from those of other classes."""
     support = np.concatenate(training.members)[np.unique(trained.machines.row)]
     X = np.asarray(training.X[drawn.rows])
-    own = support == drawn.rows[:, None]
-    own_class = training.classes[support] == drawn.classes[:, None]
-    known = nearest_distances(trained.vectors, X, own)
-    return Distances(known, nearest_distances(trained.vectors, X, own_class))
+    return Distances.to_support(
+        trained.vectors, support, training.classes[support], X, drawn.rows, drawn.classes
+    )
 
 
 def novelty_limits(

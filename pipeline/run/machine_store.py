@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom import graphs
+from pairloom.pipeline.calibration.novelty_signals import Distances
 from pairloom.pipeline.completion.complete import Completion, completion_over
 from pairloom.pipeline.completion.couplers import CodeCoupler, Coupler, PairCoupler
 from pairloom.pipeline.machines.folds import PARTS
 from pairloom.pipeline.machines.kernel_machines import KernelMachines, KernelModel, machines_followed_by
 from pairloom.pipeline.machines.linear_machines import Machines, no_profiles
 from pairloom.pipeline.machines.sparse_machines import SparseWeights
-from pairloom.pipeline.run.feature_store import read_class_rows
+from pairloom.pipeline.run.feature_store import drawn_samples, read_class_rows, read_draws
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import (
     MACHINE_PARAMETERS,
@@ -36,6 +37,7 @@ __all__ = [
     "TILES_AT_ONCE",
     "completion_of",
     "coupler_of_run",
+    "distances_to_support",
     "read_dprime",
     "read_kernel_machines",
     "read_kernel_model",
@@ -240,12 +242,28 @@ def read_kernel_model(run: Run, tiles: Sequence[slice]) -> KernelModel:
 def _support_vectors(run: Run, machines: KernelMachines) -> NDArray[np.floating]:
     """The normalised rows of the feature store that have coefficients, each once."""
     support = np.unique(machines.row)
-    class_of = np.searchsorted(run.starts, support, side="right") - 1
+    class_of = _classes_of(run, support)
     vectors = [
         read_class_rows(run, [c])[c][support[class_of == c] - run.starts[c]]
         for c in np.unique(class_of).tolist()
     ]
     return np.concatenate(vectors)
+
+
+def _classes_of(run: Run, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The classes of rows of the feature store, which are sorted by class."""
+    return np.searchsorted(run.starts, rows, side="right") - 1
+
+
+def distances_to_support(run: Run, whitened: bool) -> Distances:
+    """How far the samples of `read_draws` are from the support vectors of all machines."""
+    model, draws = read_kernel_model(run, run.tiles), read_draws(run, whitened)
+    support = np.unique(model.machines.row)
+    drawn = drawn_samples(run, run.draws_whitened)
+    rows = (run.starts[drawn.classes] + drawn.rows)[draws.chosen]
+    return Distances.to_support(
+        model.vectors, support, _classes_of(run, support), draws.X, rows, draws.classes
+    )
 
 
 def coupler_of_run(run: Run, pairs: int | None = None) -> Coupler:

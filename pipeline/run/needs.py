@@ -12,6 +12,7 @@ import numpy as np
 
 from pairloom.graphs import decomposition_of
 from pairloom.pipeline.calibration.held_out_scores import n_columns
+from pairloom.pipeline.calibration.novelty_signals import SAMPLES_AT_ONCE
 from pairloom.pipeline.completion.laplacian import solver_bytes
 from pairloom.pipeline.config.cluster_config import PROCESS_BYTES
 from pairloom.pipeline.machines.folds import PARTS
@@ -38,6 +39,7 @@ __all__ = [
     "probe_pairs",
     "row_bytes",
     "support_bytes",
+    "support_distance_bytes",
     "task_bytes",
     "tile_bytes",
     "weight_bytes",
@@ -113,6 +115,19 @@ def support_bytes(run: Run, edges: int) -> int:
     coefficients = edges * shape.kernel_rows * (8 * shape.machines_per_edge + 3 * 16)
     values = 4 * 8 * VECTORS_AT_ONCE * max(PREDICTION_BATCH, shape.samples_per_slab, shape.draws_per_slab)
     return vectors + coefficients + values
+
+
+def support_distance_bytes(run: Run) -> int:
+    """The support vectors of all machines, and which of them are the drawn samples or of their classes.
+
+    Zero if machines are linear.
+    """
+    shape = run.shape
+    if not shape.kernel_rows:
+        return 0
+    vectors = min(sum(shape.rows), shape.n_edges * shape.kernel_rows)
+    distances = vectors * (2 * shape.draws + 2 * 8 * SAMPLES_AT_ONCE)
+    return support_bytes(run, shape.n_edges) + machine_read_bytes(run) + row_bytes(run, "draws") + distances
 
 
 def tile_bytes(run: Run) -> int:

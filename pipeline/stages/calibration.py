@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pairloom.pipeline.calibration.coupled_calibration import (
 )
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, score_held_out
 from pairloom.pipeline.calibration.list_mass import MassCheck, check_mass
+from pairloom.pipeline.calibration.novelty_signals import ClassPlaces, Distances
 from pairloom.pipeline.completion.shortlist import with_mass
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.normalisation import is_whitened
@@ -24,8 +25,8 @@ from pairloom.pipeline.machines.settings import Calibration as MachineCalibratio
 from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
 from pairloom.pipeline.run.feature_store import distances_of_draws
 from pairloom.pipeline.run.held_out_store import read_held_out
-from pairloom.pipeline.run.machine_store import coupler_of_run
-from pairloom.pipeline.run.needs import FLOAT, completion_bytes, row_bytes
+from pairloom.pipeline.run.machine_store import coupler_of_run, distances_to_support
+from pairloom.pipeline.run.needs import FLOAT, completion_bytes, row_bytes, support_distance_bytes
 from pairloom.pipeline.run.results import (
     chosen_calibration,
     chosen_candidate,
@@ -64,7 +65,8 @@ class Calibration(Stage):
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on the held-out samples and on how they are coupled."""
         model, shape = run.config.model, run.shape
-        common = [earlier["held_out"], model.coupled_calibration, model.calibration_samples, model.shortlist]
+        common: list[Any] = [earlier["held_out"], model.coupled_calibration, model.calibration_samples]
+        common += [model.shortlist, *(["distances to support"] if run.kernel is not None else [])]
         return tuple(
             digest_of([*common, model.machine_weight, coupling, shape.edges_calibrated])
             for coupling in shape.couplings
@@ -96,8 +98,8 @@ class Calibration(Stage):
         return files
 
     def task_bytes(self, run: Run) -> int:
-        """See `held_out_task_bytes`."""
-        return held_out_task_bytes(run)
+        """See `held_out_task_bytes`. Or the distances to the support vectors, which are found when all else is done."""
+        return max(held_out_task_bytes(run), support_distance_bytes(run))
 
 
 class _Calibrated(NamedTuple):
@@ -138,11 +140,19 @@ def _calibrated(run: Run, unit: int) -> _Calibrated:
     samples = with_mass(held_out.samples, coupled.mass)
     lists = check_mass(samples, held_out.classes, coupled.scale, held_out.weight, held_out.totals)
     listed = settings.shortlist_of(coupler.n_classes)
-    distances, places = distances_of_draws(run, is_whitened(chosen_candidate(run).whiten))
+    distances, places = _distances(run)
     scores = score_held_out(
         held_out, coupler, best.coupling, coupled, listed, distances=distances, places=places
     )
     return _Calibrated(coupled, best, judged, lists, scores)
+
+
+def _distances(run: Run) -> tuple[Distances | None, ClassPlaces | None]:
+    """How far the held-out samples are from the support vectors, or from the classes, and the places of these."""
+    whitened = is_whitened(chosen_candidate(run).whiten)
+    if run.kernel is not None:
+        return distances_to_support(run, whitened), None
+    return distances_of_draws(run, whitened)
 
 
 def _couplings(run: Run, unit: int) -> tuple[str, ...]:

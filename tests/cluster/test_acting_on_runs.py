@@ -16,7 +16,8 @@ def config_file(tmp_path_factory):
 
 
 CODE = ("model.coupling=auto", "run.also_couple=[]")
-#: All classes coupled; lists of them; machines on sets of classes; no whitening, and so no places of the classes.
+#: All classes coupled; lists of them; machines on sets of classes; no whitening, and so no places of the classes; and a
+#: kernel, with the distances to its support vectors.
 SETTINGS = {
     "pairs": ("graph.family=complete", "model.kernel=linear"),
     "lists": (
@@ -26,6 +27,8 @@ SETTINGS = {
         "model.kernel=linear",
     ),
     "code": ("graph.family=one_vs_rest", "model.kernel=linear", *CODE),
+    "kernel": ("graph.family=complete", "model.kernel=rbf", "model.gamma=0.2"),
+    "kernel, lists": ("graph.family=star", "model.shortlist=4", "model.kernel=rbf", "model.gamma=0.2"),
     "not whitened": ("graph.family=complete", "model.kernel=linear", "model.whiten=none"),
 }
 
@@ -40,6 +43,8 @@ def test_a_run_acts_as_the_estimator_does(settings, config_file, client, tmp_pat
     groups = {label: f"group {c % 2}" for c, label in enumerate(fitted.classes_)}
     for model in (read, PairwiseSVC.load(tmp_path / "model")):
         X = data.X_test
+        signals = [one.model_.held_out.novelty.weight for one in (model, fitted)]
+        np.testing.assert_allclose(*signals, atol=1e-3)
         np.testing.assert_allclose(model.novelty(X), fitted.novelty(X), atol=1e-3)
         np.testing.assert_array_equal(model.predict(X, reject=0.1), fitted.predict(X, reject=0.1))
         sets = [one.predict_set(X, 0.9).toarray() for one in (model, fitted)]
