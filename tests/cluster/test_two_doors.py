@@ -421,6 +421,45 @@ def assert_same_kernel_model(kernel, overrides, coupling, near_file, client, tmp
 
 
 @pytest.fixture(scope="module")
+def rings_file(tmp_path_factory):
+    """Three rings around each other, which no line separates, with columns in different units."""
+    folder, random = tmp_path_factory.mktemp("rings"), np.random.default_rng(0)
+    y = random.permutation(np.repeat(np.arange(3), 80))
+    angle, radius = random.uniform(0, 2 * np.pi, len(y)), 1 + y + 0.2 * random.standard_normal(len(y))
+    X = np.column_stack([1000 * radius * np.cos(angle), radius * np.sin(angle)])
+    parts = {"X_train": X[:160], "y_train": y[:160], "X_test": X[160:], "y_test": y[160:]}
+    np.savez(folder / "rings.npz", **parts, classes=np.array(["inner", "middle", "outer"]))
+    return write_config(folder / "rings.toml", folder / "rings.npz", edges_per_tile=2, samples_per_slab=32)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")  # rings are noise to a line
+def test_a_run_chooses_the_kernel_and_the_units_that_the_estimator_does(rings_file, client, tmp_path):
+    directory = tmp_path / "run"
+    open_questions = (
+        f"model.{name}=auto" for name in ("kernel", "standardise", "C", "whiten", "calibration")
+    )
+    plan = run_here(rings_file, directory, client, *open_questions, "run.also_couple=[]", until="report")
+    data = load_data(plan.config).load()
+    model, read = fitted(plan, data), PairwiseSVC.from_run(directory)
+    assert read.model_.trained.kernel == model.model_.trained.kernel == plan.kernel
+    assert plan.kernel.name == "rbf"
+    assert read.model_.normalisation.deviation is not None
+    assert {row["standardise"] for row in read.candidates_} == {False, True}
+    assert (read.kernel_choice_, read.candidates_) == (model.kernel_choice_, model.candidates_)
+    for name in ("C_", "calibration_", "coupling_"):
+        assert getattr(read, name) == getattr(model, name)
+    for ours, theirs in zip(model.machines_, read.machines_, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    expected = model.predict_proba(data.X_test)
+    np.testing.assert_allclose(probabilities_of(directory, "stratified"), expected, atol=1e-6)
+    page = (directory / "report" / "index.html").read_text()
+    assert read.kernel_choice_ in page
+    assert page.count("rbf, gamma") == sum(row["kernel"] == "rbf" for row in read.candidates_)
+    assert f"rbf, gamma {plan.kernel.gamma:.4g}" in page
+
+
+@pytest.fixture(scope="module")
 def table_file(config_file, tmp_path_factory):
     """The same samples with columns in different units, one of them constant."""
     folder = tmp_path_factory.mktemp("table")

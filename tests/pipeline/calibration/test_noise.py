@@ -61,3 +61,14 @@ def test_the_choice_of_a_calibration_is_not_fooled_by_noise():
     # Chance alone moves the loss of a candidate by some thousandths.
     assert all(abs(row["log_loss"] - np.log(20)) < 0.02 for row in model.candidates_)
     assert mean_log_loss(model.predict_proba(X_new), y_new) <= np.log(20) + 0.01
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*is at its lower bound:UserWarning")
+@pytest.mark.parametrize(("n_classes", "features"), [(10, 16), (20, 64)])
+def test_nor_is_the_choice_of_a_kernel(n_classes, features):
+    """All that is chosen by default, on noise with more rows per pair than columns, and with fewer."""
+    X, y, X_new, y_new = noise(n_classes, seed=2)
+    model = PairwiseSVC(random_state=0).fit(X[:, :features], y)
+    assert {row["kernel"] for row in model.candidates_} == {"linear", "rbf"}
+    assert mean_log_loss(model.predict_proba(X_new[:, :features]), y_new) <= np.log(n_classes) + 0.015

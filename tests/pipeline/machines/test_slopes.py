@@ -140,21 +140,31 @@ def halves():
     return X[order], y[order], split[order]
 
 
-def test_classes_split_at_random_cost_a_bit_each_and_no_more(halves):
+@pytest.mark.parametrize("kernel", ["linear", pytest.param("auto", marks=pytest.mark.long)])
+def test_classes_split_at_random_cost_a_bit_each_and_no_more(kernel, halves):
     """The loss rises by log 2 on samples of the split classes, and by at most a tenth of that beyond."""
     X, whole, split = halves
     train, new = slice(0, 1200), slice(1200, None)
     losses = {}
     for name, y in (("whole", whole), ("split", split)):
-        model = PairwiseSVC(random_state=0, kernel="linear").fit(X[train], y[train])
+        model = PairwiseSVC(random_state=0, kernel=kernel).fit(X[train], y[train])
         losses[name] = log_losses(model.predict_proba(X[new]), y[new]).mean()
     inevitable = np.log(2) * (whole[new] < 4).mean()
     assert losses["split"] - losses["whole"] < 1.1 * inevitable
     assert model.calibration_ == "slopes"
-    one_slope = PairwiseSVC(random_state=0, calibration="distance", kernel="linear").fit(
-        X[train], split[train]
-    )
-    assert log_losses(one_slope.predict_proba(X[new]), split[new]).mean() > losses["split"] + 0.1 * inevitable
+    assert (model.model_.trained.kernel is None) == (kernel == "linear")
+
+
+def test_one_slope_for_all_pairs_believes_machines_between_halves_of_a_class(halves):
+    X, whole, split = halves
+    train, new = slice(0, 1200), slice(1200, None)
+    inevitable = np.log(2) * (whole[new] < 4).mean()
+    losses = []
+    for calibration in ("slopes", "distance"):
+        model = PairwiseSVC(random_state=0, calibration=calibration, kernel="linear")
+        p = model.fit(X[train], split[train]).predict_proba(X[new])
+        losses.append(log_losses(p, split[new]).mean())
+    assert losses[1] > losses[0] + 0.1 * inevitable
 
 
 def test_a_new_class_like_an_old_one_gets_even_odds_with_it(halves):

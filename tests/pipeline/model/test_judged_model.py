@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pairloom import PairwiseSVC, graphs
+from pairloom.pipeline.calibration.held_out import log_losses
 from pairloom.pipeline.model import fitting
 from pairloom.pipeline.model.fitting import LONGEST, MOST_BYTES, MOST_NEIGHBOURS, next_graphs
 
@@ -37,6 +38,25 @@ def widened(blurred):
 def test_the_list_doubles_and_neighbours_follow_as_far_as_the_budget_goes(widened):
     assert widened.shortlist_ == LONGEST
     assert widened.graph_.graph["neighbours"] == MOST_NEIGHBOURS
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    """Classes that overlap, each with a spread of its own: their ranking by sums of logits is poor."""
+    rng = np.random.default_rng(0)
+    centres, y = rng.standard_normal((90, 10)), np.repeat(np.arange(90), 40)
+    spread = 2 * np.exp(0.5 * rng.standard_normal(90))
+    X = (centres[y] + spread[y, None] * rng.standard_normal((len(y), 10))).astype(np.float32)
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+@pytest.mark.long
+def test_a_longer_list_is_taken_where_held_out_samples_gain_and_new_samples_then_gain_too(uneven):
+    X, y, X_new, y_new = uneven
+    longer, usual = (PairwiseSVC(**FIXED | given).fit(X, y) for given in ({}, {"shortlist": 20}))
+    assert longer.shortlist_ > 20
+    gains = log_losses(usual.predict_proba(X_new), y_new) - log_losses(longer.predict_proba(X_new), y_new)
+    assert gains.mean() > 3 * gains.std() / np.sqrt(len(gains))
 
 
 def test_nothing_is_widened_without_a_gain(blurred):
