@@ -4,6 +4,7 @@ Run as a program, it prints the time and the peak memory of `normal` over a bipa
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -56,6 +57,16 @@ def peak_of_family(pid: int, interval: float = 0.5) -> Iterator[Peak]:
     finally:
         over.set()
         watch.join()
+
+
+@contextlib.contextmanager
+def added_memory(interval: float = 0.02) -> Iterator[Peak]:
+    """What this process, with its children, has at its peak beyond what it had at the start."""
+    pid = os.getpid()
+    before = _family_bytes(pid)
+    with peak_of_family(pid, interval) as peak:
+        yield peak
+    peak.bytes = max(0, peak.bytes - before)
 
 
 def _family_bytes(pid: int) -> int:

@@ -199,7 +199,13 @@ def prediction_sets_command(
 
 @bench.command("label-doubts")
 @click.option("--draws", type=click.IntRange(1), default=3, show_default=True, help="Draws of the labels.")
-@click.option("--data", "names", multiple=True, type=click.Choice(label_doubts.DATA), help="Default: all.")
+@click.option(
+    "--data",
+    "names",
+    multiple=True,
+    type=click.Choice((*label_doubts.DATA, *label_doubts.MANY_CLASSES)),
+    help=f"Default: {', '.join(label_doubts.DATA)}.",
+)
 @_small
 @_json
 def label_doubts_command(draws: int, names: tuple[str, ...], small: bool, json_file: Path | None) -> None:

@@ -671,7 +671,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             The labels of the fit.
         X : (n, D) array-like or CSR matrix, default=None
             The samples of the fit, in the same order: all rows are judged, in bounded memory. Without X, those that
-            were held out to calibrate the model, at most `calibration_samples`.
+            were held out to calibrate the model, at most `calibration_samples`, by their probabilities alone.
 
         Returns
         -------

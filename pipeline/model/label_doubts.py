@@ -33,7 +33,7 @@ from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, threa
 
 __all__ = ["LabelDoubts", "doubts_of_held_out", "doubts_of_rows", "held_out_rows", "training_classes"]
 
-#: Bytes of the logits of the rows that are judged at once, and rows that are read at once.
+#: Bytes of the logits, or densities, of the rows that are judged at once, and rows that are read at once.
 _LOGIT_BYTES, _READ_ROWS = 2**26, 2**13
 #: Rows that put the two judgements on one scale.
 _COMPARED = 2000
@@ -140,7 +140,11 @@ def training_classes(model: FittedModel, y: Any, owner: str) -> NDArray[np.int64
 
 
 def doubts_of_held_out(scores: HeldOutScores, rows: NDArray[np.int64], labels: NDArray[Any]) -> LabelDoubts:
-    """The doubts about rows that were held out in the fit, from what the model said of them then."""
+    """The doubts about rows that were held out in the fit, from what the model said of them then.
+
+    That is their probabilities: of potentials, by which `doubts_of_rows` ranks where shortlists are coupled, nothing is
+    kept. So a row whose label is not listed may rank higher or lower than it does there.
+    """
     first_is_label = scores.listed[:, 0] == scores.classes
     better = np.where(first_is_label, scores.listed[:, 1], scores.listed[:, 0])
     p_better = np.where(first_is_label, scores.listed_p[:, 1], scores.listed_p[:, 0])
@@ -304,8 +308,17 @@ class _ClassMeans(NamedTuple):
         self, rows: Any, classes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The best other class of rows, and its log odds against their class, whose mean is that without the row."""
+        size = max(16, _LOGIT_BYTES // (8 * len(self.means)))
+        parts = [self._log_odds(rows[some], classes[some]) for some in pieces(len(classes), size)]
+        better, odds = zip(*parts, strict=True)
+        return np.concatenate(better), np.concatenate(odds)
+
+    def _log_odds(
+        self, rows: Any, classes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         X, counts = self._whitened(self.model, rows), self.counts[classes]
-        density = X @ self.means.T - np.square(self.means).sum(axis=1) / 2
+        density = X @ self.means.T
+        density -= np.square(self.means).sum(axis=1) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             own = (counts[:, None] * self.means[classes] - X) / (counts - 1)[:, None]
             own_density = (X * own).sum(axis=1) - np.square(own).sum(axis=1) / 2

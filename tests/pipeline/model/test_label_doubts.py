@@ -1,5 +1,7 @@
 """Wrong labels are found, by machines that never saw the row; which rows can be judged; what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from fitted_models import Samples, blobs, fitted
@@ -101,6 +103,22 @@ def test_pieces_of_any_size_judge_alike(model, noisy, monkeypatch):
     cut = model.label_doubts(data.y, data.X)
     assert_array_equal(cut.row, whole.row)
     assert_allclose(cut.doubt, whole.doubt, rtol=1e-4, atol=1e-4)
+
+
+def test_judging_by_class_means_takes_bounded_memory(monkeypatch):
+    data = blobs(300, n_features=4, per_class=10, spread=0.5)
+    model = fitted(data, kernel="linear", graph="star", C=1.0, calibration="distance", whiten="none")
+    means = label_doubts._ClassMeans.of(model.model_, data.X.__getitem__, data.y)
+    better, log_odds = means.log_odds(data.X, data.y)
+    monkeypatch.setattr(label_doubts, "_LOGIT_BYTES", 2**17)
+    tracemalloc.start()
+    in_pieces = means.log_odds(data.X, data.y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert_array_equal(in_pieces[0], better)
+    assert_allclose(in_pieces[1], log_odds)
+    # The densities of all rows at once are 7 MB.
+    assert peak < 2**20
 
 
 def test_classes_are_counted(model, noisy):
