@@ -1,4 +1,4 @@
-"""The estimator: `PairwiseSVC`, scikit-learn's interface to the model, and the check of its parameters.
+"""The estimator: `PairwiseSVC`, scikit-learn's interface to the model, and the checks of its parameters and input.
 
-Everything it does is in the rooms before it; a run does the same from a configuration.
+The work is done by the packages before this one. A run calls the same functions, with a configuration for parameters.
 """

@@ -1,9 +1,9 @@
 """Samples in other containers than arrays: dask collections and xarray's DataArray.
 
-Predictions of a dask array or data frame are lazy: one task per block, and nothing is predicted to find out what they
-look like. A DataArray keeps its dimensions and coordinates, but the last dimension, that of the features, becomes that
-of the classes or goes. It may have any number of others, such as the rows and columns of a picture, and may hold a dask
-array. Neither library is imported here: whoever has such a container has its library, and its methods are enough.
+Predictions of a dask array or data frame are lazy: one task per block, and no prediction is needed to know their type
+and shape. A DataArray keeps its dimensions and coordinates, except the last, the features, which becomes the classes or
+is dropped. It may have any other dimensions, such as the rows and columns of a picture, and may hold a dask array. No
+module here imports dask or xarray: the methods of the containers suffice.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Answer(NamedTuple):
-    """What a method says of each sample: a number for each of some classes, or one value, with its type."""
+    """The result of a method per sample: a number for each of ``classes``, or a single value; and its dtype."""
 
     classes: NDArray[Any] | None
     dtype: np.dtype[Any]
 
 
-#: From the estimator and the type of the samples, what a method of it answers.
+#: Returns the `Answer` of a method, given the estimator and the dtype of the samples.
 AnswerOf = Callable[[Any, np.dtype[Any]], Answer]
 
 
 def keeps_container(answer_of: AnswerOf) -> Callable[[Method], Method]:
-    """A method of an estimator, of samples X, whose answer comes in the container of X."""
+    """Decorate a method of an estimator so that its result comes in the container of the samples X."""
 
     def decorate(method: Method) -> Method:
         @functools.wraps(method)
@@ -59,7 +59,7 @@ def keeps_container(answer_of: AnswerOf) -> Callable[[Method], Method]:
 def _check_no_options(
     method: Callable[..., Any], positional: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
-    """Raise unless all options have their default: their answers have other shapes, or depend on the row."""
+    """Raise unless all options have their defaults, since others change the shape of results or depend on the row."""
     names = list(inspect.signature(method).parameters)[2:]
     for name, value in {**dict(zip(names, positional, strict=False)), **options}.items():
         if value is not None:
@@ -70,23 +70,23 @@ def _check_no_options(
 
 
 def probabilities(estimator: Any, dtype: np.dtype[Any]) -> Answer:
-    """A number per class, in the precision of the samples."""
+    """One number per class, in the precision of the samples."""
     return Answer(estimator.classes_, np.dtype(np.float32 if dtype == np.float32 else np.float64))
 
 
 def decisions(estimator: Any, dtype: np.dtype[Any]) -> Answer:
-    """A number per class; of two classes, one number."""
+    """One number per class; for two classes, a single number."""
     per_class = probabilities(estimator, dtype)
     return per_class if len(estimator.classes_) > 2 else per_class._replace(classes=None)
 
 
 def labels(estimator: Any, dtype: object) -> Answer:
-    """One class."""
+    """One label."""
     return Answer(None, estimator.classes_.dtype)
 
 
 def gathered(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Training samples, computed where they are dask collections, with a warning if X is one."""
+    """Training samples. Dask collections are computed, with a warning if X is one."""
     if _is_dask(X):
         warnings.warn(
             f"PairwiseSVC.fit gathers X, a dask collection of {_size(X)}, in the memory of this process."
@@ -115,7 +115,7 @@ def _size(collection: Any) -> str:
 
 
 def _type_of(X: Any) -> np.dtype[Any]:
-    """The type of an array, or that of an array of the columns of a data frame."""
+    """The dtype of an array, or of the array that a data frame converts to."""
     if hasattr(X, "columns"):
         joint: np.dtype[Any] = np.result_type(np.float32, *(np.dtype(dtype) for dtype in X.dtypes))
         return joint
@@ -124,7 +124,7 @@ def _type_of(X: Any) -> np.dtype[Any]:
 
 
 def _of_array(estimator: Any, method: Callable[..., Any], X: Any, answer: Answer) -> Any:
-    """The answers for a dask array, block by block."""
+    """The results for a dask array, block by block."""
     if X.ndim < 2:
         raise ValueError(f"PairwiseSVC: X must have a dimension for the features, got shape {X.shape}.")
     estimator._checked_samples(np.zeros((1, X.shape[-1]), X.dtype))  # an error now, not in a task
@@ -138,7 +138,7 @@ def _of_array(estimator: Any, method: Callable[..., Any], X: Any, answer: Answer
 
 
 def _of_block(estimator: Any, method: Callable[..., Any], block: Any) -> Any:
-    """The answers for a block of any number of dimensions, of which the last is that of the features."""
+    """The results for a block of any number of dimensions, whose last dimension is the features."""
     rows = block if block.ndim == 2 else block.reshape(-1, block.shape[-1])
     if rows.shape[0]:
         answers = method(estimator, rows)
@@ -148,7 +148,7 @@ def _of_block(estimator: Any, method: Callable[..., Any], block: Any) -> Any:
 
 
 def _of_frame(estimator: Any, method: Callable[..., Any], X: Any, answer: Answer) -> Any:
-    """The answers for a dask data frame, as a frame or a series with its index, partition by partition."""
+    """The results for a dask data frame, as a frame or a series with its index, partition by partition."""
     estimator._checked_samples(type(X._meta)(np.zeros((1, len(X.columns))), columns=X.columns))
     apply = functools.partial(_of_partition, estimator, method, answer)
     return X.map_partitions(apply, meta=apply(X._meta))
@@ -164,7 +164,7 @@ def _of_partition(estimator: Any, method: Callable[..., Any], answer: Answer, pa
 
 
 def _of_data_array(estimator: Any, method: Callable[..., Any], X: Any, answer: Answer) -> Any:
-    """The answers for a DataArray, whose last dimension is that of the features."""
+    """The results for a DataArray, whose last dimension is the features."""
     is_lazy = _is_dask(X.data)
     values = _of_array(estimator, method, X.data, answer) if is_lazy else _of_block(estimator, method, X.data)
     shape = X.isel({X.dims[-1]: 0}, drop=True)

@@ -1,4 +1,4 @@
-"""PairwiseSVC.fit: the samples are checked and weighted, the parameters become settings, and a model is fitted."""
+"""PairwiseSVC.fit: check and weight the samples, turn parameters into settings, and fit a model."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def fit_samples(
     Parameters
     ----------
     parameters : PairwiseSVC
-        It is not changed. `check_parameters` has seen it.
+        It is not changed. `check_parameters` has checked it.
     samples : TrainingSamples
     labels, classes : (N,) array, (n,) array
         The class labels, sorted, and the class of each sample.
     progress : FitProgress
-        Is told how far the fit is.
+        Receives the progress of the fit.
     """
     asked = parameters.coupling
     couplings = [
@@ -114,7 +114,7 @@ def _fit(
     parameters.random_state = seed_of(parameters.random_state)  # drawn once, if it is not a number
     raw = None if _takes_samples_as_they_come(parameters) else moments_of(X, classes, n)
     if raw is not None and not sparse.issparse(X):
-        # Whether to standardise is decided by trials, unless the user does.
+        # Trials decide whether to standardise, unless the user does.
         standardised = bool(parameters.standardise)
         warn_of_columns(X, raw, samples.names, standardised=standardised, stacklevel=4)
     counts = np.bincount(classes, minlength=n)
@@ -137,7 +137,7 @@ def _fit(
         check_covariance(X.shape[1], "PairwiseSVC: whiten")
     asked: Any = parameters.graph
     neighbours_open = False
-    # Other machines take too long to be trained more often than they must.
+    # Machines of other kinds are too slow to train for this choice.
     if kind.retrains_pairs and not isinstance(asked, nx.Graph) and asks_for_neighbours(asked, n):
         neighbours_open = True
         part_of = functools.partial(training.part, seed=settings.seed)
@@ -175,7 +175,7 @@ def _choose_machines(
     moments: Moments | None,
     progress: FitProgress,
 ) -> ChosenMachines | None:
-    """The kernel, and whether to standardise; None for machines that take samples as they come."""
+    """The kernel, and whether to standardise; None for machines that take raw samples."""
     if moments is None:
         return None
     if sparse.issparse(samples.X):
@@ -206,14 +206,14 @@ def _choose_machines(
 
 
 def _takes_samples_as_they_come(parameters: Parameters) -> bool:
-    """Whether machines are given samples without normalisation: rows of a kernel matrix, and classifiers."""
+    """Whether samples are not normalised: they are rows of a kernel matrix, or the input of classifiers."""
     return parameters.estimator is not None or is_precomputed(parameters)
 
 
 def _machines_of(
     parameters: Parameters, X: Any, raw: Moments | None
 ) -> tuple[MachineKind, NormalisedMoments | None, Normalisation]:
-    """The kind of the machines, the moments of normalised rows where they are needed, and the normalisation of X."""
+    """The kind of the machines, the moments of the normalised rows if needed, and the normalisation of X."""
     if raw is None:
         given = parameters.estimator
         kind = KernelKind(KernelFunction("precomputed")) if given is None else EstimatorKind(given)
@@ -247,13 +247,13 @@ def _settings(
 
 def _folds(parameters: Parameters, counts: NDArray[np.integer], kind: MachineKind) -> int:
     if not holds_samples_out(parameters):
-        return 2  # every machine is fitted on both
+        return 2  # no samples are held out, and every machine is trained on both folds
     kernel_on_pairs = kind.kernel is not None and not graphs.asks_for_code(parameters.graph)
     return folds_of(parameters.folds, counts, kernel_on_pairs=kernel_on_pairs, fit_on=parameters.fit_on)
 
 
 class TrainingSamples(NamedTuple):
-    """Samples X, labels, weights or None, the parameter that these are from, or "", and the names of the columns."""
+    """Samples X, labels, weights or None, the parameter that gave the weights or "", and the names of the columns."""
 
     X: Any
     y: NDArray[Any]
@@ -265,13 +265,13 @@ class TrainingSamples(NamedTuple):
 def training_samples(
     estimator: Any, X: Any, y: Any, sample_weight: Any, precomputed: bool
 ) -> TrainingSamples:
-    """The samples that count: one of weight zero is left out, from the folds and the means too.
+    """The samples with positive weight. Others are left out, also of the folds and the means.
 
     Parameters
     ----------
     estimator : PairwiseSVC
         It is not changed.
-    X, y, sample_weight : as given to its fit
+    X, y, sample_weight : the arguments of its fit
     precomputed : bool
         Whether X is a kernel matrix.
     """
@@ -308,7 +308,7 @@ def training_samples(
 
 
 def _sparse_samples(estimator: Any, X: Any) -> Any:
-    """Sparse samples as machines take them: CSR if they are linear, else dense. Raises for what CSR cannot have."""
+    """Sparse samples as input of the machines: CSR if these are linear, else dense. Raise if dense X is needed."""
     if not stays_sparse(estimator):
         check_memory(
             2.0 * X.shape[0] * X.shape[1] * X.dtype.itemsize,
@@ -330,7 +330,7 @@ def _sparse_samples(estimator: Any, X: Any) -> Any:
 
 
 def _check_memory(X: Any, training: TrainingSet, graph: Any, settings: ModelSettings) -> None:
-    """Raise before machines are trained that memory cannot hold."""
+    """Raise, before training, if memory cannot hold the machines."""
     n_edges = graphs.decomposition_of(graph).n_machines
     columns = 0.0
     if sparse.issparse(X):
@@ -345,7 +345,7 @@ def _check_memory(X: Any, training: TrainingSet, graph: Any, settings: ModelSett
 
 
 def row_ids(X: Any, sample_weight: Any) -> list[Any]:
-    """The names of the rows that count: their labels in the index of a data frame, else their numbers in X."""
+    """The names of the rows with positive weight: labels of a data frame's index, else their numbers in X."""
     ids = X.index.tolist() if hasattr(X, "iloc") else list(range(_num_samples(X)))
     if sample_weight is None:
         return ids
@@ -354,9 +354,9 @@ def row_ids(X: Any, sample_weight: Any) -> list[Any]:
 
 
 def support_ids(model: FittedModel, ids: Sequence[Any], classes: NDArray[np.int64]) -> list[Any]:
-    """The names of the training rows that are support vectors, which a model counts class by class.
+    """The names of the support vectors' rows, which a model numbers class by class.
 
-    None if machines are linear. Labels that JSON does not have, such as times, become text.
+    There are none if machines are linear. Labels without a JSON type, such as times, become text.
     """
     if model.trained.kernel is None:
         return []
@@ -370,7 +370,7 @@ def _checked(estimator: Any, X: Any, y: Any, precomputed: bool) -> tuple[Any, ND
     check_labels(y, "PairwiseSVC")
     must = "PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"
     with columns_explained(X, y, "PairwiseSVC"), error_prefix(must):
-        # On a copy, as it stores the number and the names of the features.
+        # On a copy, because validate_data sets the number and the names of the features.
         accept_sparse = False if precomputed else "csr"
         X, y = validate_data(
             copy(estimator), X, y, accept_sparse=accept_sparse, dtype=[np.float64, np.float32]

@@ -1,6 +1,6 @@
-"""What a fit says of samples that it cannot use, or that look like a mistake, and what to do about it.
+"""Errors and warnings of a fit about unusable or suspicious samples, with advice.
 
-scikit-learn checks the shapes and the numbers. Its errors know neither the names of columns nor what a label is.
+scikit-learn checks the shapes and the numbers, but its errors do not name columns and do not explain labels.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pairloom.pipeline.features.moments import Moments, units_differ
 
 __all__ = ["check_columns", "check_labels", "columns_explained", "warn_of_columns"]
 
-#: Fewer rows could be numbered by chance.
+#: With fewer rows a column could number them by chance.
 _FEWEST_NUMBERED = 30
-#: A column with a number for each row, of a table of which some rows were left out.
+#: Row numbers span less than this multiple of the number of rows; they may have gaps where rows were left out.
 _MOST_LEFT_OUT = 2
 _SHOWN = 5
 
 
 def check_columns(X: Any, owner: str) -> None:
-    """Raise if a data frame has columns that hold no numbers, with their names."""
+    """Raise if a data frame has columns without numbers, and name them."""
     strange = [name for name in getattr(X, "columns", ()) if not _holds_numbers(X[name])]
     if strange:
         raise ValueError(
@@ -56,7 +56,7 @@ def _columns(names: list[Any]) -> str:
 
 
 def check_labels(y: Any, owner: str) -> None:
-    """Raise if labels are missing, or of types that do not sort together."""
+    """Raise if labels are missing, or have types that do not sort together."""
     labels = np.asarray(y)
     if labels.ndim != 1 or labels.dtype.kind not in "Of":
         return  # scikit-learn checks the shape
@@ -91,7 +91,7 @@ def _all_scalars(labels: NDArray[Any]) -> bool:
 
 @contextmanager
 def columns_explained(X: Any, y: Any, owner: str) -> Iterator[None]:
-    """Say where values are missing, and what to do, where scikit-learn says that some are; or that y is continuous."""
+    """Extend scikit-learn's errors about missing values, with their place and advice, and about continuous y."""
     try:
         yield
     except ValueError as error:
@@ -132,19 +132,19 @@ def _continuous(y: Any, owner: str) -> str:
 def warn_of_columns(
     X: NDArray[np.floating], moments: Moments, names: Any, *, standardised: bool, stacklevel: int
 ) -> None:
-    """Warn of columns that look like a mistake: other units, the numbers of the rows, constants.
+    """Warn of suspicious columns: different units, row numbers, constants.
 
     Parameters
     ----------
     X : (n, D) array
     moments : Moments
-        Those of X.
+        The moments of X.
     names : (D,) array or None
-        The names of the columns, of a table.
+        The names of the columns, if X is a table.
     standardised : bool
         Whether columns are divided by their standard deviations.
     stacklevel : int
-        As in `warnings.warn`, from the caller of this function on.
+        As in `warnings.warn`, counted from the caller of this function.
     """
     called = names if names is not None else np.arange(X.shape[1])
     for finding in _findings(X, moments, called, names is not None, standardised):
@@ -165,7 +165,7 @@ def _findings(
     numbering = [called[at] for at in np.flatnonzero(_may_number_rows(moments)) if _numbers_rows(X[:, at])]
     if numbering:
         yield f"X numbers its rows in {_columns(numbering)}: leave that out, since new rows have other numbers."
-    # Zeros are what is absent: a pixel that is never set, a category that this part of the data lacks.
+    # Constant zeros mean absence and are no mistake: a pixel that is never set, a category that does not occur.
     constant = [called[at] for at in np.flatnonzero(~moments.varied & (moments.lowest != 0))]
     if constant and is_table:
         yield f"X is constant in {_columns(constant)}, which tells nothing about the classes: leave that out."

@@ -1,4 +1,4 @@
-"""The values that the parameters of a PairwiseSVC may take, the errors where they do not, and what they imply."""
+"""The allowed values of the parameters of a PairwiseSVC, the errors about others, and derived settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
     "takes_sparse",
 ]
 
-#: A PairwiseSVC by its parameters. Until these are checked, each may be anything.
+#: A PairwiseSVC, of which only the parameters are used. Until they are checked, each may have any type.
 Parameters: TypeAlias = Any
 KERNELS = ("auto", "linear", *KERNEL_NAMES)
 _CHOICES = {
@@ -67,7 +67,7 @@ _CHOICES = {
 
 
 def check_parameters(model: Parameters) -> None:
-    """Raise unless every parameter of a PairwiseSVC is one it can be fitted with."""
+    """Raise unless a PairwiseSVC can be fitted with its parameters."""
     for name in _CHOICES:
         check_one_of(model, name)
     _check_coupling(model)
@@ -116,7 +116,7 @@ def check_parameters(model: Parameters) -> None:
 
 
 def _check_standardised(model: Parameters) -> None:
-    """Raise if features are to be standardised for machines that are given them as they come."""
+    """Raise if features are to be standardised for machines that take them raw."""
     if (
         _is_word(model.standardise, "auto")
         or not model.standardise
@@ -134,7 +134,7 @@ def _check_standardised(model: Parameters) -> None:
 
 
 def _check_fold_alone(model: Parameters) -> None:
-    """Raise if a classifier, or anything but a linear SVM, is to standardise and calibrate itself."""
+    """Raise if machines other than linear SVMs are to standardise and calibrate themselves."""
     if model.fit_on == ALONE and model.estimator is not None:
         raise ValueError(
             f"PairwiseSVC: fit_on={ALONE!r} is for Pairloom's own machines, got estimator={model.estimator!r}."
@@ -143,7 +143,7 @@ def _check_fold_alone(model: Parameters) -> None:
 
 
 def _check_coupling(model: Parameters) -> None:
-    """Raise unless the coupling suits the machines, and what is learned through it."""
+    """Raise unless the coupling suits the machines and the parameters that are learned through it."""
     code = asks_for_code(model.graph)
     method = check_coupling(model.coupling, model.machine_weight, code, ESTIMATOR)
     if model.coupled_calibration == "edges":
@@ -161,13 +161,13 @@ def _check_coupling(model: Parameters) -> None:
 
 
 def _machines(model: Parameters) -> str:
-    """The parameter that says what the machines are, for messages."""
+    """The parameter that determines the machines, with its value, for messages."""
     name = "kernel" if model.estimator is None else "estimator"
     return ESTIMATOR.value(name, getattr(model, name))
 
 
 def _check_kernel(model: Parameters) -> None:
-    """Raise unless the parameters of the kernel are numbers that it can have."""
+    """Raise unless the parameters of the kernel are valid."""
     gamma = model.gamma
     if not (_is_word(gamma, "scale") or _is_word(gamma, "auto") or is_positive(gamma)):
         raise ValueError(f"PairwiseSVC: gamma must be 'scale', 'auto' or a positive number, got {gamma!r}.")
@@ -180,7 +180,7 @@ def _check_kernel(model: Parameters) -> None:
 
 
 def check_shortlist(model: Parameters) -> None:
-    """Raise unless the shortlist is one."""
+    """Raise unless the parameter `shortlist` is valid."""
     value = model.shortlist
     if (
         value is not None
@@ -193,7 +193,7 @@ def check_shortlist(model: Parameters) -> None:
 
 
 def _check_distances(model: Parameters) -> None:
-    """Raise if distances are asked for that cannot be measured, or that nothing would scale."""
+    """Raise if distances are requested that cannot be measured, or that no calibration would scale."""
     if model.calibration in MEASURED:
         constant = f", {ESTIMATOR.value('coef0', model.coef0)}" if model.estimator is None else ""
         machines = f"{_machines(model)}{constant}"
@@ -201,7 +201,7 @@ def _check_distances(model: Parameters) -> None:
 
 
 def _check_own_probabilities(model: Parameters) -> None:
-    """Raise if machines that give no probabilities are to be used uncalibrated."""
+    """Raise if machines without probabilities are to be used uncalibrated."""
     if model.calibration != "none" or hasattr(model.estimator, "predict_proba"):
         return
     if model.estimator is None:
@@ -227,19 +227,19 @@ def is_precomputed(model: Parameters) -> bool:
 
 
 def stays_sparse(model: Parameters) -> bool:
-    """Whether machines are trained on sparse samples as they are: linear ones are, other kernels take dense ones."""
+    """Whether machines are trained on sparse samples without making them dense: only linear machines are."""
     return is_linear(model)
 
 
 def takes_sparse(model: Parameters) -> bool:
-    """Whether a fit without an estimator takes sparse samples: not to whiten them, or to learn through the coupling."""
+    """Whether a fit without an estimator takes sparse samples; whitening and learn="coupled" need dense ones."""
     if is_precomputed(model) or not stays_sparse(model):
         return not is_precomputed(model)
     return model.whiten in ("auto", "none") and model.learn != "coupled"
 
 
 def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:
-    """The shortlist, with one word for none."""
+    """The shortlist, with "none" for None."""
     if model.shortlist is None:
         return "none"
     shortlist: int | Literal["auto", "none"] = model.shortlist
@@ -247,12 +247,12 @@ def shortlist_of(model: Parameters) -> int | Literal["auto", "none"]:
 
 
 def resources_of(model: Parameters) -> Resources:
-    """What a fit or a prediction may use."""
+    """The resources that a fit or a prediction may use."""
     return {"n_jobs": model.n_jobs, "memory_limit": model.memory_limit}
 
 
 def holds_samples_out(model: Parameters) -> bool:
-    """Whether anything is learned from held-out samples. If not, every pair has one machine, fitted on all of its."""
+    """Whether anything is learned from held-out samples. If not, each pair has one machine, trained on all samples."""
     return bool(model.calibration != "none" or model.coupled_calibration != "none" or model.thresholds)
 
 
@@ -271,7 +271,7 @@ def check_positive(model: Parameters, name: str) -> None:
 
 
 def check_one_of(model: Parameters, name: str) -> None:
-    """Raise unless a parameter is one of the words it may be, with the nearest of them."""
+    """Raise unless a parameter is one of its allowed words, and suggest the nearest."""
     value, known = getattr(model, name), _CHOICES[name]
     if not (isinstance(value, str) and value in known):
         raise ValueError(
@@ -281,7 +281,7 @@ def check_one_of(model: Parameters, name: str) -> None:
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed of a fit: an integer itself, else drawn from the generator that `check_random_state` makes of it."""
+    """The seed of a fit: an integer is taken as it is; otherwise the seed is drawn from the random state."""
     try:
         if isinstance(random_state, (int, np.integer)):
             if isinstance(random_state, bool) or random_state < 0:

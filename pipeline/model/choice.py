@@ -1,18 +1,18 @@
 """The choice among candidates of C and whitening, and among calibrations, by the out-of-fold coupled log loss of each.
 
 Candidates are compared on a part of the training set, the probe: some tens of classes that are near each other, joined
-as they are in the model, with some hundreds of samples each. That is enough to tell them apart. (A sparser graph is
-not: the best C of a sparse model is a tenth of that of a dense one.)
+as in the model, with some hundreds of samples each. That is enough to tell candidates apart. (The graph must not be
+sparser: the best C of a sparse model is a tenth of the best C of a dense one.)
 
-A trial trains the machines of one C and one whitening. The first trials try every whitening with the middle C, the
-others try the other values of C with what was best.
+A trial trains machines with one C and one whitening. The first trials try every whitening with the middle C; the others
+try the other values of C with the best whitening.
 
-Calibrations are compared on the machines of the model itself, which serve all of them, and by all held-out samples: how
-many rows a pair has decides between them, and those of the probe have fewer. So are couplings.
+Calibrations and couplings are compared on the machines of the model itself, which serve all of them, and by all
+held-out samples. The best calibration depends on the rows per pair, and pairs of the probe have fewer.
 
-The number of neighbours of every class in the graph `hub_neighbours`, where a user does not say, is chosen in the same
-way. On the probe, machines are trained for 20 neighbours of every class, and judged beside the part of them that 10
-neighbours would have. Where the second ten clearly improve the loss, every class is joined to 40; else to 20.
+If the user does not set the number of neighbours in the graph `hub_neighbours`, it is chosen on the probe too. Machines
+are trained for 20 neighbours per class; their loss is compared with the loss of those that 10 neighbours would have.
+Where the second ten clearly improve the loss, every class is joined to 40 neighbours, otherwise to 20.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class JudgedCandidate(NamedTuple):
     def row(
         self, normalisation: Normalisation, kernel: KernelFunction | None, standardise: bool
     ) -> dict[str, Any]:
-        """The row of a table of candidates, with C on features as they came, or standardised."""
+        """The row of a table of candidates, with C for the raw or standardised features."""
         C, whiten, calibration = self.candidate
         named = kernel is not None and not kernel.precomputed
         return {
@@ -90,13 +90,13 @@ class JudgedCandidate(NamedTuple):
 
 
 def n_trials(candidates: Sequence[Candidate]) -> int:
-    """How many trials the candidates take; none if there is nothing to choose."""
+    """The number of trials that the candidates need; 0 if there is nothing to choose."""
     Cs, whitenings, _ = _values(candidates)
     return 0 if len(candidates) == 1 else len(whitenings) + len(Cs) - 1
 
 
 def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedCandidate]) -> Candidate:
-    """The candidate of the trial with this number, given those that were judged in the trials before it."""
+    """The candidate of trial ``number``, given the judged candidates of the trials before it."""
     others, whitenings, calibration = _values(candidates)
     middle = others.pop(len(others) // 2)
     if number < len(whitenings):
@@ -106,17 +106,17 @@ def trial(candidates: Sequence[Candidate], number: int, judged: Sequence[JudgedC
 
 
 def _values(candidates: Sequence[Candidate]) -> tuple[list[float], list[Shrinkage], Calibration]:
-    """The values of C, ascending, those of the whitening, and the calibration of all."""
+    """The values of C, ascending, the values of the whitening, and the calibration that all share."""
     Cs, whitenings, calibrations = (dict.fromkeys(values) for values in zip(*candidates, strict=True))
     return sorted(Cs), list(whitenings), next(iter(calibrations))
 
 
 def best_candidate(judged: Sequence[JudgedCandidate]) -> Candidate:
-    """The candidate with the least log loss, or one like it that is preferred.
+    """The preferred candidate among those whose log loss is about the least.
 
-    Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Preferred
-    is not to whiten, then the middle C. Of few samples the least loss is a matter of luck, and then the simplest
-    candidate is taken: not whitened, with the least C.
+    Their loss exceeds the least by less than a standard error of the difference per sample. Preferred is no whitening,
+    then the middle C. With few samples the least loss is a matter of luck, so the simplest candidate is taken: no
+    whitening, and the smallest C.
     """
     least = min(judged, key=lambda one: one.log_loss)
     Cs = sorted({one.candidate.C for one in judged})
@@ -144,7 +144,7 @@ def judge_trial(
 ) -> JudgedCandidate:
     """Train a candidate on the probe, and judge it by its coupled log loss on held-out samples.
 
-    ``draw`` says which samples; by default those that suit all candidates of the settings.
+    ``draw`` selects these samples; by default they suit all candidates of the settings.
     """
     sides, coupler = graphs.decomposition_of(graph), coupler_of(graph, settings.counts_of(probe.totals()))
     trained = _roughly_trained(probe, settings, sides, candidate, n_jobs, progress)
@@ -165,14 +165,14 @@ def _roughly_trained(
     n_jobs: int | None,
     progress: FitProgress,
 ) -> TrainedMachines:
-    """The machines of a trial. That some stop early is no concern of the user, who did not set their tolerance."""
+    """The machines of a trial. Warnings about convergence are silenced, since the user did not set their tolerance."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return probe.train(settings.for_trials(), sides, candidate, n_jobs, progress)
 
 
 class CalibratedSamples(NamedTuple):
-    """Held-out samples as a calibration of the machines scores them, and how well."""
+    """Held-out samples scored with a calibration of the machines, and the judgement of that calibration."""
 
     judged: JudgedCalibration
     held_out: HeldOutSamples
@@ -190,8 +190,8 @@ def judge_calibrations(
 ) -> list[CalibratedSamples]:
     """Judge some calibrations of the machines of a model, in their order.
 
-    ``drawn_by(machines)`` are the held-out samples by machines that are calibrated. Calibrations are judged side by
-    side in threads: most of it is work on all pairs at once, which is not divided.
+    ``drawn_by(machines)`` returns the held-out samples scored by calibrated machines. Calibrations are judged in
+    concurrent threads, because most of the work is on all pairs at once and cannot be divided further.
     """
     by: dict[Calibration, Calibration] = {
         calibration: "distance" if calibration == "slopes" else calibration for calibration in calibrations
@@ -216,14 +216,14 @@ def judge_calibrations(
 
 
 def best_scale(held_out: HeldOutSamples, settings: ModelSettings, n_jobs: int | None = None) -> ScaleChoice:
-    """The scale of held-out samples, coupled as the model is, and their losses with it."""
+    """The best scale for held-out samples with the coupling of the model, and their losses."""
     return calibrate_scale(held_out, settings.coupling, n_jobs)
 
 
 class DrawnLogits(NamedTuple):
     """Out-of-fold edge logits (E, R) of drawn training samples, their classes and parts, and their weights if any.
 
-    ``totals`` (N,) are the training samples of every class, or the sum of their weights.
+    ``totals`` (N,) are the numbers of training samples per class, or the sums of their weights.
     """
 
     edge_logits: NDArray[np.float32]
@@ -239,7 +239,7 @@ class DrawnLogits(NamedTuple):
         calibration: Calibration,
         memory_limit: int = DEFAULT_MEMORY,
     ) -> HeldOutSamples:
-        """The samples as the model of these edges has them coupled."""
+        """The samples, ready to be coupled by the model of these edges."""
         return HeldOutSamples.of_edges(
             self.edge_logits,
             self.classes,
@@ -252,16 +252,16 @@ class DrawnLogits(NamedTuple):
         )
 
     def sloped(self, pairs: PairSlopes) -> DrawnLogits:
-        """The same samples, whose logits are distances, with slopes that were found without their parts."""
+        """The same samples, whose logits are distances, with the slopes that were found without their parts."""
         return self._replace(edge_logits=pairs.slopes.of_parts(self.edge_logits, self.parts))
 
     def of_edges(self, edges: NDArray[np.bool_]) -> DrawnLogits:
-        """The same samples by some of the edges."""
+        """The same samples with some of the edges."""
         return self._replace(edge_logits=self.edge_logits[edges])
 
 
 class Draw(NamedTuple):
-    """How many samples are drawn at most, and whether they must suit whitened features."""
+    """The maximum number of samples to draw, and whether they must suit whitened features."""
 
     most: int
     whitened: bool
@@ -270,7 +270,7 @@ class Draw(NamedTuple):
 def drawn_of_probe(
     probe: TrainingSet, trained: OutOfFoldMachines, settings: ModelSettings, draw: Draw | None = None
 ) -> DrawnLogits:
-    """Out-of-fold logits of the samples by which candidates are compared: the same for all of them."""
+    """Out-of-fold logits of the samples on which candidates are compared. All candidates have the same samples."""
     draw = draw or Draw(min(PROBE_SAMPLES, settings.calibration_samples), settings.may_whiten)
     return drawn_logits(probe, trained, settings, *draw)
 
@@ -278,7 +278,7 @@ def drawn_of_probe(
 def drawn_logits(
     training: TrainingSet, trained: OutOfFoldMachines, settings: ModelSettings, most: int, whitened: bool
 ) -> DrawnLogits:
-    """Out-of-fold logits of some training samples, as many of every class."""
+    """Out-of-fold logits of some training samples, drawn evenly from all classes."""
     rows, classes, folds, parts = training.drawn(settings, most, whitened)
     scheme = settings.machines().scheme
     logits = out_of_fold_edge_logits(trained, scheme, training.X[rows], folds, parts)
@@ -286,7 +286,7 @@ def drawn_logits(
     return DrawnLogits(logits, classes, parts, weight, training.totals())
 
 
-#: The decrease of the mean log loss that is worth twice the neighbours.
+#: The decrease of the mean log loss that justifies twice as many neighbours.
 WORTH = 0.005
 FEW, USUAL, MANY = USUAL_NEIGHBOURS // 2, USUAL_NEIGHBOURS, 2 * USUAL_NEIGHBOURS
 
@@ -316,9 +316,9 @@ def with_chosen_neighbours(
     asked : str or mapping
         A request for which `asks_for_neighbours` is true.
     part_of : callable
-        ``part_of(classes)`` is the part of the training set that a probe of these classes has, `TrainingSet.part`.
+        ``part_of(classes)`` returns the training set of a probe of these classes, as `TrainingSet.part` does.
     settings : ModelSettings
-        Machines have the middle C of the candidates and their first whitening.
+        Machines are trained with the middle C of the candidates and their first whitening.
     distances : callable
         Returns the (N, N) distances between the classes.
     counts : (N,) int array
@@ -326,7 +326,7 @@ def with_chosen_neighbours(
     n_jobs : int, optional
         Threads.
     progress : FitProgress
-        Is told how far training is.
+        Receives the progress of training.
     """
     request: dict[str, Any] = dict(asked) if isinstance(asked, Mapping) else {"family": asked}
     near, hubs = distances(), request.get("hubs")
@@ -347,7 +347,7 @@ def _judged(
     n_jobs: int | None,
     progress: FitProgress,
 ) -> tuple[ScaleChoice, ScaleChoice]:
-    """Train the probe, and judge it and the part of its edges that the graph of few neighbours has."""
+    """Train the probe, and judge all of its edges, and those of the graph with few neighbours."""
     calibration = settings.calibrations[0]  # distances, if they are among them
     candidate = trial(settings.candidates, 0, [])._replace(calibration=calibration)
     edges = graphs.edge_array(probe.graph)
@@ -361,13 +361,13 @@ def _judged(
     counts = settings.counts_of(part.totals())
     usual_held_out = drawn.held_out(coupler_of(probe.graph, counts), settings, calibration)
     fewer_held_out = drawn.of_edges(kept).held_out(coupler_of(fewer, counts), settings, calibration)
-    # The unit is that of all edges: the two differ in their edges, not in their prior.
+    # Both use the unit of all edges, so that they differ in their edges and not in the prior of the scale.
     fewer_held_out = fewer_held_out._replace(unit=usual_held_out.unit)
     return best_scale(usual_held_out, settings, n_jobs), best_scale(fewer_held_out, settings, n_jobs)
 
 
 def _clearly_less(one: ScaleChoice, other: ScaleChoice) -> bool:
-    """Whether a loss is smaller by more than chance would have it (two standard errors), and by what is worth it."""
+    """Whether a loss is smaller by more than two standard errors, and by more than `WORTH`."""
     difference = one.losses - other.losses
     by_chance = 2 * difference.std() / np.sqrt(len(difference))
     return bool(other.log_loss - one.log_loss > max(by_chance, WORTH))

@@ -1,4 +1,4 @@
-"""Why one class and not another, from a fitted model: that of an estimator, a saved one or that of a run."""
+"""Explain why a fitted model predicts one class and not another. It may come from an estimator, a file or a run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explain(
     sample: Any = None,
     owner: str = "explain",
 ) -> Explanation:
-    """Why class a and not class b, of one sample.
+    """Explain why one sample is of class a and not of class b.
 
     Parameters
     ----------
@@ -52,17 +52,17 @@ def explain(
     a, b : labels
         Two different classes.
     coupling, shortlist, priors
-        As of `predict_probabilities`. Votes have no odds and cannot be explained.
+        As for `predict_probabilities`. Votes have no odds and cannot be explained.
     possible : (N,) bool array, optional
         The classes that are possible, a and b among them: see `possible_classes`.
     names : (D,) sequence of str, optional
-        Of the features; by default x0, x1 and so on.
+        Names of the features; by default x0, x1 and so on.
     support_ids : (S,) sequence, optional
         Names of the training rows that are support vectors; by default their numbers.
     sample : object, optional
         The name of the sample.
     owner : str
-        Who asks, for errors.
+        Name of the caller, for errors.
     """
     pair = _classes(model, a, b, owner)
     if possible is not None and not (possible[pair.a] and possible[pair.b]):
@@ -70,7 +70,7 @@ def explain(
     method = _method(model, coupling, owner)
     evidence = _evidence(model, X, names, support_ids)
     check_finite(evidence.logits[None].astype(np.float32), 0)
-    # Many small systems of equations: threads of BLAS would only wait for each other.
+    # There are many small systems of equations, for which BLAS threads only add overhead.
     with one_blas_thread():
         effects = _effects(model, evidence.logits, pair, method, shortlist, possible)
     route, made_of = _route(model, pair)
@@ -124,7 +124,7 @@ def _method(model: FittedModel, coupling: str, owner: str) -> str:
 
 
 def _evidence(model: FittedModel, X: Any, names: Any, support_ids: Sequence[Any]) -> Evidence:
-    """The logits of the machines for the sample, and what they are made of."""
+    """The logits of the machines for the sample, and the contributions to them."""
     edges = model.edges if model.code is None else None
     named = model.trained.names_of_inputs(names, edges, model.classes.labels, support_ids)
     return model.predictor.logits.evidence(X, model.normalisation, named)
@@ -148,7 +148,7 @@ def _effects(
 
 
 def _route(model: FittedModel, pair: _Pair) -> tuple[Route, NDArray[np.float64]]:
-    """How the pair has its logit, and its coefficients on those of the machines."""
+    """The route by which the pair has its logit, and the coefficients of this logit on those of the machines."""
     if model.code is not None:
         return _route_in_code(model.code.matrix, pair)
     completion = model.completion
@@ -163,7 +163,7 @@ def _kind(completion: Completion, pair: _Pair) -> Route:
 
 
 def _route_in_code(matrix: NDArray[np.int8], pair: _Pair) -> tuple[Route, NDArray[np.float64]]:
-    """Of machines on sets of classes, one may be on these two alone."""
+    """As `_route`, for machines on sets of classes: one may separate just these two."""
     coefficients = np.zeros(matrix.shape[1])
     alone = (np.abs(matrix).sum(axis=0) == 2) & (matrix[pair.a] * matrix[pair.b] == -1)
     if not alone.any():
@@ -183,14 +183,14 @@ def _prior(priors: Any, model: FittedModel, pair: _Pair, owner: str) -> float:
 
 
 def _total(own: Any, made_of: NDArray[np.float64], logits: NDArray[np.float64]) -> float:
-    """The logit of the pair: the sum of its contributions where they are known, to the last bit."""
+    """The logit of the pair. Where contributions are known it is exactly their sum, to the last bit."""
     return float(made_of @ logits) if own is None else float(own.total)
 
 
 def _machine_effects(
     model: FittedModel, pair: _Pair, logits: NDArray[np.float64], effects: NDArray[np.float64]
 ) -> MachineEffects:
-    """Machines and their effects; pairs are turned so that a comes first, and b where a is not in them."""
+    """Machines and their effects. Pairs are turned so that a comes first, or b if a is not in them."""
     labels = model.classes.labels
     if model.code is not None:
         return MachineEffects(labels, model.code.matrix.T, logits, effects, on_sets=True)
@@ -200,28 +200,28 @@ def _machine_effects(
     return MachineEffects(labels, sides, np.where(turned, -logits, logits), effects)
 
 
-#: Rows of a table, besides the sums.
+#: Number of rows in a table, besides the sums.
 SHOWN = 8
 
-#: How the pair has its logit: by machines of its own; as a mean over the classes that are joined to both; from
-#: potentials of the whole graph; or not at all, where no machine of a code is on these two classes alone.
+#: The origin of the pair's logit: its own machine; the mean over the classes that are joined to both; potentials of the
+#: whole graph; or "none" if no machine of a code is on just these two classes.
 Route = Literal["trained", "common neighbours", "potentials", "none"]
 
 
 @dataclass(frozen=True, eq=False)
 class MachineEffects:
-    """Machines, and the part that each has in a sum.
+    """Machines, and their effects on a sum.
 
     Attributes
     ----------
     labels : (N,) array
         The classes.
     sides : (E, N) sparse or dense array of -1, 0, +1; or (E, 2) int array of pairs
-        The classes of each machine. A pair (i, j) is turned so that the class which is asked for comes first.
+        The classes of each machine. A pair (i, j) is turned so that the explained class comes first.
     logits : (E,) array
-        Of the first class, or of the side +1.
+        Logits of the first class, or of the side +1.
     effects : (E,) array
-        The part of each machine; they sum to `total`.
+        The effect of each machine; they sum to `total`.
     """
 
     labels: NDArray[Any]
@@ -237,13 +237,13 @@ class MachineEffects:
 
     @property
     def pairs(self) -> NDArray[Any]:
-        """(E, 2) the labels of each pair: `logits` are of the first against the second."""
+        """(E, 2) the labels of each pair; `logits` are those of the first against the second."""
         if self.on_sets:
             raise AttributeError("MachineEffects: machines on sets of classes have no pairs: see sides.")
         return np.asarray(self.labels[self.sides])
 
     def largest(self, most: int) -> NDArray[np.intp]:
-        """The places of the machines with the largest effects of either sign, largest first; zeros are left out."""
+        """The positions of the machines with the largest effects of either sign, largest first, without zeros."""
         order = np.argsort(-np.abs(self.effects), kind="stable")[:most]
         return np.asarray(order[self.effects[order] != 0])
 
@@ -258,7 +258,7 @@ class MachineEffects:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why class `a` and not class `b`, of one sample. It prints itself, and shows itself in a notebook.
+    """The explanation why a sample is of class `a` and not of class `b`. It has a text and a notebook display.
 
     Attributes
     ----------
@@ -267,14 +267,14 @@ class Explanation:
     coupling : str
         The coupling of the model.
     route : {"trained", "common neighbours", "potentials", "none"}
-        How the pair has its logit: by machines of its own; as the mean over the classes that both were trained against;
-        from potentials of the whole graph, where there is none; or "none" where the machines are on sets of classes.
+        The origin of the pair's logit: its own machine; the mean over the classes that both were trained against;
+        potentials of the whole graph, if there is no such class; or "none" for machines on sets of classes.
     logit : float
         The pair's own logit, of a against b, before it is coupled with others; NaN if it has none.
     contributions : Contributions or None
-        Of the features, or of the support vectors, to `logit`. None for the machines of an `estimator`.
+        Contributions of the features, or of the support vectors, to `logit`. None for the machines of an `estimator`.
     logit_parts : MachineEffects
-        The trained pairs that `logit` is made of: one if the pair was trained.
+        The trained pairs from which `logit` is computed: one if the pair was trained.
     odds : float
         log p_a / p_b of the coupled model.
     p_a, p_b : float
@@ -282,12 +282,12 @@ class Explanation:
     pairs : MachineEffects
         The effect of every machine on `odds`, see `odds_effects`.
     odds_contributions : Contributions or None
-        Of the features, or of the support vectors, to the part of `odds` that the machines have.
+        Contributions of the features, or of the support vectors, to the part of `odds` due to the machines.
     prior : float
-        The part of `odds` that comes from the parameter `priors`.
+        The part of `odds` due to the parameter `priors`.
     list_offset : float
-        The part of `odds` that the shortlist has as a whole, where one of the classes is listed and the other is not:
-        what held-out samples have added to the log odds of the list against the rest.
+        The part of `odds` due to the shortlist as a whole, if one of the classes is listed and the other is not: the
+        calibrated offset of the log odds of the list against the rest.
     remainder : float
         ``odds - prior - list_offset - pairs.total``: rounding errors, unless logits are extreme.
     sample : object
@@ -381,7 +381,7 @@ def _count(n: int, noun: str, plural: str) -> str:
 
 
 def _set_of(labels: list[Any], most: int = 3) -> str:
-    """The classes of a side: all of a few, else the first and their number."""
+    """The classes of a side: all if they are few, else the first ones and the number of the others."""
     shown = ", ".join(plain_line(label, 20) for label in labels[:most])
     return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
 

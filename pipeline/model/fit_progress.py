@@ -17,13 +17,13 @@ __all__ = ["NO_PROGRESS", "FitProgress", "PrintedProgress", "begin_training"]
 
 
 class FitProgress:
-    """Is told the phases of a fit. This one ignores them."""
+    """Receives the phases of a fit. This base class ignores them."""
 
     def begin(self, name: str, total: int, of: str) -> None:
-        """Begin a phase of ``total`` pairs, or whatever it counts, and end the one before."""
+        """Begin a phase of ``total`` units, named ``of``, and end the phase before."""
 
     def advance(self, done: int) -> None:
-        """Count ``done`` more of them. Any thread may call this."""
+        """Count ``done`` more units. Any thread may call this."""
 
 
 NO_PROGRESS = FitProgress()
@@ -32,7 +32,7 @@ NO_PROGRESS = FitProgress()
 def begin_training(
     progress: FitProgress, name: str, decomposition: graphs.Decomposition, times: int = 1
 ) -> None:
-    """Begin a phase that trains the machines of some pairs, or of a code, ``times`` over."""
+    """Begin a phase that trains the machines of some pairs, or of a code, ``times`` times."""
     progress.begin(name, times * decomposition.n_machines, decomposition.unit)
 
 
@@ -40,7 +40,7 @@ _BAR, _DRAW_SECONDS = 24, 0.1
 
 
 class PrintedProgress(FitProgress):
-    """Prints one line per phase. On a terminal and in a notebook, the line is drawn again while the phase goes on."""
+    """Prints one line per phase. On a terminal and in a notebook, the line is redrawn during the phase."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
@@ -61,7 +61,7 @@ class PrintedProgress(FitProgress):
             self._end(whole=kind is None)
 
     def begin(self, name: str, total: int, of: str) -> None:
-        """Begin a phase, and end the one before."""
+        """Begin a phase, and end the phase before."""
         with self._lock:
             self._end(whole=True)
             self._name, self._of, self._done, self._total = name, of, 0, total
@@ -69,7 +69,7 @@ class PrintedProgress(FitProgress):
             self._redraw()
 
     def advance(self, done: int) -> None:
-        """Count more of the phase."""
+        """Count ``done`` more units of the phase."""
         with self._lock:
             self._done += done
             if time.monotonic() - self._drawn_at >= _DRAW_SECONDS:
@@ -89,7 +89,7 @@ class PrintedProgress(FitProgress):
             self._write(f"\r{self._line()}")
 
     def _write_above(self, line: str) -> None:
-        """Write a line to standard error, above the bar where that is drawn again."""
+        """Write a line to standard error, above the bar if the bar is redrawn."""
         with self._lock:
             if self._redraws and self._width:
                 self._write(f"\r{'':{self._width}}\r")
@@ -110,7 +110,7 @@ class PrintedProgress(FitProgress):
 
 
 def _can_redraw(stream: TextIO) -> bool:
-    """Whether a line can be drawn again: on a terminal, and in a notebook, whose stream is no terminal."""
+    """Whether a line can be redrawn: on a terminal, and in a notebook, whose stream is not a terminal."""
     terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     return terminal or type(stream).__module__.startswith("ipykernel.")
 
@@ -119,7 +119,7 @@ _BLOCKS, _ASCII = ("█", "░"), ("#", "-")
 
 
 def _bar_characters(stream: TextIO) -> tuple[str, str]:
-    """The full and the empty part of a bar: blocks where the encoding of a stream has them, otherwise ASCII."""
+    """The full and the empty part of a bar: blocks if the encoding of the stream has them, otherwise ASCII."""
     try:
         "".join(_BLOCKS).encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -128,7 +128,7 @@ def _bar_characters(stream: TextIO) -> tuple[str, str]:
 
 
 def _bar(share: float, width: int, characters: tuple[str, str] = _ASCII) -> str:
-    """A bar of ``width`` characters, of which a share is full. It is full at the end only.
+    """A bar of ``width`` characters, filled by ``share``. The last character is filled only at 1.
 
     Examples
     --------

@@ -1,15 +1,15 @@
 """Fitting in one process: choose among the candidates, train the machines, calibrate the coupled model.
 
-One set of machines serves every calibration and every coupling, so both are chosen without further training. So is the
-length of the shortlist. More neighbours of every class need their own pairs, and no others, to be trained.
+One set of machines serves every calibration and every coupling, so both are chosen without further training, as is the
+length of the shortlist. Joining every class to more neighbours trains only the new pairs.
 
-Twenty candidates and twenty neighbours are enough where a sample could belong to a handful of classes. Where hundreds
-overlap, its class is often not listed, and the listed ones are not joined with each other. The probe of some tens of
-classes cannot see that. So the model is judged with a list of twice the length. Where that gains by two standard
-errors, every class is joined to its next neighbours, and so on in turn.
+Twenty listed classes and twenty neighbours are enough if a sample could belong to a handful of classes. If hundreds of
+classes overlap, the true class is often not in the list, and the listed classes are not joined with each other. A probe
+of some tens of classes cannot show that. So the model is judged again with a list of twice the length. If that improves
+the loss by two standard errors, every class is joined to its next neighbours, and both steps alternate while they help.
 
-The budget is counted, not timed, so that a fit can be repeated: lists of at most `LONGEST` classes, since the time of a
-prediction grows with their square, and at most `MOST_NEIGHBOURS`, whose pairs are about three times as many as usual,
+Limits are counts, not times, so that a fit is reproducible: lists of at most `LONGEST` classes, since the time of a
+prediction grows with their square, and at most `MOST_NEIGHBOURS` neighbours, about three times as many pairs as usual,
 with weights of at most `MOST_BYTES`.
 """
 
@@ -75,25 +75,25 @@ __all__ = [
 ]
 
 
-#: The longest list, and the most neighbours of a class, that are chosen.
+#: Upper limits of the length of the list and of the neighbours per class.
 LONGEST, MOST_NEIGHBOURS = 80, 3 * USUAL_NEIGHBOURS
-#: The weights of the machines of more neighbours must not take more.
+#: Maximum size of the weights of all machines when neighbours are added.
 MOST_BYTES = 2**30
-#: No longer list is tried where a smaller share of the held-out samples has a class that is not listed.
+#: A longer list is tried only if the true class of at least this share of the held-out samples is not listed.
 _RARELY = 0.01
-#: A step must lower the log loss by so many standard errors of the difference.
+#: A step must lower the log loss by this many standard errors of the difference.
 _STANDARD_ERRORS = 2.0
 
 
 class Resources(TypedDict):
-    """What a fit may use. Nothing here changes its result."""
+    """Resources that a fit may use. They do not change its result."""
 
     n_jobs: int | None
     memory_limit: int
 
 
 class MachineTraining(NamedTuple):
-    """How machines are trained on the samples of a fit: some pairs first, and more of them later."""
+    """Trains machines on the samples of a fit: first some pairs, possibly more later."""
 
     samples: TrainingSet
     machines: MachineSettings
@@ -109,7 +109,7 @@ class MachineTraining(NamedTuple):
 
 
 class JudgedModel(NamedTuple):
-    """Trained machines with the calibration, the coupling and the list that were chosen for them.
+    """Trained machines with their chosen calibration, coupling and shortlist.
 
     Attributes
     ----------
@@ -117,15 +117,15 @@ class JudgedModel(NamedTuple):
     graph : networkx.Graph or ModelCode
     coupler : Coupler
     settings : ModelSettings
-        With the coupling and the list that were chosen.
+        The settings with the chosen coupling and list.
     trained : TrainedMachines
-        They still serve every calibration.
+        The machines, which still serve every calibration.
     best : JudgedCalibration
-        The calibration and the coupling that were chosen.
+        The chosen calibration and coupling.
     judged : list of JudgedCalibration
-        All that were compared.
+        All compared calibrations and couplings.
     held_out : HeldOutSamples
-        As the chosen calibration scores them.
+        The held-out samples, scored with the chosen calibration.
     """
 
     how: MachineTraining
@@ -139,12 +139,12 @@ class JudgedModel(NamedTuple):
 
     @property
     def listed(self) -> int:
-        """How many classes of a sample are coupled."""
+        """Number of classes that are coupled per sample."""
         return self.settings.shortlist_of(self.coupler.n_classes) or self.coupler.n_classes
 
     @property
     def misses(self) -> bool:
-        """Whether the classes of held-out samples are missing from their lists more than rarely."""
+        """Whether the true classes of held-out samples are missing from their lists more than rarely."""
         samples = self.held_out.samples
         if not isinstance(samples, Shortlists):
             return False
@@ -162,7 +162,7 @@ class JudgedModel(NamedTuple):
         return self._replace(settings=settings, best=self.best._replace(choice=choice), held_out=held_out)
 
     def with_graph(self, graph: nx.Graph) -> JudgedModel:
-        """The same with the pairs of a graph that has those of this one and more, which are trained."""
+        """The same model with a larger graph, which includes this one; the additional pairs are trained."""
         assert isinstance(self.trained, LinearModel)
         assert isinstance(self.graph, nx.Graph)
         before, after = graphs.edge_array(self.graph), graphs.edge_array(graph)
@@ -178,7 +178,7 @@ class JudgedModel(NamedTuple):
         )
 
     def calibrated(self) -> tuple[TrainedMachines, CoupledCalibration, HeldOutScores]:
-        """The machines with the chosen calibration, that of the coupled model, and what it says of its samples."""
+        """The machines with the chosen calibration, the calibration of the coupled model, and its held-out scores."""
         best, settings, jobs = self.best, self.settings, self.how.resources["n_jobs"]
         level = settings.coupled_calibration
         assert level != "none", "otherwise nothing is judged"
@@ -218,7 +218,7 @@ def judge_model(
     settings: ModelSettings,
     trained: TrainedMachines,
 ) -> JudgedModel:
-    """Choose a calibration, and then a coupling, on samples held out from the machines."""
+    """Choose a calibration, then a coupling, on samples held out from the machines."""
     several = _judge(how, coupler, settings, trained, settings.calibrations)
     held_out = {one.judged.calibration: one.held_out for one in several}
     judged = judge_couplings(
@@ -250,7 +250,7 @@ def _judge(
 
 
 def widened(model: JudgedModel, wider: Iterator[nx.Graph]) -> JudgedModel:
-    """Lengthen the list, and then join classes to more neighbours, as long as each longer list gains."""
+    """Lengthen the list, then join classes to more neighbours, as long as each longer list improves the loss."""
     while model.misses and 2 * model.listed <= min(LONGEST, model.coupler.n_classes - 1):
         longer = _better(model, model.with_list(2 * model.listed))
         if longer is model:
@@ -269,7 +269,7 @@ def _better(model: JudgedModel, changed: JudgedModel) -> JudgedModel:
 def next_graphs(
     graph: nx.Graph, distances: Callable[[], NDArray[np.float64] | graphs.PointDistances], bytes_per_pair: int
 ) -> Iterator[nx.Graph]:
-    """The same hubs with the next neighbours of every class, as far as the budget goes."""
+    """Graphs with the same hubs and ever more neighbours per class, within the limits of neighbours and weights."""
     hubs, now = graph.graph["hubs"], graph.graph["neighbours"]
     for neighbours in range(now + USUAL_NEIGHBOURS, MOST_NEIGHBOURS + 1, USUAL_NEIGHBOURS):
         if neighbours >= len(graph):
@@ -281,7 +281,7 @@ def next_graphs(
 
 
 class Fit(NamedTuple):
-    """A fitted model, a row for each candidate and calibration that was compared, and why it has its kernel."""
+    """A fitted model, a row per compared candidate and calibration, and the reason for its kernel."""
 
     model: FittedModel
     candidates: list[dict[str, Any]]
@@ -307,9 +307,9 @@ def fit_model(
     training, classes, graph, settings
     resources : Resources
     progress : FitProgress
-        Is told how far the fit is.
+        Receives the progress of the fit.
     widens : bool
-        Whether classes may be joined to more neighbours, where the graph is one of hubs and neighbours.
+        Whether classes may be joined to more neighbours, in a graph of hubs and neighbours.
     **facts
         Further fields of `FittedModel`.
     """
@@ -353,7 +353,7 @@ def fit_model(
 
 
 def _widened(model: JudgedModel, neighbours: bool) -> JudgedModel:
-    """A model with a longer list, and more neighbours where these were left open, if held-out samples gain by them."""
+    """The model with a longer list and, if ``neighbours``, more neighbours, if these lower the held-out log loss."""
     settings = model.settings
     if settings.shortlist != "auto" or settings.learn == "coupled":
         return model
@@ -395,7 +395,7 @@ def _learned(
     coupled: CoupledCalibration,
     resources: Resources,
 ) -> Learned | None:
-    """Learn the weights of the calibrated machines through the coupling, if that is asked for."""
+    """Learn the weights of the calibrated machines through the coupling, if requested."""
     if settings.learn == "machines":
         return None
     assert isinstance(trained, LinearModel), "check_learnable has made sure"

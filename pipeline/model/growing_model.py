@@ -1,4 +1,4 @@
-"""Growing a fitted model: wave after wave of new pairs, while the machines that are there stay as they are."""
+"""Growing a fitted model: waves of new pairs are added, while the present machines stay as they are."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def grow_fitted_model(
     budget: GrowthBudget,
     resources: Resources,
 ) -> Iterator[tuple[Wave, FittedModel]]:
-    """Grow a fitted model and yield the judgement of each of its sizes, the present one first, with the model.
+    """Grow a fitted model. Yield the score of each of its sizes, the present one first, with the model.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def _by_index(cost: GrowthCost | LabelCost, model: FittedModel) -> GrowthCost | 
 
 
 def _check(model: FittedModel, cost: object, wave: object) -> None:
-    """Raise unless the model can grow so."""
+    """Raise unless the model can grow with this cost and wave."""
     check_pairs(model, "grow")
     linear_model_of(model, "grow")
     if wave is not None and not is_count(wave, 1):
@@ -109,10 +109,10 @@ def _check(model: FittedModel, cost: object, wave: object) -> None:
 
 
 class _GrowingModel:
-    """A model with the arrays that its growth needs again and again.
+    """A model with the arrays that every wave of its growth needs.
 
-    These are the rows of the classes as machines are given them, and the out-of-fold logits of training samples, drawn
-    alike in every class.
+    These are the whitened rows of the classes, and the out-of-fold logits of training samples, drawn evenly from all
+    classes.
     """
 
     def __init__(
@@ -141,16 +141,16 @@ class _GrowingModel:
 
     @property
     def n_classes(self) -> int:
-        """How many classes the model has."""
+        """Number of classes of the model."""
         return len(self.model.classes.labels)
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs the model has."""
+        """Number of pairs of the model."""
         return len(self.model.edges)
 
     def judge(self) -> list[Wave]:
-        """Judge the model, give it the scale that was found, and propose pairs."""
+        """Score the model, set its scale, and propose pairs."""
         room = max(0, self._budget.most_pairs(self.n_classes) - self.n_pairs)
         wave = judge_wave(
             self._held_out,
@@ -167,7 +167,7 @@ class _GrowingModel:
         return self.waves
 
     def finish(self) -> None:
-        """Choose the scale as a fit does: by all drawn samples, not only by those that judge."""
+        """Choose the scale as a fit does, by all drawn samples and not only by those that score waves."""
         coupled = calibrate_coupled(
             self._held_out,
             self.model.coupler,
@@ -178,7 +178,7 @@ class _GrowingModel:
         self._rescale(coupled.scale, coupled.mass)
 
     def add_wave(self) -> None:
-        """Train the proposed edges and put them among the others."""
+        """Train the proposed edges and insert them in order."""
         edges, keys = np.array(self.waves[-1].proposed), self.model.classes.keys
         pairs = graphs.Pairs(edges, self.n_classes)
         added = train_more(self._rows, pairs, self.model.settings, keys, self._resources["n_jobs"])
@@ -186,9 +186,9 @@ class _GrowingModel:
         new = np.arange(self.n_pairs, self.n_pairs + len(edges))
         slopes = None if coupled.pairs is None else coupled.pairs.of_edges(new)
         held_out = self._held_out_logits(LinearModel(added, self._whitening), slopes)
-        together = np.concatenate([self.model.edges, edges])
+        all_edges = np.concatenate([self.model.edges, edges])
         self.model = add_edges(self.model, edges, added)
-        order = graphs.edge_order(together)
+        order = graphs.edge_order(all_edges)
         self._logits = np.concatenate([self._logits, held_out])[order]
 
     def _rescale(self, scale: float, mass: ListMass) -> None:
@@ -210,7 +210,7 @@ class _GrowingModel:
 
     @cached_property
     def _distances(self) -> Distances | None:
-        """How far the drawn samples are from the classes, which stay where they are."""
+        """Distances of the drawn samples from the classes, whose places growth does not change."""
         if self._places is None:
             return None
         settings, totals = self.model.settings, self.model.classes.totals.astype(np.int64)
@@ -220,7 +220,7 @@ class _GrowingModel:
 
     @property
     def _held_out(self) -> HeldOutSamples:
-        """The drawn samples with their logits by all edges."""
+        """The drawn samples with their logits of all edges."""
         return HeldOutSamples.of_edges(
             self._logits,
             self._drawn.classes,
@@ -232,7 +232,7 @@ class _GrowingModel:
         )
 
     def _held_out_logits(self, linear: LinearModel, pairs: PairSlopes | None) -> NDArray[np.float32]:
-        """(E, R) out-of-fold logits of the drawn samples by some edges, with the slopes of these if they have any."""
+        """(E, R) out-of-fold logits of the drawn samples by some edges, with the edges' slopes if they have any."""
         drawn = self._drawn
         logits = out_of_fold_edge_logits(
             linear, self.model.settings.scheme, self._X, drawn.folds, drawn.parts

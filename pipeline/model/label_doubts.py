@@ -1,12 +1,13 @@
-"""Labels that look wrong: training rows whose label another class would fit better, by machines that never saw the row.
+"""Doubtful labels: training rows that another class fits better than their label.
 
-A row is scored by the machines of the folds that it is not in, so a wrong label cannot vouch for itself. Rows are
-ranked by the log odds of the best other class against the label. Where shortlists are coupled, these are differences of
-potentials: a shortlist and the rest are two models, and their probabilities do not put all classes in one order.
+A row is scored by machines that were trained without it, so a wrong label cannot support itself. Rows are ranked by the
+log odds of the best other class against the label. With shortlists these are differences of potentials: the shortlist
+and the rest have separate models, and their probabilities do not put all classes in one order.
 
-Rows of a class with fewer rows than folds train every machine. They are judged by class means instead, that of their
-own class without the row: in the whitened space, where classes are alike, twice the log odds of two classes is the
-difference of the squared distances to their means. Rows that have both judgements put the two on one scale.
+A class with fewer rows than folds has its rows in every machine. They are scored by class means instead, with the mean
+of their own class computed without the row: in the whitened space, where all classes have the same covariance, the log
+odds of two classes are half the difference of the squared distances to their means. Rows with both scores put the two
+on one scale.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, threa
 
 __all__ = ["LabelDoubts", "doubts_of_held_out", "doubts_of_rows", "held_out_rows", "training_classes"]
 
-#: Bytes of the logits, or densities, of the rows that are judged at once, and rows that are read at once.
+#: Bytes of the logits, or densities, of rows that are scored at once, and number of rows that are read at once.
 _LOGIT_BYTES, _READ_ROWS = 2**26, 2**13
-#: Rows that put the two judgements on one scale.
+#: Number of rows that put the two scores on one scale.
 _COMPARED = 2000
 #: Smaller probabilities count as this one.
 _SMALLEST = 1e-30
@@ -47,14 +48,13 @@ class LabelDoubts(NamedTuple):
     Attributes
     ----------
     row : (n,) int64
-        The rows of the training set, counted from 0. Rows that cannot be judged come last.
+        The rows of the training set, counted from 0. Rows that cannot be scored come last.
     label, better : (n,) arrays of labels
         The label of the row, and the class that fits best among the others.
     p_label, p_better : (n,) float64
         Their out-of-fold probabilities; NaN for rows of classes with fewer rows than folds.
     doubt : (n,) float64
-        The log odds of the better class against the label, by which rows are ranked. NaN where there is no other row of
-        the class to judge by.
+        The log odds of the better class against the label, by which rows are ranked. NaN for the only row of a class.
     """
 
     row: NDArray[np.int64]
@@ -77,7 +77,7 @@ class LabelDoubts(NamedTuple):
         )
 
     def by_class(self) -> dict[Any, tuple[int, int]]:
-        """For each class, its judged rows and how many of them another class fits better."""
+        """For each class, the number of scored rows, and of those that another class fits better."""
         labels, classes = np.unique(self.label, return_inverse=True)
         judged = np.bincount(classes[~np.isnan(self.doubt)], minlength=len(labels))
         doubted = np.bincount(classes[self.doubted], minlength=len(labels))
@@ -90,7 +90,7 @@ class LabelDoubts(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """The judgement of rows, in their order; ``better`` as indices of classes."""
+    """The scores of rows, in their order; ``better`` are indices of classes."""
 
     better: NDArray[np.int64]
     p_label: NDArray[np.float64]
@@ -140,10 +140,10 @@ def training_classes(model: FittedModel, y: Any, owner: str) -> NDArray[np.int64
 
 
 def doubts_of_held_out(scores: HeldOutScores, rows: NDArray[np.int64], labels: NDArray[Any]) -> LabelDoubts:
-    """The doubts about rows that were held out in the fit, from what the model said of them then.
+    """The doubts about rows that were held out in the fit, from their stored scores.
 
-    That is their probabilities: of potentials, by which `doubts_of_rows` ranks where shortlists are coupled, nothing is
-    kept. So a row whose label is not listed may rank higher or lower than it does there.
+    These are probabilities. The potentials by which `doubts_of_rows` ranks models with shortlists are not stored, so a
+    row whose label is not listed may rank higher or lower here.
     """
     first_is_label = scores.listed[:, 0] == scores.classes
     better = np.where(first_is_label, scores.listed[:, 1], scores.listed[:, 0])
@@ -169,18 +169,18 @@ def doubts_of_rows(
 ) -> LabelDoubts:
     """The doubts about all training rows.
 
-    Memory is bounded: rows are read some thousands at a time, and so many of them are judged at once that their logits
-    take some tens of megabytes per thread.
+    Memory is bounded: some thousand rows are read at a time, and the logits of the rows that are scored at once take
+    some tens of megabytes per thread.
 
     Parameters
     ----------
     model : FittedModel
     read : callable
-        ``read(rows)`` are consecutive rows of the training samples, as they came.
+        ``read(rows)`` returns consecutive rows of the training samples, without normalisation.
     classes : (n,) int64
         From `training_classes`.
     coupling : str
-        By which probabilities are found.
+        The coupling that gives the probabilities.
     """
     _check_held_out(model, owner)
     settings, n = model.settings, len(classes)
@@ -200,7 +200,7 @@ def doubts_of_rows(
 
 
 def _check_held_out(model: FittedModel, owner: str) -> None:
-    """Raise if machines were fitted on all rows: none of them can judge a row then."""
+    """Raise if all machines were trained on all rows, so that none can score a row."""
     if model.is_compact:
         raise ValueError(
             f"{owner}: the model is compact: only what prediction needs of its machines is left, so no row can be"
@@ -224,7 +224,7 @@ def _judge_block(
     judged: _Judged,
     n_jobs: int | None,
 ) -> None:
-    """Judge the rows of a block by the machines of the folds they are not in; fold by fold, one machine at a time."""
+    """Score the rows of a block, fold by fold, by the machines that were trained without the fold."""
     folds, parts, classes = sample.folds[block], sample.parts[block], sample.classes[block]
     order = np.argsort(folds, kind="stable")
     order = order[folds[order] >= 0]
@@ -246,7 +246,7 @@ def _judge_block(
 def _judged_logits(
     model: FittedModel, logits: NDArray[np.float32], classes: NDArray[np.int64], method: str
 ) -> _Judged:
-    """The judgement of rows, given their calibrated out-of-fold logits (E, R)."""
+    """The scores of rows, given their calibrated out-of-fold logits (E, R)."""
     size = model.coupler.shortlist_size(model.shortlist)
     samples = with_mass(model.coupler.scored(logits, size), model.coupled.mass)
     p = samples.couple(method).astype(np.float64)
@@ -262,14 +262,14 @@ def _own(values: NDArray[np.floating], classes: NDArray[np.int64]) -> NDArray[np
 
 
 def _add_checksums(model: FittedModel, rows: Any, classes: NDArray[np.int64], sums: list[int]) -> None:
-    """Go on with the checksum of every class, where the model has them."""
+    """Continue the checksums of the classes with these rows, if the model has checksums."""
     if len(model.classes.checksums):
         for c in np.unique(classes).tolist():
             sums[c] = checksum(rows[np.flatnonzero(classes == c)], sums[c])
 
 
 def _check_rows(model: FittedModel, sums: list[int], owner: str) -> None:
-    # Folds are assigned to rows in their order: reordered rows would be judged by machines that were fitted on them.
+    # Folds are assigned to rows in their order: reordered rows would be scored by machines that were trained on them.
     if len(model.classes.checksums) and (other := np.flatnonzero(model.classes.checksums != sums)).size:
         raise ValueError(
             f"{owner}: X must hold the samples that every class of the model was fitted on, in the same order, got"
@@ -278,7 +278,7 @@ def _check_rows(model: FittedModel, sums: list[int], owner: str) -> None:
 
 
 class _ClassMeans(NamedTuple):
-    """The means (N, K) of the classes in the space of the machines, from so many rows (N,) each."""
+    """The means (N, K) of the classes in the space of the machines, and their numbers of rows (N,)."""
 
     model: FittedModel
     means: NDArray[np.float64]
@@ -288,7 +288,7 @@ class _ClassMeans(NamedTuple):
     def of(
         cls, model: FittedModel, read: Callable[[slice], Any], classes: NDArray[np.int64]
     ) -> _ClassMeans | None:
-        """The means of all classes; None where machines are not linear, or features are sparse."""
+        """The means of all classes; None if machines are not linear or features are sparse."""
         if not isinstance(model.trained, LinearModel) or model.trained.is_sparse:
             return None
         counts, sums = np.bincount(classes, minlength=len(model.classes.labels)), None
@@ -307,7 +307,7 @@ class _ClassMeans(NamedTuple):
     def log_odds(
         self, rows: Any, classes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The best other class of rows, and its log odds against their class, whose mean is that without the row."""
+        """The best other class per row, and its log odds against the row's class, whose mean leaves the row out."""
         size = max(16, _LOGIT_BYTES // (8 * len(self.means)))
         parts = [self._log_odds(rows[some], classes[some]) for some in pieces(len(classes), size)]
         better, odds = zip(*parts, strict=True)
@@ -330,7 +330,7 @@ class _ClassMeans(NamedTuple):
 def _judge_small_classes(
     means: _ClassMeans, read: Callable[[slice], Any], sample: DrawnSamples, judged: _Judged
 ) -> None:
-    """Judge rows that were never held out by class means, in units of the judgement of others."""
+    """Score rows that were never held out by class means, rescaled to match the scores of the other rows."""
     never, held_out = sample.folds < 0, np.flatnonzero(sample.folds >= 0)
     compared = np.zeros(len(never), bool)
     compared[held_out[:: max(1, len(held_out) // _COMPARED)]] = True

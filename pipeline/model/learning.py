@@ -1,4 +1,4 @@
-"""Learning the weights of a fitted model through its coupling: which samples, by which machines, and what it gives."""
+"""Learning the weights of a fitted model through its coupling: the samples, the stopping rule and the result."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ __all__ = [
     "learn_weights",
 ]
 
-#: Weights of the machines as they were trained; or learned all together through the coupling.
+#: Keep the weights of the trained machines, or learn all of them together through the coupling.
 Learn = Literal["machines", "coupled"]
 LEARN: tuple[str, ...] = get_args(Learn)
-#: The fold whose samples decide how far to go.
+#: The fold whose samples decide when learning stops.
 HELD_OUT_FOLD = 0
-#: Weights of all machines at most: L-BFGS keeps 15 numbers of 8 bytes for each, 1 GiB.
+#: Maximum number of weights of all machines: L-BFGS keeps 15 numbers of 8 bytes per weight, 1 GiB in total.
 MOST_WEIGHTS = 2**23
 
 
 class Learned(NamedTuple):
-    """Logits of the edges that were learned through the coupling, and how; None where the machines' were kept."""
+    """Logits learned through the coupling, and the record of learning. ``logits`` is None if the machines were kept."""
 
     logits: AffineLogits | None
     record: LearningRecord
 
 
 class DrawnRows(NamedTuple):
-    """Training samples that weights are learned from: which they are, their normalised rows, and their weights."""
+    """Training samples from which weights are learned: the draw, the normalised rows, and the sample weights."""
 
     drawn: DrawnSamples
     X: NDArray[np.floating]
@@ -79,8 +79,8 @@ def learn_weights(
 ) -> Learned:
     """Learn the weights of calibrated machines through the coupling.
 
-    How far to go is found by the machines that were not fitted on fold 0: they are changed on samples of the other
-    folds, and those of fold 0 say when to stop. Then all machines are changed on all samples.
+    The number of steps is found with the machines that were trained without fold 0: they learn from samples of the
+    other folds, and those of fold 0 decide when to stop. Then all machines learn from all samples.
     """
     view = _View(samples, trained, settings, coupled)
     shortlist = settings.shortlist_of(completion.n_classes)
@@ -101,7 +101,7 @@ def learn_weights(
 
 
 class _View:
-    """Training samples with the logits of some of the machines, and features as learning has them."""
+    """Views of training samples for learning: their logits by some of the machines, and scaled features."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class _View:
         self._size = size if size > 0 else 1.0
 
     def seen(self, samples: DrawnRows, shares: NDArray[np.float64]) -> LearningSamples:
-        """Samples by machines with these shares, which were fitted on them."""
+        """Samples scored by machines that were trained on them, averaged with these shares."""
         return self._with(samples, self._affine(shares).by_sample(samples.X))
 
     def held_out(self, samples: DrawnRows, shares: NDArray[np.float64]) -> LearningSamples:
-        """Samples by machines with these shares, and with parameters, that they had no part in."""
+        """Samples scored by machines, averaged with these shares, and parameters that were found without them."""
         parts = samples.drawn.parts
         raw = self._trained.held_out_logits(shares, samples.X, parts)
         return self._with(samples, np.ascontiguousarray(self._coupled.held_out(raw, parts).T))
@@ -138,7 +138,7 @@ class _View:
 
     def _affine(self, shares: NDArray[np.float64]) -> AffineLogits:
         logits = self._trained.collapsed(shares)
-        assert isinstance(logits, AffineLogits), "weights are learned of dense features"
+        assert isinstance(logits, AffineLogits), "weights are learned from dense features"
         return logits.calibrated(self._coupled.slope, self._coupled.shift)
 
     def _with(self, samples: DrawnRows, logits: NDArray[np.float32]) -> LearningSamples:

@@ -1,25 +1,25 @@
 """The choice between linear machines and a radial kernel, and whether to standardise, by held-out log loss.
 
 The choice is made on the probe: some tens of classes that are near each other, with some hundreds of samples each. All
-trials are judged by the same samples. Those with a kernel share one matrix of squared distances, from which the kernel
-matrix of every gamma is made:
+trials are judged on the same samples. Trials with a kernel share one matrix of squared distances, from which the kernel
+matrix of every gamma is computed:
 
-1. Each kind is tried with its usual gamma and C, on columns as they are and, if their units may differ, standardised.
+1. Each kind is tried with its usual gamma and C, on the raw columns and, if their units may differ, standardised ones.
 2. Other values of gamma are tried with that C, then other values of C with the best gamma.
-3. Linear machines or the kernel are chosen. Then smaller gammas are tried with a larger C, along which machines change
-   little [2]_, as long as that gains, and gammas half a step from the best.
-4. If classes have more rows than the probe, the best three trials are repeated with all of them, as far as one kernel
-   matrix has room: of few rows smoother machines look better than they are.
+3. Linear machines or the kernel are chosen. If the kernel wins, smaller gammas are tried with a larger C, a direction
+   in which machines change little [2]_, as long as the loss improves; then gammas half a step from the best.
+4. If classes have more rows than the probe, the best three trials are repeated with all rows, or with as many as one
+   kernel matrix has room for: with few rows, smoother machines look better than they are.
 
-If linear machines are chosen, their C and whitening are then chosen as if they had been asked for.
+If linear machines win, their C and whitening are then chosen as for ``kernel="linear"``.
 
-Trials that cannot win or cannot be afforded are not begun:
+Trials that cannot win or would take too long are skipped:
 
 - Two classes with fewer rows than columns can nearly always be separated by a hyperplane [1]_, so a kernel has little
-  to add. Embeddings are of this kind; on four sets of them a kernel was never better. Columns may depend on each other,
-  as those of a curve do, and then a kernel is better all the same: small sets, on which trials are cheap, are tried.
+  to add. Embeddings are of this kind; on four such sets a kernel was never better. Columns may depend on each other, as
+  those of a curve do, and then a kernel can still be better, so small sets, on which trials are cheap, are tried.
 - A machine with a kernel needs the kernel matrix of its rows: time and memory grow with the square of their number.
-- gamma and C change the log loss by less than some factor, so kinds that are far behind are not tried further.
+- gamma and C change the log loss by a limited factor, so kinds that are far behind are not tried further.
 
 References
 ----------
@@ -69,30 +69,30 @@ __all__ = [
 
 #: gamma, in multiples of "scale".
 _GAMMAS = (1.0, 4.0, 0.25)
-#: Factors to the next gamma and the next C, which are tried while the last of them is the best.
+#: Factors to the next gamma and the next C, which are tried as long as the last value is the best.
 _NEXT_GAMMA, _NEXT_C = 4.0, 10.0
-#: Steps to a smaller gamma and a larger C at once.
+#: Number of steps to a smaller gamma with a larger C.
 _RIDGE_STEPS = 2
-#: Kinds with this many times the least log loss are not tried with another gamma, or with another C.
+#: Kinds with more than this multiple of the least log loss are not tried with another gamma, or with another C.
 _FAR, _FAR_FOR_C = 1.5, 1.2
-#: Entries of the kernel matrices of all pairs together: some minutes of training.
+#: Maximum number of entries in the kernel matrices of all pairs together: some minutes of training.
 _MOST_ENTRIES = 4e9
-#: Rows of a probe with a kernel, whose matrix of distances then takes 256 MiB.
+#: Maximum number of rows of a probe with a kernel: their matrix of distances takes 256 MiB.
 _MOST_KERNEL_ROWS = 8192
-#: Linear machines are smaller and faster, and can change later: they may have this many times the log loss of a kernel.
+#: Linear machines are smaller, faster and can be changed later: they win up to this multiple of the kernel's log loss.
 _NOT_WORTH_IT = 1.02
-#: Log losses that differ by less are the same.
+#: Log losses that differ by less count as equal.
 _SAME_LOSS = 1e-4
-#: Training rows on which all trials together take about a second, so that none has to be ruled out beforehand.
+#: With fewer training rows all trials together take about a second, so none is skipped.
 _FEW_ROWS = 2048
-#: Where rows were cut, so many trials are repeated with all rows, if these are so many times as many.
+#: If the probe omits rows, the best `_FINALISTS` trials are repeated on `_MORE_ROWS` times as many rows, or more.
 _FINALISTS, _MORE_ROWS = 3, 1.2
-#: Rows whose distances to all others are computed at once.
+#: Number of rows whose distances to all others are computed at once.
 _ROWS_AT_ONCE = 1024
 
 
 class ProbeRows(NamedTuple):
-    """Training rows of the probe as they came, their classes counted from 0 in the probe, and weights or None."""
+    """Raw training rows of the probe, their classes counted from 0 in the probe, and weights or None."""
 
     X: NDArray[np.floating]
     classes: NDArray[np.int64]
@@ -101,7 +101,7 @@ class ProbeRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MachineQuestion:
-    """What is open about the machines, and what is known of the training samples.
+    """The parameters that leave the machines open, and facts about the training samples.
 
     Attributes
     ----------
@@ -109,20 +109,20 @@ class MachineQuestion:
         Has `kernel`, which may be "auto", `gamma`, `degree`, `coef0`, `C`, `whiten`, `learn`, and `standardise`: True,
         False or "auto".
     moments : Moments
-        Of the training rows as they came.
+        Moments of the raw training rows.
     named : bool
         Whether the columns have names, as those of a table do.
     growing : bool
         Whether the graph grows, which needs linear machines.
     graph_of : callable
-        ``graph_of(class_means)`` is the model graph or code of classes with these normalised means.
+        ``graph_of(class_means)`` returns the model graph or code for classes with these normalised means.
     rows_of : callable
-        ``rows_of(classes, most)`` are training rows of some classes, at most so many of each.
+        ``rows_of(classes, most)`` returns training rows of some classes, at most ``most`` per class.
     settings_of : callable
-        ``settings_of(kernel, moments)`` are the settings of a model with this kernel (None: linear) and all candidates
-        for C and whitening.
+        ``settings_of(kernel, moments)`` returns the settings of a model with this kernel (None: linear) and all
+        candidates for C and whitening.
     owner : str
-        Of the samples, for errors.
+        Name of the samples, for errors.
     """
 
     parameters: Any
@@ -141,22 +141,22 @@ class MachineQuestion:
 
     @property
     def typical_rows(self) -> int:
-        """The rows of a typical pair."""
+        """Number of rows of a typical pair."""
         return 2 * int(np.median(self.moments.counts))
 
     @property
     def n_columns(self) -> int:
-        """The columns that are not constant."""
+        """Number of columns that are not constant."""
         return int(np.count_nonzero(self.moments.varied))
 
     @property
     def n_rows(self) -> int:
-        """The training rows of all classes."""
+        """Number of training rows of all classes."""
         return int(self.moments.counts.sum())
 
     @property
     def trials_may_pay(self) -> bool:
-        """Whether trials can find a difference between machines, or are cheap."""
+        """Whether trials may find a difference between machines, or are cheap."""
         return self.typical_rows >= self.n_columns or self.n_rows <= _FEW_ROWS
 
 
@@ -177,9 +177,9 @@ class ChosenMachines(NamedTuple):
     ----------
     standardise : bool
     kernel, gamma
-        As parameters; if the kernel was open, its name, and a number.
+        As the parameters; if the kernel was "auto", the name of the chosen kernel, and gamma as a number.
     settled : Candidate, optional
-        C, on normalised features, if it was chosen together with the kernel.
+        The candidate with C, on normalised features, if C was chosen together with the kernel.
     choice : KernelChoice
     """
 
@@ -191,7 +191,7 @@ class ChosenMachines(NamedTuple):
 
 
 def linear_for_sparse(parameters: Any) -> ChosenMachines:
-    """Linear machines, for sparse rows: other kernels take dense ones. Nothing is centred, so nothing is tried."""
+    """Linear machines for sparse rows: other kernels take dense ones. Sparse rows are not centred: nothing to try."""
     why = KernelChoice((), "linear: X is sparse" if parameters.kernel == "auto" else "")
     return ChosenMachines(parameters.standardise is True, "linear", parameters.gamma, choice=why)
 
@@ -203,7 +203,7 @@ def choose_machines(
     memory_limit: int = DEFAULT_MEMORY,
     progress: FitProgress = NO_PROGRESS,
 ) -> ChosenMachines:
-    """Choose the kernel, and whether to standardise, as far as they are open."""
+    """Choose the kernel, and whether to standardise, unless the parameters fix them."""
     asked, ways = question.parameters, _ways_to_standardise(question)
     graph = functools.cache(lambda: question.graph_of(_normalised(question, ways[0]).class_means))
     started = functools.partial(
@@ -252,11 +252,11 @@ def _chosen(linear: _Kind, radial: _Kind, trials: _Trials) -> ChosenMachines:
 
 
 def _ways_to_standardise(question: MachineQuestion) -> tuple[bool, ...]:
-    """Whether to standardise; both, the usual way first, if held-out samples are to decide.
+    """The values of ``standardise`` to try: one, or both if held-out samples are to decide, the usual value first.
 
-    Columns of one unit are left as they are. Where units differ, trials decide: pixels that are rarely set look like
-    the columns of a table, but should not be standardised. What trials cannot decide is decided by whether columns have
-    names, as those of a table do, or ranges that differ, as those of pixels do not.
+    Columns of one unit are left as they are. If units differ, trials decide: pixels that are rarely set look like the
+    columns of a table, but should not be standardised. If trials do not decide, columns are standardised if they have
+    names or different ranges, as the columns of a table do and pixels do not.
     """
     if question.parameters.standardise != "auto":
         return (bool(question.parameters.standardise),)
@@ -267,7 +267,7 @@ def _ways_to_standardise(question: MachineQuestion) -> tuple[bool, ...]:
 
 
 def _why_linear(question: MachineQuestion, graph: Callable[[], nx.Graph | graphs.Decomposition]) -> str:
-    """Why no kernel is tried: none can win, or none can be afforded. Empty if one is tried."""
+    """The reason why no kernel is tried: it could not win, or would take too long. Empty if one is tried."""
     asked = question.parameters
     reasons = {
         "the graph grows": question.growing,
@@ -301,17 +301,17 @@ def _normalised(question: MachineQuestion, standardise: bool) -> NormalisedMomen
 
 
 class _Trial(NamedTuple):
-    """A candidate with its kernel (None: linear), judged."""
+    """A judged candidate with its kernel (None: linear)."""
 
     kernel: KernelFunction | None
     judged: JudgedCandidate
 
 
 class _Kind:
-    """Linear machines or those with a kernel, on columns that are standardised or not, and their trials.
+    """Linear machines or machines with a kernel, on columns that are standardised or not, and their trials.
 
-    ``judge`` tries a multiple of gamma with a C. ``steps`` are the factors by which gamma and C go on while the last
-    value is the best; 1 if they do not.
+    ``judge`` tries a multiple of gamma with a C. ``steps`` are the factors from one gamma and C to the next, which are
+    tried as long as the last value is the best; 1 for no further values.
     """
 
     def __init__(
@@ -346,9 +346,9 @@ class _Kind:
         return self.best.judged.log_loss
 
     def settled(self, *, cut: bool) -> _Trial:
-        """The best trial or, if rows were cut, the one with the largest gamma that is not clearly above it.
+        """The best trial or, if the probe omits rows, the one with the largest gamma that is not clearly worse.
 
-        More rows than those of the probe favour a larger gamma. Of values of C that make no difference, the usual one.
+        More rows than the probe has favour a larger gamma. Among values of C with equal loss the usual one is taken.
         """
         least, usual = self.best.judged, self._Cs[len(self._Cs) // 2]
         alike = {
@@ -360,19 +360,19 @@ class _Kind:
         return alike[max(alike, key=lambda tried: (tried[0], -abs(np.log(tried[1] / usual))))]
 
     def judged_by(self, judge: Callable[[float, float], _Trial], most: int) -> _Kind:
-        """The same with the trials of least log loss alone, at most so many, which are judged anew."""
+        """The same kind with only the ``most`` trials of least log loss, which are judged again."""
         least = sorted(self._trials, key=lambda tried: self._trials[tried].judged.log_loss)
         again = copy.copy(self)
         again._trials = {tried: judge(*tried) for tried in least[:most]}
         return again
 
     def clearly_above(self, other: _Kind) -> bool:
-        """Whether its log loss is larger than another's by more than chance would have it."""
+        """Whether its log loss exceeds that of ``other`` by more than chance explains."""
         one, least = self.best.judged, other.best.judged
         return clearly_more(one.log_loss, one.losses, least.log_loss, least.losses)
 
     def try_gammas(self) -> None:
-        """Try other values of gamma with the C of the first, and one more if the last in its direction is the best."""
+        """Try other values of gamma with the usual C, and one more if the last in a direction is the best."""
         C, usual = self._best[1], self._gammas[0]
         for gamma in self._gammas[1:]:
             self._try(gamma, C)
@@ -389,7 +389,7 @@ class _Kind:
             self._try(gamma, self._Cs[-1] * self._C_step)
 
     def refine(self) -> None:
-        """Try smaller gammas with larger C while that is better [2]_, and then gammas half a step from the best."""
+        """Try smaller gammas with larger C as long as the loss improves [2]_, then gammas half a step from the best."""
         if len(self._gammas) == 1:
             return
         for _ in range(_RIDGE_STEPS if self._C_step > 1 else 0):
@@ -403,7 +403,7 @@ class _Kind:
 
 
 def _least_unless_alike(kinds: list[_Kind], usual: bool) -> _Kind:
-    """The kind with the least log loss, or one standardised in the usual way that is not clearly above it."""
+    """The kind with the least log loss; a kind with the usual standardisation if it is not clearly worse."""
     least = min(kinds, key=lambda kind: kind.log_loss)
     alike = [kind for kind in kinds if kind.standardise == usual and not kind.clearly_above(least)]
     return min(alike, key=lambda kind: kind.log_loss) if alike else least
@@ -427,23 +427,23 @@ class _Trials:
             "n_jobs": n_jobs,
             "memory_limit": memory_limit,
             "progress": progress,
-            # Whitening is left for later, since it leaves fewer samples to be judged by.
+            # Trials do not whiten, because whitening leaves fewer samples to judge them on.
             "draw": Draw(linear.calibration_samples, whitened=False),
         }
         self._probe = _probe_of(question, graph, linear)
         self._rows = question.rows_of(self._probe.classes, self._probe.most_rows)
         self.rows: tuple[dict[str, Any], ...] = ()
-        #: Whether classes have more rows than those of the probe.
+        #: Whether the probe omits rows of its classes.
         self.cut = bool(self._probe.most_rows < question.moments.counts[self._probe.classes].max())
 
     def settled(self, radial: _Kind) -> _Trial:
-        """The best trial with a kernel; where rows were cut, by trials of the best few on more rows."""
+        """The best trial with a kernel. If the probe omits rows, the best few are tried again on more rows."""
         if not self.cut or not self._takes_more_rows():
             return radial.settled(cut=self.cut)
         return radial.judged_by(self._radial_judge(radial.standardise), _FINALISTS).settled(cut=True)
 
     def _takes_more_rows(self) -> bool:
-        """Give classes as many rows as their kernel matrix may have; False if these are hardly more."""
+        """Give classes as many rows as a kernel matrix has room for; return False if these are hardly more."""
         most = max(1, _MOST_KERNEL_ROWS // len(self._probe.classes))
         counts = self._question.moments.counts[self._probe.classes]
         before, after = (int(np.minimum(counts, rows).sum()) for rows in (self._probe.most_rows, most))
@@ -458,7 +458,7 @@ class _Trials:
         return self._on_rows(standardise, None)
 
     def given(self, standardise: bool) -> _Kind:
-        """Machines with the kernel that was asked for, after their first trial."""
+        """Machines with the requested kernel, after their first trial."""
         asked = self._question.parameters
         if asked.kernel in ("auto", "linear"):
             return self._on_rows(standardise, None)
@@ -473,12 +473,12 @@ class _Trials:
         return gamma_of(asked, self._question.moments, owner, standardise=standardise)
 
     def _on_rows(self, standardise: bool, kernel: KernelFunction | None) -> _Kind:
-        """Machines on the rows themselves."""
+        """Machines trained on the rows, not on a precomputed kernel matrix."""
         moments = _normalised(self._question, standardise)
         normalisation = svm_kind(kernel).normalisation(moments.normalisation)
         part = self._part(normalisation(self._rows.X))
         settings = self._question.settings_of(kernel, moments)
-        if self._question.kernel_is_open:  # all kinds are judged by the same samples, fitted on as many
+        if self._question.kernel_is_open:  # all kinds must be trained and judged on the same samples
             settings = replace(settings, folds=self._radial_settings(standardise).folds)
 
         def judge(_: float, C: float) -> _Trial:
@@ -496,12 +496,12 @@ class _Trials:
         return _Kind(standardise, multiples, _Cs_of(settings), self._radial_judge(standardise), steps)
 
     def _radial_settings(self, standardise: bool) -> ModelSettings:
-        """Of machines whose rows are those of a kernel matrix."""
+        """The settings of machines on a precomputed kernel matrix."""
         moments = _normalised(self._question, standardise)
         return self._question.settings_of(KernelFunction("precomputed"), moments)
 
     def _radial_judge(self, standardise: bool) -> Callable[[float, float], _Trial]:
-        """Judges a multiple of gamma with a C on the rows, whose distances are found once."""
+        """A function that judges a multiple of gamma with a C. The distances of the rows are computed once."""
         moments, scale = _normalised(self._question, standardise), self._gamma(standardise)
         settings = self._radial_settings(standardise)
         normalisation = svm_kind(KernelFunction("rbf")).normalisation(moments.normalisation)
@@ -531,7 +531,7 @@ class _Trials:
 
 
 class _Machines(NamedTuple):
-    """Machines to be tried: on columns that are standardised or not, with a kernel or None, C and a whitening."""
+    """Machines to try: the standardisation, the kernel or None, C and whitening, and the normalisation."""
 
     standardise: bool
     kernel: KernelFunction | None
@@ -540,14 +540,14 @@ class _Machines(NamedTuple):
 
 
 def _Cs_of(settings: ModelSettings) -> list[float]:
-    """The values of C to be tried, ascending."""
+    """The values of C to try, ascending."""
     return sorted({candidate.C for candidate in settings.candidates})
 
 
 def _probe_of(
     question: MachineQuestion, graph: nx.Graph | graphs.Decomposition, settings: ModelSettings
 ) -> Probe:
-    """The probe, with fewer rows per class where a matrix of all their distances would be large."""
+    """The probe, with so few rows per class that the matrix of all their distances has room."""
     means = _normalised(question, False).class_means
     near, counts = functools.partial(distances_from, means), question.moments.counts
     probe = plan_probe(graph, near, settings.seed, counts, settings.folds)
@@ -556,7 +556,7 @@ def _probe_of(
 
 
 def squared_distances(X: NDArray[np.floating]) -> NDArray[np.float32]:
-    """(n, n) squared distances between rows; sums are in float64, since they may cancel."""
+    """(n, n) squared distances between rows; sums are in float64 because of cancellation."""
     x = np.asarray(X, np.float64)
     squares = np.einsum("rd,rd->r", x, x)
     distances = np.empty((len(x), len(x)), np.float32)

@@ -1,4 +1,4 @@
-"""Memory of fits and predictions in one process: estimated and compared with what is available before they begin."""
+"""Memory of fits and predictions in one process: estimated, and compared with the available memory beforehand."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def check_memory(needed: float, what: str, advice: str) -> None:
 
 
 def machine_bytes(n_edges: int, n_machines: int, weights_per_edge: float, *, is_sparse: bool) -> float:
-    """Bytes of trained machines: their weights, of sparse features with the columns, and their calibration."""
+    """Bytes of trained machines: their weights, with the columns for sparse features, and their calibration."""
     weights = weights_per_edge * (_FLOAT * n_machines + (_FLOAT if is_sparse else 0))
     others = n_machines * _DOUBLE * (6 + 2 * PARTS) + _FLOAT * PARTS * PROFILE_SIZE
     return n_edges * (weights + others)
 
 
 def fit_bytes(X: Any, n_edges: int, n_machines: int, columns_of_class: float) -> float:
-    """Bytes that a fit takes beside its samples X: normalised and whitened copies, machines twice, their mean.
+    """Bytes that a fit takes besides its samples X: normalised and whitened copies, machines twice, their mean.
 
-    Tiles of machines are joined into one array, so at that moment there are two of each. ``columns_of_class`` is the
-    mean number of columns that the rows of a class touch; a pair touches at most twice as many.
+    Machines count twice because their tiles are copied into one array. ``columns_of_class`` is the mean number of
+    columns that the rows of a class touch; a pair touches at most twice as many.
     """
     if sparse.issparse(X):
         copies, weights = 3 * 16 * X.nnz, min(2 * columns_of_class, X.shape[1])
@@ -52,5 +52,5 @@ def fit_bytes(X: Any, n_edges: int, n_machines: int, columns_of_class: float) ->
 
 
 def prediction_bytes(n_rows: int, n_classes: int, itemsize: int) -> float:
-    """Bytes of the probabilities of so many samples."""
+    """Bytes of the probabilities of ``n_rows`` samples."""
     return float(n_rows) * n_classes * itemsize

@@ -1,8 +1,8 @@
-"""The folder of a saved model: which files are the model's own, and how one model takes the place of another.
+"""The folder of a saved model: the files that belong to the model, and how a new model replaces it.
 
-``model.json`` names the folder of the arrays and lists every file with its digest. A new model is put beside the old
-one, then ``model.json`` is replaced, then the old files are removed: at every moment the folder holds the old model or
-the new one whole, and a process that is killed leaves at most files that ``model.json`` lists as ``changing``.
+``model.json`` names the folder of the arrays and lists every file with its digest. A new model is written beside the
+old one, then ``model.json`` is replaced, then the old files are removed. So the folder always holds a complete model,
+the old or the new, and a killed process leaves at most files that ``model.json`` lists as ``changing``.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class OldModel(NamedTuple):
     Attributes
     ----------
     data : the bytes of its model.json
-    content : what is in there
-    files : its own files, and those that a killed process left of another
+    content : the content of its model.json
+    files : its own files, and files of another model that a killed process left behind
     """
 
     data: bytes
@@ -56,9 +56,9 @@ class OldModel(NamedTuple):
 
 
 def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | None:
-    """The saved model at a path, None if nothing is there, or an error if something else is, or should not be replaced.
+    """The saved model at a path; None if nothing is there; an error for anything else, or if it must not be replaced.
 
-    ``kind`` is the format that a saved model has.
+    ``kind`` is the format that model.json must name.
     """
     if path.is_symlink():
         raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
@@ -71,7 +71,7 @@ def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | No
     old = _saved_model(path, kind)
     if old is None:
         raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is none."
+            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is not one."
         )
     if strangers := list(_strangers(path, old.files)):
         raise FileExistsError(
@@ -82,7 +82,7 @@ def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | No
 
 
 def check_target(path: Path, kind: str, *, overwrite: bool) -> None:
-    """Raise if nothing should be put at a path, see `model_to_replace`. Another process that replaces is waited for."""
+    """Raise if no model may be put at a path, see `model_to_replace`. Wait if a process is replacing one there."""
     with _one_at_a_time(path) if path.is_dir() else contextlib.nullcontext():
         model_to_replace(path, kind, overwrite=overwrite)
 
@@ -101,7 +101,7 @@ def _saved_model(path: Path, kind: str) -> OldModel | None:
 
 
 def _strangers(path: Path, files: Collection[str]) -> Iterator[str]:
-    """What lies in the folder of a model and is not of it, by its path there. A file manager's litter is harmless."""
+    """Paths in the folder of a model that do not belong to it, except the litter of file managers."""
     folders = {above.as_posix() for name in files for above in Path(name).parents}
     for entry, status in _entries(path):
         name = entry.relative_to(path).as_posix()
@@ -115,7 +115,7 @@ def _strangers(path: Path, files: Collection[str]) -> Iterator[str]:
 
 
 def _entries(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything below a folder, sorted, with its own status: links are not followed."""
+    """Everything below a folder, sorted, with its status. Links are not followed."""
     for place, folders, files in os.walk(path):
         folders.sort()
         for name in sorted((*folders, *files)):
@@ -124,9 +124,9 @@ def _entries(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def put_in_place(unfinished: Path, path: Path, description: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Put a model into its place: its arrays lie in ``unfinished``, and ``description`` is the rest of its model.json.
+    """Put a model in its place: its arrays are in ``unfinished``, and ``description`` is the rest of its model.json.
 
-    A failure leaves an old model as it was.
+    After a failure the old model is unchanged.
     """
     digests = _digests_below(unfinished / ARRAYS)
     if not path.exists():
@@ -147,20 +147,20 @@ def _with_files(description: Mapping[str, Any], arrays: str, digests: Mapping[st
 
 
 def _free_name(path: Path) -> str:
-    """A name for the arrays of a new model that nothing at this path has."""
+    """An unused name for the folder of the arrays of a new model."""
     names = (ARRAYS if number == 1 else f"arrays-{number}.zarr" for number in count(1))
     return next(name for name in names if not os.path.lexists(path / name))
 
 
 @contextlib.contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Keep other processes from replacing the same model meanwhile. Windows has no such locks of folders."""
+    """Keep other processes from replacing the same model meanwhile. Windows cannot lock folders."""
     if fcntl is None:
         yield
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # some network file systems have none either
+        with contextlib.suppress(OSError):  # nor can some network file systems
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -168,7 +168,7 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def _replace(unfinished: Path, path: Path, new: Mapping[str, Any], old: OldModel) -> None:
-    # A killed process may have announced files of the names that the new ones have.
+    # Files that a killed process listed as changing may have the names of new files, which must stay.
     arrays, outdated = path / new["arrays"], old.files - set(new["files"])
     try:
         _put_json(unfinished, path, sealed({**old.content, "changing": sorted({*old.files, *new["files"]})}))
@@ -179,14 +179,14 @@ def _replace(unfinished: Path, path: Path, new: Mapping[str, Any], old: OldModel
         with contextlib.suppress(OSError):
             _put_json(unfinished, path, old.data)
         raise
-    # What cannot be removed now stays listed, and is removed with the next model.
+    # Files that cannot be removed now stay listed, and the next save removes them.
     with contextlib.suppress(OSError, LinkInside):
         _remove(Folder(path), outdated)
         _put_json(unfinished, path, sealed(dict(new), indent=1))
 
 
 def _put_json(unfinished: Path, path: Path, data: bytes) -> None:
-    """Replace the model.json of a model. It is written outside the folder, where a killed process may leave it."""
+    """Replace the model.json of a model. It is written outside the folder first: a killed process leaves no litter."""
     with (unfinished / MODEL_JSON).open("wb") as file:
         file.write(data)
         file.flush()
@@ -195,7 +195,7 @@ def _put_json(unfinished: Path, path: Path, data: bytes) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Flush all files below a folder: an old model is removed as soon as they are in its place."""
+    """Flush all files below a folder to disk, because the old model is removed as soon as they are in its place."""
     for entry, status in _entries(folder):
         if stat.S_ISREG(status.st_mode):
             with entry.open("rb+") as file:
@@ -203,7 +203,7 @@ def _flush(folder: Path) -> None:
 
 
 def _remove(folder: Folder, files: Collection[str]) -> None:
-    """Remove files of a model, and folders that are empty then. A list may name any path: only those below count."""
+    """Remove files of a model, and folders that are then empty. Paths outside the folder are ignored."""
     for name in folder.below("."):
         if name in files:
             folder.delete(name)
@@ -213,7 +213,7 @@ def _remove(folder: Folder, files: Collection[str]) -> None:
 
 
 def arrays_folder(path: Path, content: Mapping[str, Any]) -> Path:
-    """The folder of the arrays of a saved model, by its model.json."""
+    """The folder of the arrays of a saved model, as its model.json names it."""
     name = content.get("arrays", ARRAYS)
     if not isinstance(name, str) or not _ARRAYS.fullmatch(name):
         raise ValueError(f"PairwiseSVC.load: {path} is not a whole model: its arrays are in {name!r}.")
@@ -221,7 +221,7 @@ def arrays_folder(path: Path, content: Mapping[str, Any]) -> Path:
 
 
 def _digests_below(path: Path) -> dict[str, str]:
-    """The digest of every file below a folder, by its name there."""
+    """The digests of all files below a folder, by relative path."""
     return {
         file.relative_to(path).as_posix(): file_digest(file)
         for file in sorted(path.rglob("*"))
@@ -230,8 +230,8 @@ def _digests_below(path: Path) -> dict[str, str]:
 
 
 def check_files(path: Path, written: Mapping[str, str], changing: Collection[str] = ()) -> None:
-    """Raise unless the files are those that were written. zarr takes a chunk that is not there for zeros."""
-    # os.walk, unlike Path.rglob, goes on where another process removes a folder meanwhile.
+    """Raise unless the files are those that were written. zarr would read a missing chunk as zeros."""
+    # os.walk, unlike Path.rglob, does not fail if another process removes a folder meanwhile.
     files = (Path(place, name) for place, _, names in os.walk(path) for name in names)
     present = {file.relative_to(path).as_posix(): file for file in files if file.is_file()}
     for name in sorted({*written, *present} - {MODEL_JSON}):
@@ -242,11 +242,13 @@ def check_files(path: Path, written: Mapping[str, str], changing: Collection[str
                 continue
             raise ValueError(f"PairwiseSVC.load: {path} must hold a saved model only, got also {name}.")
         if _digest(present[name]) != written[name]:
-            raise ValueError(f"PairwiseSVC.load: {path / name} is damaged: it is not what was saved.")
+            raise ValueError(
+                f"PairwiseSVC.load: {path / name} is damaged: it differs from the file that was saved."
+            )
 
 
 def _digest(file: Path) -> str | None:
-    """The digest of a file; None if it is gone by now."""
+    """The digest of a file; None if it no longer exists."""
     with contextlib.suppress(FileNotFoundError):
         return file_digest(file)
     return None

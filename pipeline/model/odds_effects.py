@@ -1,15 +1,15 @@
-"""Which machines moved the coupled odds of two classes, and by how much: effects that sum to the odds.
+"""The effects of the machines on the coupled odds of two classes. The effects sum to the odds.
 
-The log odds F of classes a and b are a function of the logits l of the machines. Machines that know nothing, at l_0,
-have even odds, F(l_0) = 0. The effect of machine e is its part of the way from there to the sample,
+The log odds F of classes a and b are a function of the logits l of the machines. At l_0, where no machine knows
+anything, the odds are even, F(l_0) = 0. The effect of machine e is its part of the straight path from l_0 to l,
 
     effect_e = (l_e - l_0e) * integral over t from 0 to 1 of dF/dl_e at l_0 + t (l - l_0),
 
-and the effects sum to F(l). The way is that of the scale of the coupled model, from 0 to the one that was chosen. A
-coupling that is linear in the logits (`normal`, `linear`) has a constant gradient, and the effects are its terms. Of
-all ways to share out a sum that is not linear, this one (Aumann and Shapley) gives equal machines equal effects and
-does not depend on how a machine is cut into several. The gradient alone would not sum to the odds. Nor would leaving
-out one pair at a time, which also would have to complete another graph, one that may fall apart.
+and the effects sum to F(l). Moving along the path is the same as raising the scale of the coupled model from 0 to its
+value. A coupling that is linear in the logits (`normal`, `linear`) has a constant gradient, and the effects are its
+terms. Among all attributions of a nonlinear function this one (Aumann and Shapley) gives equal machines equal effects
+and does not depend on splitting a machine into several. The gradient alone does not sum to the odds. Neither does
+leaving out one pair at a time, for which another graph, possibly disconnected, would have to be completed.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ __all__ = ["OddsEffects", "effects_of_columns", "effects_of_pairs", "pair_coeffi
 Floats: TypeAlias = NDArray[np.float64]
 _NODES, _SHARES = (0.5 * values for values in np.polynomial.legendre.leggauss(8))
 _NODES = _NODES + 0.5
-#: The way is cut until the effects sum to the odds this closely, relative to 1 + |odds|.
+#: The path is divided until the effects sum to the odds this closely, relative to 1 + |odds|,
 _PRECISION = 1e-10
-#: Or until it was cut so many times: with hundreds of classes, as often as some seconds allow.
+#: or until the maximum number of cuts; with hundreds of classes it is lower, to take some seconds only.
 _MOST_CUTS, _FEWEST_CUTS, _WORK = 300, 4, 2e8
-#: The methods that hold logits to a range.
+#: The methods that clip logits to a range.
 _CLIPPED = ("wlw2", "bradley_terry")
-#: Smaller slopes than this, relative to the largest, are rounding errors.
+#: Smaller slopes, relative to the largest, are rounding errors.
 _NOTHING = 1e-13
 
 
 class OddsEffects(NamedTuple):
-    """The odds of two classes, and the machines that made them.
+    """The odds of two classes, and their derivatives by the logits of the machines.
 
     Attributes
     ----------
     odds : float
         log p_a / p_b.
     slopes : (E,) array
-        The mean of dF/dl_e on the way to the sample: ``slopes @ (l - neutral) + offset`` are the odds.
+        The mean of dF/dl_e along the path to the sample: ``slopes @ (l - neutral) + offset`` are the odds.
     neutral : (E,) array
         The logits of machines that know nothing: zero for pairs.
     offset : float
-        The part of the odds that belongs to no machine: the offset of the list's log odds, where one of the classes is
+        The part of the odds that belongs to no machine: the offset of the list's log odds, if one of the classes is
         listed and the other is not.
     """
 
@@ -72,21 +72,21 @@ class OddsEffects(NamedTuple):
 
 
 class OddsPath(Protocol):
-    """Odds as a function of the share t of the way, from 0 where nothing is known to 1 at the sample."""
+    """Odds as a function of the position t on the path, from 0, where nothing is known, to 1 at the sample."""
 
     @property
     def direction(self) -> Floats:
-        """(P,) what is multiplied by t."""
+        """(P,) the vector that is multiplied by t."""
 
     @property
     def kinks(self) -> Floats:
-        """Shares of the way at which the slopes jump, as far as they are known."""
+        """The values of t at which the slopes jump, as far as they are known."""
 
     def odds(self, t: Floats) -> Floats:
         """(T,) log odds."""
 
     def slopes(self, t: Floats) -> Floats:
-        """(T, P) derivatives of the odds by what is multiplied by t."""
+        """(T, P) derivatives of the odds by the vector that is multiplied by t."""
 
 
 def effects_of_pairs(
@@ -104,16 +104,16 @@ def effects_of_pairs(
     Parameters
     ----------
     logits : (E,) array
-        Of the trained pairs of one sample, in the order of ``completion.edges``.
+        Logits of the trained pairs for one sample, in the order of ``completion.edges``.
     a, b : int
         Two classes.
     completion : Completion
     method : {"normal", "stratified", "wlw2", "bradley_terry"}
         The coupling.
     shortlist : int, optional
-        How many classes are coupled; None means all of them.
+        Number of classes that are coupled; None means all of them.
     mass : ListMass
-        How the list and the rest share the probability.
+        The calibrated division of probability between the list and the rest.
     possible : (N,) bool array, optional
         The classes that may be listed; by default all.
     """
@@ -137,18 +137,18 @@ def effects_of_columns(logits: Floats, a: int, b: int, coupler: CodeCoupler, met
 
 
 def pair_coefficients(a: int, b: int, completion: Completion) -> Floats:
-    """(E,) how the completed logit of classes a and b is made of those of the trained pairs: coefficients @ l."""
+    """(E,) coefficients of the trained pairs: ``coefficients @ l`` is the completed logit of classes a and b."""
     G = np.array([[0.0, 1.0], [-1.0, 0.0]])
     return _passed_on(G, np.zeros(completion.n_classes), np.array([a, b]), completion)
 
 
 def mean_slopes(path: OddsPath) -> Floats:
-    """(P,) the mean of the slopes over the way, by adaptive quadrature.
+    """(P,) the mean of the slopes along the path, by adaptive quadrature.
 
-    The odds at both ends of a stretch tell its error, so the stretch with the largest one is cut in two. The way is
-    first cut where a logit reaches the bound at which the method clips it, which makes the slopes jump.
+    The odds at both ends of a stretch give its error, so the stretch with the largest error is halved. The path is
+    first cut where the method begins to clip a logit, which makes the slopes jump.
     """
-    # A cut takes as many operations as the cube of the classes that are coupled.
+    # The operations of a cut grow with the cube of the number of coupled classes.
     most_cuts = int(np.clip(_WORK / len(path.direction) ** 1.5, _FEWEST_CUTS, _MOST_CUTS))
     ends = np.unique(np.concatenate([[0, 0.5, 1], path.kinks if len(path.kinks) < most_cuts else []]))
     values = path.odds(ends)
@@ -172,7 +172,7 @@ def _neighbours(ends: Floats, values: Floats) -> zip[tuple[tuple[float, float], 
 
 @dataclass(frozen=True, eq=False)
 class _Stretch:
-    """A part of the way, the integral of the slopes over it, and how much the odds miss of what they gain there."""
+    """A stretch of the path, the integral of the slopes over it, and how far that is from the gain in odds."""
 
     low: float
     high: float
@@ -193,7 +193,7 @@ class _Stretch:
 
 @dataclass(frozen=True, eq=False)
 class PairsPath:
-    """Odds that are coupled from the listed classes; other classes have the probability that the ranking gives them.
+    """Odds by coupling the listed classes; the other classes have their probabilities by the ranking.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class PairsPath:
 
     @property
     def lists_alone(self) -> int:
-        """1 where a is listed and b is not, -1 the other way round, else 0."""
+        """1 if a is listed and b is not, -1 for the reverse, else 0."""
         return int(self._at(self.a).any()) - int(self._at(self.b).any())
 
     @property
@@ -255,9 +255,9 @@ class PairsPath:
 
     @cached_property
     def kinks(self) -> Floats:
-        """Where a logit leaves the range of the methods that work on probabilities."""
+        """Where a logit leaves the range to which methods on probabilities clip it."""
         clipped = np.unique(np.abs(self.L[np.abs(self.L) > CLIP]))
-        # Two classes are not clipped, whatever the method.
+        # No method clips the logit of just two classes.
         return CLIP / clipped if self.method in _CLIPPED and len(self.L) > 2 else np.empty(0)
 
     def odds(self, t: Floats) -> Floats:
@@ -271,7 +271,7 @@ class PairsPath:
         return odds
 
     def slopes(self, t: Floats) -> Floats:
-        """By the logits of the list, each of which stands there twice, and by the potentials."""
+        """Derivatives by the logits of the list, where each occurs twice, and by the potentials."""
         log_q, of_potentials = self._log_q(t), np.zeros((len(t), len(self.potentials)))
         target = np.zeros((len(t), len(self.listed)))
         for c, sign in ((self.a, 1), (self.b, -1)):
@@ -294,7 +294,7 @@ class PairsPath:
 
 @dataclass(frozen=True, eq=False)
 class ColumnsPath:
-    """Odds that are coupled from machines on sets of classes, from logits with which all classes are equally likely."""
+    """Odds by coupling machines on sets of classes; the path starts at logits that make all classes equally likely."""
 
     logits: Floats
     a: int
@@ -309,12 +309,12 @@ class ColumnsPath:
 
     @property
     def direction(self) -> Floats:
-        """From knowing nothing to the sample."""
+        """From neutral logits to those of the sample."""
         return self.logits - self.neutral
 
     @property
     def kinks(self) -> Floats:
-        """Adaptive cuts find them."""
+        """None: adaptive cuts find them."""
         return np.empty(0)
 
     def odds(self, t: Floats) -> Floats:
@@ -323,7 +323,7 @@ class ColumnsPath:
         return np.asarray(np.log(p[:, self.a] / p[:, self.b]))
 
     def slopes(self, t: Floats) -> Floats:
-        """(T, m) of the difference of two log probabilities."""
+        """(T, m) derivatives of the difference of two log probabilities."""
         L, coupler = self._at(t), self.coupler
         p, n_q = (
             self._p(L),
@@ -353,7 +353,7 @@ def _potentials(logits: Floats, completion: Completion) -> Floats:
 
 
 def _solved(sums: Floats, completion: Completion) -> Floats:
-    """The inverse of the Laplacian of the model graph times numbers that sum to zero."""
+    """The solution of a linear system with the Laplacian of the model graph; ``sums`` must sum to zero."""
     return np.asarray(completion.ranking.solve(sums))
 
 
@@ -364,5 +364,5 @@ def _passed_on(G: Floats, of_potentials: Floats, listed: NDArray[np.int64], comp
     pass_on_blocks(G[None], listed[None], *graph, of_edges, potentials)
     if potentials.any():
         add_differences(_solved(potentials[0], completion)[None], completion.edges, of_edges)
-    # On a tree, pairs beside the path have a coefficient of zero, but for rounding errors.
+    # On a tree, pairs off the path between the classes have a coefficient of zero, except for rounding errors.
     return np.where(np.abs(of_edges[0]) > _NOTHING * np.abs(of_edges).max(initial=0), of_edges[0], 0.0)

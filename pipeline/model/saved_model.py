@@ -1,6 +1,6 @@
-"""A fitted PairwiseSVC on disk: arrays in zarr, the rest in JSON. Reading one runs no code from it.
+"""A fitted PairwiseSVC on disk: arrays in zarr, the rest in JSON. Reading a model runs no code from it.
 
-A run describes its model in the same form, and `assembled` makes a model of either.
+A run describes its model in the same form; `assembled` builds the model from either.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ FORMAT, FORMAT_VERSION = "pairloom-model", 9
 def save_model(
     saved: SavedModel, path: str | Location, *, overwrite: bool = False, compact: bool = False
 ) -> None:
-    """Write a model into a folder or an object store, all of it or nothing.
+    """Write a model into a folder or an object store, completely or not at all.
 
-    Classifiers of scikit-learn cannot be saved. With ``overwrite`` a saved model that is there is replaced; anything
-    else that is there is left alone. With ``compact`` only what prediction needs of its machines is written.
+    Classifiers of scikit-learn cannot be saved. ``overwrite`` replaces a saved model, but nothing else, at the path.
+    ``compact`` writes only those arrays of the machines that prediction needs.
     """
     if compact:
         saved = saved._replace(model=saved.model.compacted())
@@ -104,7 +104,7 @@ def _save_in_folder(saved: SavedModel, path: Path, *, overwrite: bool = False) -
         "feature_names": saved.feature_names,
         "support_ids": list(saved.support_ids),
     }
-    # Written beside its place and then put there: a folder of that name is always a whole model.
+    # Written to a temporary name and then moved, so that a folder of that name is always a complete model.
     unfinished = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         unfinished.mkdir(parents=True)
@@ -130,7 +130,7 @@ def load_model(path: str | Location) -> SavedModel:
 def _load_from_folder(path: Path) -> SavedModel:
     while True:
         content = _read_description(path)
-        # Another process may put another model in its place meanwhile, and remove files of this one.
+        # Another process may replace the model meanwhile, and remove the files of this one.
         try:
             loaded = _loaded(path, content)
         except ValueError:
@@ -158,7 +158,7 @@ def _loaded(path: Path, content: dict[str, Any]) -> SavedModel:
 
 @contextlib.contextmanager
 def whole_model(place: str) -> Iterator[None]:
-    """Turn what a description without its entries, or with others, raises into an error that names its place."""
+    """Turn errors about missing or unexpected entries of a description into a ValueError that names its place."""
     try:
         yield
     except (
@@ -174,7 +174,7 @@ def whole_model(place: str) -> Iterator[None]:
 
 
 def place_of(place: str | Location, parameter: str) -> Location:
-    """A path or a URL that a user gave, or an error if it cannot be one."""
+    """The location for a path or a URL from a user, or an error if it is neither."""
     if isinstance(place, StoreUrl):
         return place
     if not isinstance(place, (str, os.PathLike)):
@@ -185,7 +185,7 @@ def place_of(place: str | Location, parameter: str) -> Location:
 
 
 def _parameters_as_json(parameters: dict[str, Any], model: FittedModel) -> dict[str, Any]:
-    """Parameters of the estimator: a graph's edges are among the arrays, and JSON's keys are strings only."""
+    """Parameters of the estimator as JSON. The edges of a graph are an array; class weights are a list of items."""
     weights = parameters["class_weight"]
     pairs = (
         plain([[label, weight] for label, weight in weights.items()], "class_weight")
@@ -212,7 +212,7 @@ _CHUNK_BYTES = 2**23
 
 
 def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
-    """Write arrays in chunks of whole edges: the machines of an edge, one per fold, have much in common."""
+    """Write arrays in chunks of whole edges, which compress well because the machines of an edge are similar."""
     group = zarr.open_group(path, mode="w")
     for name, values in arrays.items():
         contiguous = np.ascontiguousarray(values)
@@ -222,12 +222,12 @@ def _write_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
             data=contiguous,
             chunks=tuple(max(1, size) for size in (min(len(values), rows), *values.shape[1:])),
             compressors=_packing_of(contiguous[:rows]),
-            config={"write_empty_chunks": True},  # a chunk of zeros is there like any other
+            config={"write_empty_chunks": True},  # so that a missing file always means a damaged model
         )
 
 
 def _packing_of(chunk: NDArray[Any]) -> tuple[BytesBytesCodec, ...]:
-    """What packs a chunk closest. Weights want their signs and exponents together, repeated pixels their bytes."""
+    """The codec that compresses a chunk best: bit-shuffled Zstd for weights, plain Zstd for repeated pixels."""
     by_bytes, by_bits = Zstd(level=3), Blosc(cname="zstd", clevel=3, shuffle=Blosc.BITSHUFFLE)
     if len(by_bytes.encode(chunk)) <= len(by_bits.encode(chunk)):
         return (ZstdCodec(level=3, checksum=True),)
@@ -263,7 +263,7 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _read_arrays(path: Path, folder: str, written: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """The arrays in a folder of a model, by name. Of each the metadata is checked before a chunk is read."""
+    """The arrays in a folder of a model, by name. The metadata of each is checked before a chunk is read."""
     suffix = "/zarr.json"
     places = [name.removesuffix(suffix) for name in written if name.endswith(suffix)]
     return {
@@ -278,17 +278,17 @@ def _read_array(path: Path, place: str) -> NDArray[Any]:
         stored = stored_array(path / place, OURS)
         stored.check_files()
         return np.asarray(open_checked(stored)[...])
-    except Exception as error:  # zarr and its codecs raise many kinds for a damaged chunk
+    except Exception as error:  # zarr and its codecs raise exceptions of many types for a damaged chunk
         raise ValueError(f"PairwiseSVC.load: {path / place} cannot be read: {error}.") from error
 
 
 _STRUCTURED = ("classes", "graph", "trained", "settings", "coupled", "normalisation", "learned", "held_out")
-#: The other fields of `FittedModel`: JSON values, which are stored by their names.
+#: The other fields of `FittedModel`: JSON values, stored under their names.
 PLAIN_FIELDS = tuple(field.name for field in fields(FittedModel) if field.name not in _STRUCTURED)
 
 
 def description_of(model: FittedModel) -> dict[str, Any]:
-    """All of a model that is not in its arrays, as JSON values."""
+    """Everything of a model except its arrays, as JSON values."""
     labels, kernel = model.classes.labels, model.trained.kernel
     return {
         **labels_as_json(labels),
@@ -351,7 +351,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 
 
 def _held_out_arrays(scores: HeldOutScores | None) -> dict[str, NDArray[Any]]:
-    """The held-out scores, and what novelty is measured by."""
+    """The held-out scores, and the arrays from which novelty is measured."""
     if scores is None:
         return {}
     places = {} if scores.places is None else scores.places._asdict()
@@ -375,7 +375,7 @@ def _held_out(arrays: Mapping[str, NDArray[Any]], n_classes: int) -> HeldOutScor
 def _machines(
     kernel: KernelFunction | None, arrays: Mapping[str, NDArray[Any]], n_features: int
 ) -> TrainedMachines:
-    """The stored machines, or what prediction needs of them."""
+    """The stored machines, complete or compact."""
     if "compact/bias" in arrays:
         return CompactMachines.from_arrays(arrays, kernel, n_features)
     return svm_kind(kernel).from_arrays(arrays)
@@ -383,7 +383,7 @@ def _machines(
 
 #: The axes of every array of a model: E edges, M machines of each, N classes, D features, K of them after whitening,
 #: Z coefficients on S support vectors, W columns with weights of edges on sparse features, V edges or support vectors
-#: that the Z entries of compact machines belong to. A name that is not here is no array of a model.
+#: to which the Z entries of compact machines belong. Arrays with other names are refused.
 _AXES: dict[str, tuple[str | int, ...]] = {
     "machines/coef": ("E", "M", "K"),
     "machines/support": ("E + 1",),
@@ -434,13 +434,13 @@ _AXES: dict[str, tuple[str | int, ...]] = {
     "novelty/between": ("directions",),
     "novelty/shares": ("N",),
 }
-# Without whitening there is no factor, for sparse features no mean either. Models that are not retrained have no
-# checksums of their rows.
+# Without whitening there is no factor, and for sparse features no mean. Models that cannot be changed have no checksums
+# of their rows.
 _MAY_BE_EMPTY = ("whitening/mean", "whitening/factor", "checksums")
 
 
 def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: int) -> None:
-    """Raise unless the arrays of a model fit each other: compiled kernels do not check their indices."""
+    """Raise unless the shapes of a model's arrays agree, since compiled kernels do not check their indices."""
     sizes = {"N": classes, "D": features, "E": len(arrays["slope"])}
     sizes["E + 1"] = sizes["E"] + 1
     if "whitening/factor" in arrays and not arrays["whitening/factor"].size:
@@ -453,7 +453,7 @@ def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: 
             continue
         if axes is None or values.ndim != len(axes) or values.dtype.kind not in "iuf":
             raise ValueError(
-                f"stored array {name!r} is none of a model, got {values.dtype} of shape {values.shape}."
+                f"stored array {name!r} must be an array of a model, got {values.dtype} of shape {values.shape}."
             )
         for axis, size in zip(axes, values.shape, strict=True):
             if sizes.setdefault(str(axis), axis if isinstance(axis, int) else size) != size:
@@ -471,7 +471,7 @@ def check_shapes(arrays: Mapping[str, NDArray[Any]], *, classes: int, features: 
 
 
 def _check_support(support: NDArray[Any], column: NDArray[Any], features: int) -> None:
-    """The columns of the edges follow each other, and each is a feature."""
+    """Raise unless the columns of the edges are contiguous, and each is a feature."""
     follows = support[0] == 0 and support[-1] == len(column) and (np.diff(support) >= 0).all()
     integers = support.dtype.kind in "iu" and column.dtype.kind in "iu"
     if not follows or not integers or (column.size and not 0 <= column.min() <= column.max() < features):
@@ -479,14 +479,14 @@ def _check_support(support: NDArray[Any], column: NDArray[Any], features: int) -
 
 
 def _check_coefficients(start: NDArray[Any], row: NDArray[Any], vectors: int) -> None:
-    """The coefficients of the edges follow each other, and every support vector has some."""
+    """Raise unless the coefficients of the edges are contiguous, and every support vector has some."""
     follows = start[0] == 0 and start[-1] == len(row) and (np.diff(start) >= 0).all()
     if not follows or len(np.unique(row)) != vectors:
         raise ValueError("stored array 'machines/start' must divide the coefficients of the support vectors.")
 
 
 def _check_entries(arrays: Mapping[str, NDArray[Any]], features: int) -> None:
-    """The entries of edges follow each other, and each has a feature; or those of support vectors, and an edge."""
+    """Raise unless the entries of edges (or support vectors) are contiguous, and each has a feature (or an edge)."""
     start, place, n_edges = arrays["compact/start"], arrays["compact/place"], len(arrays["compact/bias"])
     vectors = arrays.get("support_vectors")
     lines, places = (n_edges, features) if vectors is None else (len(vectors), n_edges)
@@ -511,7 +511,7 @@ def _graph(
 
 
 def slope_arrays(pairs: PairSlopes | None) -> dict[str, NDArray[Any]]:
-    """The arrays of slopes of pairs, by name; none if pairs have none of their own."""
+    """The arrays of the slopes of pairs, by name; none if pairs share one slope."""
     if pairs is None:
         return {}
     return {
@@ -522,7 +522,7 @@ def slope_arrays(pairs: PairSlopes | None) -> dict[str, NDArray[Any]]:
 
 
 def _pair_slopes(first: int | None, arrays: Mapping[str, NDArray[Any]]) -> PairSlopes | None:
-    """The slopes whose `slope_arrays` these are, if there are any."""
+    """The slopes in arrays that `slope_arrays` made, if there are any."""
     if first is None:
         return None
     slopes = Slopes(arrays["slopes/slope"], arrays["slopes/without_part"])
@@ -536,7 +536,7 @@ def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:
 
 
 def _learned(record: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Learned | None:
-    """What was learned through the coupling, if anything was."""
+    """The weights learned through the coupling, if any."""
     if record is None:
         return None
     logits = None
@@ -551,7 +551,7 @@ def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def labels_from_json(stored: Mapping[str, Any]) -> NDArray[Any]:
-    """The labels that `labels_as_json` described; text is as long as the longest of it, whatever the type says."""
+    """The labels that `labels_as_json` described. The dtype of text follows from the longest label."""
     dtype = stored["labels_dtype"]
     kind = np.dtype(dtype)
     if kind.kind not in "biufUOmM":
@@ -560,7 +560,7 @@ def labels_from_json(stored: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _plain_labels(labels: NDArray[Any]) -> list[Any]:
-    """Labels as JSON has them: points and spans of time as integers, in the unit of their dtype."""
+    """Labels as JSON values: dates and time differences as integers, in the unit of their dtype."""
     if labels.dtype.kind in "mM":
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "biufUO" or labels.dtype.char == "g":
@@ -572,7 +572,7 @@ def _plain_labels(labels: NDArray[Any]) -> list[Any]:
 
 
 def plain(value: Any, name: str = "every value") -> Any:
-    """A value as JSON has it: numpy's numbers and arrays as Python's. `name` is for the message."""
+    """A value as JSON: numbers and arrays of numpy become those of Python. ``name`` is for the message."""
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.char != "g":
         return plain(value.tolist(), name)
     if isinstance(value, dict):

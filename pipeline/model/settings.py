@@ -1,7 +1,7 @@
 """The settings of a model, the rules between them, the candidates for C and whitening, and the calibrations.
 
-They stand for the parameters of a PairwiseSVC, and for the section [model] of a configuration. `ModelSettings` takes
-them from either by their names, so a new parameter needs a field here and no list of fields elsewhere.
+They represent the parameters of a PairwiseSVC or the section [model] of a configuration. `ModelSettings.of_parameters`
+reads them from either by the names of its fields.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ __all__ = [
 ]
 
 
-#: Relative duality gap of the machines of a trial. Their losses differ from those at 0.001 by less than one percent.
+#: Relative duality gap of the machines of a trial. Losses differ from those at 0.001 by less than one percent.
 TRIAL_TOL = 0.01
 
 
 class Candidate(NamedTuple):
-    """Settings that may be chosen: the C of machines on normalised features and their whitening.
+    """Settings that may be chosen: C on normalised features, and the whitening.
 
-    ``calibration`` is the one that they are compared with.
+    ``calibration`` is the calibration with which candidates are compared.
     """
 
     C: float
@@ -70,8 +70,8 @@ class Candidate(NamedTuple):
 def couplings_to_compare(parameters: Any, code: bool, owner: str, growing: bool = False) -> tuple[str, ...]:
     """The couplings to choose from, the usual one first.
 
-    There is no choice where nothing is calibrated on held-out samples. Where weights are learned or pairs are added
-    through the coupling, that is the usual one, before there is a model to choose another with.
+    There is no choice if nothing is calibrated on held-out samples. Learning weights and growing need a coupling before
+    there is a model to choose one with, so they use the usual one.
     """
     methods = couplings_of(code).methods_for(parameters.coupling, owner)
     fixed = growing or parameters.learn == "coupled" or parameters.coupled_calibration == "none"
@@ -79,19 +79,19 @@ def couplings_to_compare(parameters: Any, code: bool, owner: str, growing: bool 
 
 
 def calibrations_of(parameters: Any, measurable: bool, growing: bool = False) -> tuple[Calibration, ...]:
-    """The calibrations that parameters leave to choose from, the usual one first.
+    """The calibrations that the parameters leave open, the usual one first.
 
-    ``parameters`` have them as attributes; ``measurable`` says whether machines know their distance to a sample. A run
-    whose graph is ``growing`` has no choice: its waves are judged before there are all of its machines.
+    ``measurable`` says whether machines know their distance to a sample. A run whose graph is ``growing`` has no
+    choice, because its waves are scored before all machines exist.
     """
     asked, level = parameters.calibration, parameters.coupled_calibration
     if asked != "auto":
         return (asked,)
-    # Distances have no slope of their own: without a coupled calibration only Platt's sigmoid is one. A threshold
+    # Distances are logits only up to a slope: without a coupled calibration only Platt's sigmoid has one. A threshold
     # belongs to one calibration, so machines with thresholds cannot serve several.
     if not measurable or level == "none" or parameters.thresholds:
         return ("platt",)
-    # Slopes that are learned later, one by one or with the weights, start from one for all.
+    # Slopes that are learned later, per edge or with the weights, start from a common slope.
     if level == "edges" or parameters.learn == "coupled":
         return ("distance", "platt")
     return ("slopes",) if growing else ("distance", "slopes", "platt")
@@ -104,9 +104,9 @@ def candidates_of(
     calibrations: Sequence[Calibration],
     moments: NormalisedMoments | None,
 ) -> tuple[Candidate, ...]:
-    """The candidates that the parameters stand for; ``moments`` are those of the normalised rows, where known.
+    """The candidates that the parameters ask for; ``moments`` are those of the normalised rows, if known.
 
-    They are compared with slopes of their own, if these are among the calibrations: between the others.
+    They are compared with the calibration "slopes" if it is open, because its losses lie between those of the others.
     """
     how: Calibration = "slopes" if "slopes" in calibrations else calibrations[0]
     return tuple(Candidate(c, t, how) for c in kind.Cs(C, moments) for t in kind.shrinkages(whiten, moments))
@@ -114,7 +114,7 @@ def candidates_of(
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """How a model is fitted, given its samples and its graph.
+    """The settings with which a model is fitted, given its samples and its graph.
 
     Attributes
     ----------
@@ -123,19 +123,19 @@ class ModelSettings:
     calibrations : tuple of Calibration
         The calibrations to choose from, by the machines of the whole model.
     coupling : str
-        The coupling by which candidates are compared, before one is chosen.
+        The coupling with which candidates are compared, before the coupling of the model is chosen.
     couplings : tuple of str
-        The couplings to choose from, that one first.
+        The couplings to choose from, starting with ``coupling``.
     folds, fit_on, thresholds, tol, seed
         See `machines.settings.MachineSettings`.
     coupled_calibration : {"scale", "edges", "none"}
-        What is learned through the coupling.
+        The parameters that are calibrated through the coupling.
     calibration_samples : int
-        How many training samples, at most, it is learned from.
+        Maximum number of training samples for this calibration.
     shortlist : int, "auto" or "none"
-        How many classes of a sample are coupled; "none" lists none and couples all.
+        Number of classes that are coupled per sample; "none" couples all.
     machine_weight : {"none", "counts"}
-        Whether all machines weigh alike in the coupling, or each as many as it has training samples.
+        Whether all machines have the same weight in the coupling, or each the number of its training samples.
     kind : MachineKind
         Whether machines are linear, have another kernel, or are classifiers of scikit-learn.
     learn : {"machines", "coupled"}
@@ -160,7 +160,7 @@ class ModelSettings:
 
     @classmethod
     def of_parameters(cls, parameters: Any, **others: Any) -> ModelSettings:
-        """The settings that parameters of the same names ask for, with others that depend on more than these.
+        """The settings from parameters of the same names, and ``others`` that depend on more than one parameter.
 
         ``parameters`` is anything that has them as attributes: a PairwiseSVC, or the section [model] of a run.
         """
@@ -170,26 +170,26 @@ class ModelSettings:
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""
         shared = {name: getattr(self, name) for name in _names(ModelSettings) & _names(MachineSettings)}
-        # Log odds of their own need no held-out samples, unless a shift or a scale is learned from these.
+        # Machines that give log odds themselves need no held-out samples, unless a shift or a scale is learned.
         holds_out = calibration != "none" or self.thresholds or self.coupled_calibration != "none"
         profiled = calibration == "slopes"
         return MachineSettings(C=C, calibration=calibration, holds_out=holds_out, profiled=profiled, **shared)
 
     def machines_for_calibrations(self, C: float) -> MachineSettings:
-        """The settings of machines that serve all calibrations: Platt's becomes any other, not the other way round."""
+        """The settings of machines that serve all calibrations: Platt's can become any other, but not vice versa."""
         calibration = "platt" if "platt" in self.calibrations else self.calibrations[0]
         return replace(self.machines(C, calibration), profiled="slopes" in self.calibrations)
 
     def machines_as_chosen(self, C: float, calibration: Calibration) -> MachineSettings:
-        """The settings of machines that serve all calibrations and have been given one of them."""
+        """The settings of machines that served all calibrations and then took one of them."""
         return replace(self.machines(C, calibration), turned=self.turns_into_distances(calibration))
 
     def turns_into_distances(self, calibration: Calibration) -> bool:
-        """Whether machines that serve all calibrations must be given their distances to have this one."""
+        """Whether machines that serve all calibrations must take distances as logits for this calibration."""
         return "platt" in self.calibrations and calibration in ("distance", "slopes")
 
     def for_trials(self) -> ModelSettings:
-        """The same with machines that are fitted roughly, which is enough to compare candidates."""
+        """The same settings with a rough tolerance, which is enough to compare candidates."""
         return replace(self, tol=max(self.tol, TRIAL_TOL))
 
     @property
@@ -203,11 +203,11 @@ class ModelSettings:
         return any(is_whitened(candidate.whiten) for candidate in self.candidates)
 
     def counts_of(self, totals: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The samples of each class where machines are weighted by them, else None."""
+        """Number of samples per class if machines are weighted by them, else None."""
         return totals if self.machine_weight == "counts" else None
 
     def shortlist_of(self, n_classes: int) -> int | None:
-        """How many of so many classes are coupled; None means all."""
+        """Number of classes that are coupled per sample, out of ``n_classes``; None means all."""
         return shortlist_size(self.shortlist, n_classes)
 
 
@@ -216,7 +216,7 @@ def _names(settings: Any) -> set[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value with numpy's numbers as Python's: settings may be written as JSON."""
+    """A value with numbers of numpy turned into Python's, since settings may be written as JSON."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -232,7 +232,7 @@ def class_weights(
     classes : (n,) int array
         The class of every sample.
     owner, source : str
-        The parameter, and where the labels are from, for the messages.
+        The parameter, and the source of the labels, for messages.
     """
     if isinstance(class_weight, str) and class_weight == "balanced":
         return np.asarray(compute_class_weight("balanced", classes=np.arange(len(labels)), y=classes))
@@ -288,7 +288,7 @@ def _is_number(value: Any) -> bool:
 
 @contextlib.contextmanager
 def error_prefix(must: str) -> Iterator[None]:
-    """Say which parameter must be what, before the message of an error that does not."""
+    """Put ``must``, which says which parameter must be what, before the message of an error inside the block."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -303,11 +303,11 @@ class Door:
     Attributes
     ----------
     owner, end : str
-        What messages begin and end with.
+        Beginning and end of messages.
     prefix : str
-        Of every parameter.
+        Prefix of every parameter.
     equals, quote : str
-        Between a parameter and its value, and around a word.
+        Text between a parameter and its value, and around a word.
     """
 
     owner: str
@@ -338,7 +338,7 @@ CONFIGURATION = Door("", "", "model.", " = ", '"')
 
 
 def check_coupling(asked: str, machine_weight: str, code: bool, door: Door, key: str = "coupling") -> str:
-    """The method that a coupling stands for; raise unless it suits the machines, which may be on sets of classes.
+    """The method for a coupling; raise unless it suits the machines, which ``code`` says are on sets of classes.
 
     ``key`` is the parameter that names the coupling.
     """
@@ -352,7 +352,7 @@ def check_coupling(asked: str, machine_weight: str, code: bool, door: Door, key:
 
 
 def check_edges_calibrated(method: str, given: str, machine_weight: str, code: bool, door: Door) -> None:
-    """Raise if slopes and shifts of edges cannot be learned through a coupling; ``given`` is how it was asked for."""
+    """Raise if slopes and shifts of edges cannot be learned through a coupling; ``given`` is the user's value of it."""
     edges, gradients = door.word("coupled_calibration", "edges"), couplings_of(code).gradients
     if method not in gradients:
         raise door.error(f"{edges} needs a coupling with a gradient, one of {listed(gradients)}, got {given}")
@@ -365,7 +365,7 @@ def check_edges_calibrated(method: str, given: str, machine_weight: str, code: b
 
 
 def check_no_shortlist(shortlist: Any, door: Door) -> None:
-    """Raise if a shortlist is asked of machines on sets of classes."""
+    """Raise if a shortlist is requested for machines on sets of classes."""
     if shortlist is not None and not isinstance(shortlist, str):
         raise door.error(
             f"{door.prefix}shortlist must be {door.words('auto', 'none')} for machines on sets of classes, which are"
@@ -376,10 +376,10 @@ def check_no_shortlist(shortlist: Any, door: Door) -> None:
 def check_learnable(
     method: str, machine_weight: str, *, graph: str, code: bool, machines: str, door: Door
 ) -> None:
-    """Raise if weights cannot be learned through the coupling, since it or the machines have no gradient.
+    """Raise if weights cannot be learned through the coupling, because it or the machines have no gradient.
 
-    ``graph`` is the parameter that names the graph, with its value; ``machines`` those of machines that are not linear,
-    or empty.
+    ``graph`` is the parameter of the graph with its value; ``machines`` are the parameters that make machines
+    nonlinear, with their values, or empty.
     """
     learned = door.word("learn", "coupled")
     if code or machine_weight != "none":
@@ -401,10 +401,10 @@ MEASURED = ("distance", "slopes")
 
 
 def check_distances(parameters: Any, measured: bool, machines: str, door: Door) -> None:
-    """Raise if distances for logits have no slope, or cannot be measured.
+    """Raise if distances are to be logits but have no slope, or cannot be measured.
 
-    ``parameters`` have ``calibration``, ``coupled_calibration`` and ``thresholds``; ``measured`` says whether
-    ``machines``, the parameters that say what they are, know their distance to a sample.
+    ``parameters`` have ``calibration``, ``coupled_calibration`` and ``thresholds``; ``measured`` says whether machines
+    know their distance to a sample; ``machines`` are the parameters that decide this, with their values.
     """
     distance, level = door.word("calibration", parameters.calibration), parameters.coupled_calibration
     if level == "none" and parameters.calibration == "distance":
@@ -425,7 +425,7 @@ def check_distances(parameters: Any, measured: bool, machines: str, door: Door) 
         )
 
 
-#: What machines must be that are standardised and calibrated by the fold that they are fitted on.
+#: Parameters that machines need if each standardises and calibrates itself on the fold that it is trained on.
 _OF_ONE_FOLD = {
     "kernel": "linear",
     "calibration": "platt",
@@ -436,9 +436,9 @@ _OF_ONE_FOLD = {
 
 
 def check_fold_alone(parameters: Any, door: Door) -> None:
-    """Raise if machines of one fold are to be anything but linear SVMs with a sigmoid of that fold.
+    """Raise unless machines of a single fold are linear SVMs with a sigmoid of that fold.
 
-    ``parameters`` have those of `_OF_ONE_FOLD`, and ``fit_on``.
+    ``parameters`` have the names in `_OF_ONE_FOLD`, and ``fit_on``.
     """
     if parameters.fit_on != ALONE:
         return

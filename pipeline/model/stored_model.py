@@ -1,7 +1,7 @@
 """Saved models in an object store: made or read in a temporary folder, with ``model.json`` put last and read first.
 
-The promises are those of a folder (`model_folder`): at every moment the prefix holds the old model or the new one
-whole, and nothing is replaced or removed that is not of a saved model.
+The guarantees are those of a folder (`model_folder`): the prefix always holds a complete model, the old or the new, and
+only objects of a saved model are replaced or removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Loaded = TypeVar("Loaded")
 
 
 def save_to_store(url: StoreUrl, kind: str, save: Callable[[Path], None], *, overwrite: bool) -> None:
-    """Put the model that ``save`` writes into a folder below a URL. ``kind`` is the format that a saved model has."""
+    """Put the model that ``save`` writes to a folder below a URL. ``kind`` is the format that model.json must name."""
     folder = Folder(url)
     folder.make()
     _model_to_replace(folder, kind, overwrite=overwrite)
@@ -35,7 +35,7 @@ def save_to_store(url: StoreUrl, kind: str, save: Callable[[Path], None], *, ove
 
 
 def _model_to_replace(folder: Folder, kind: str, *, overwrite: bool) -> dict[str, Any] | None:
-    """The model.json of a model that is to be replaced, None if nothing is there, or an error if something else is."""
+    """The model.json of the model to be replaced; None if nothing is there; an error for anything else."""
     present = [path for path in folder.below("") if not is_litter(path)]
     if not present:
         return None
@@ -47,7 +47,7 @@ def _model_to_replace(folder: Folder, kind: str, *, overwrite: bool) -> dict[str
     if old is None or old.get("format") != kind:
         raise FileExistsError(
             f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {folder.root}, which is"
-            " none."
+            " not one."
         )
     if strangers := set(present) - {MODEL_JSON, *_files(old)}:
         raise FileExistsError(
@@ -67,12 +67,12 @@ def _content(folder: Folder) -> dict[str, Any] | None:
 
 
 def _files(content: dict[str, Any]) -> set[str]:
-    """The files of a model, and those that a process that was killed may have left of another."""
+    """The files of a model, and files of another model that a killed process may have left behind."""
     return {*content["files"], *content.get("changing", ())}
 
 
 def _put(made: Path, folder: Folder, old: dict[str, Any] | None) -> None:
-    """Put the arrays beside those of the old model, then model.json, and remove what is outdated."""
+    """Put the arrays beside those of the old model, then model.json; then remove outdated objects."""
     taken = set() if old is None else {path.split("/")[0] for path in _files(old)}
     names = (ARRAYS if number == 1 else f"arrays-{number}.zarr" for number in count(1))
     arrays = next(name for name in names if name not in taken)
@@ -98,7 +98,7 @@ def _put(made: Path, folder: Folder, old: dict[str, Any] | None) -> None:
 
 
 def load_from_store(url: StoreUrl, load: Callable[[Path], Loaded]) -> Loaded:
-    """What ``load`` reads in a folder with a copy of the model below a URL. Errors name the URL."""
+    """The result of ``load`` for a folder with a copy of the model below a URL. Errors name the URL."""
     with tempfile.TemporaryDirectory() as scratch, _naming(Path(scratch), url):
         here = Folder(Path(scratch))
         folder = Folder(url)

@@ -1,4 +1,4 @@
-"""A fitted model in a few lines: classes, pairs, graph, what was chosen, calibration and scale."""
+"""A fitted model in a few lines: classes, pairs, graph, kernel, calibration and scale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_LABELS = 5
 
 
 def summary_rows(model: FittedModel) -> list[tuple[str, str]]:
-    """Names and values of what a reader wants to know first."""
+    """Names and values of the main facts about a model."""
     kernel, C = model.trained.described(model.C)
     return [
         ("classes", _classes(model)),

@@ -1,6 +1,6 @@
 """The training samples of a fit: their classes, moments, distances and whitening, and the machines trained on them.
 
-Also the probe, the part of them on which candidates for the settings are compared.
+Also the probe: the part of the samples on which candidates for the settings are compared.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ __all__ = [
 ]
 
 
-#: The probe: so many classes at least, if there are, and out-of-fold samples at most.
+#: The probe has at least this many classes, if the model has, and at most this many out-of-fold samples.
 PROBE_CLASSES, PROBE_SAMPLES = 30, 1000
 
-#: Samples of a class in the probe. With half of two hundred the best C could no longer be told (tinyimagenet50).
+#: Maximum number of samples per class in the probe. With 100 of 200 the best C could no longer be found
+#: (tinyimagenet50).
 MOST_PROBE_ROWS = 256
 
-#: Samples of a class in the probe of a model whose machines need all classes.
+#: Minimum number of samples per class in the probe of a model whose machines need all classes.
 _LEAST_PROBE_ROWS = 16
 
-#: Classes of the probe come as neighbourhoods of this size: far apart from each other they would not be confused.
+#: The probe consists of neighbourhoods of this many classes: classes far apart would not be confused.
 _NEIGHBOURHOOD = 15
 
 DistancesFrom = Callable[[int], NDArray[np.float64]]
@@ -67,8 +68,8 @@ DistancesFrom = Callable[[int], NDArray[np.float64]]
 class TrainingSet:
     """Samples X, their classes counted from 0, the rows of each class, and weights or None.
 
-    `precomputed` says that X is the kernel matrix of the samples. `moments` are those of X where they are
-    known: a run, which never holds X, knows the same.
+    `precomputed` says that X is the kernel matrix of the samples. `moments` are those of X, if they were computed
+    before, as by a run, which never holds X.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class TrainingSet:
         return class_means(self.X, self.classes, len(self.members))
 
     def distances(self) -> NDArray[np.float64] | graphs.PointDistances:
-        """(N, N) distances between the classes, found once."""
+        """(N, N) distances between the classes, computed once."""
         return self._distances
 
     @cached_property
@@ -103,15 +104,15 @@ class TrainingSet:
         return distances_between(self.means)
 
     def distances_from(self, c: int) -> NDArray[np.float64]:
-        """(N,) distances of the classes from class c, without those between others where they are not needed."""
+        """(N,) distances of the classes from class c, if possible without computing all distances."""
         return self._distances[c] if self.precomputed else distances_from(self.means, c)
 
     def totals(self) -> NDArray[np.float64]:
-        """The samples of each class, or the sum of their weights."""
+        """Number of samples per class, or the sum of their weights."""
         return np.bincount(self.classes, self.weight, len(self.members)).astype(np.float64)
 
     def whitening(self, shrinkage: Shrinkage, settings: ModelSettings) -> Whitening:
-        """The whitening at a shrinkage, without the calibration samples: see `drawn_samples.draws_by_class`."""
+        """The whitening at a shrinkage, found without the calibration samples: see `held_out.draws_by_class`."""
         if sparse.issparse(self.X):
             return unwhitened()
         if shrinkage == "none":
@@ -119,7 +120,7 @@ class TrainingSet:
         return self.within(settings).whitening(shrinkage)
 
     def within(self, settings: ModelSettings) -> WithinClasses:
-        """The covariance within the classes, without the calibration samples, found once."""
+        """The covariance within the classes, without the calibration samples, computed once."""
         if self._within is None:
             calibrating = self.drawn(settings, settings.calibration_samples, whitened=True).rows
             self._within = within_classes_of(self.X, self.members, calibrating)
@@ -133,7 +134,7 @@ class TrainingSet:
         n_jobs: int | None = None,
         progress: FitProgress = NO_PROGRESS,
     ) -> TrainedMachines:
-        """The machines of some pairs, or of a code, trained with one candidate, for its calibration only."""
+        """The machines of some pairs, or of a code, trained with one candidate and only for its calibration."""
         machines = settings.machines(candidate.C, candidate.calibration)
         return self.train_as(machines, settings, sides, candidate.whiten, n_jobs, progress)
 
@@ -146,7 +147,7 @@ class TrainingSet:
         n_jobs: int | None = None,
         progress: FitProgress = NO_PROGRESS,
     ) -> TrainedMachines:
-        """The machines of some pairs, or of a code, trained with settings of their own."""
+        """The machines of some pairs, or of a code, trained with the settings ``machines``."""
         return settings.kind.train(
             self,
             sides,
@@ -161,7 +162,7 @@ class TrainingSet:
         return draw_samples(self.classes, most, settings.folds, settings.seed, whitened)
 
     def part(self, classes: NDArray[np.int64], seed: int, most_rows: int = MOST_PROBE_ROWS) -> TrainingSet:
-        """The training set of the probe: some classes, which are renumbered, and some samples of each."""
+        """The training set of the probe: some classes, renumbered from 0, and some samples of each."""
         rows, of_class = probe_rows(classes, self.members.__getitem__, seed, most_rows)
         X = self.X[np.ix_(rows, rows)] if self.precomputed else self.X[rows]
         weight = None if self.weight is None else self.weight[rows]
@@ -171,7 +172,7 @@ class TrainingSet:
 class Probe(NamedTuple):
     """The part of a training set on which candidates are compared.
 
-    Some classes, a graph on their places (or the code of the model), and how many samples of a class at most.
+    It has some classes, a graph on their positions (or the code of the model), and the maximum of samples per class.
     """
 
     classes: NDArray[np.int64]
@@ -188,12 +189,12 @@ def plan_probe(
 ) -> Probe:
     """The probe of a model: all of its classes if they are few, else some neighbourhoods and the hubs of the graph.
 
-    ``distances_from(c)`` are the (N,) distances of the classes from class c: those of all classes from all others would
-    take too much memory where there are tens of thousands. Neighbourhoods are those of classes with at least as many
-    rows (``counts``) as folds, as far as there are: the samples of others are never held out, and so judge nothing.
+    ``distances_from(c)`` returns the (N,) distances of the classes from class c: for tens of thousands of classes the
+    matrix of all distances would take too much memory. Neighbourhoods consist of classes with at least as many rows
+    (``counts``) as folds, if there are enough: samples of smaller classes are never held out, so they judge nothing.
 
-    Machines on sets of classes need all classes: without some of them they would have easier problems. Then every class
-    has fewer samples in the probe, so that it is as large.
+    Machines on sets of classes need all classes, since they would have easier problems without some of them. The probe
+    then has fewer samples per class, so that it is no larger.
     """
     if isinstance(graph, graphs.ModelCode):
         n = graph.n_classes
@@ -237,7 +238,7 @@ def probe_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The training rows of a probe of some classes, and the class of each, counted from 0 in the probe.
 
-    ``rows_of(c)`` are all rows of class c, of which at most so many are drawn, from (seed, class) and nothing else.
+    ``rows_of(c)`` returns all rows of class c. At most ``most_rows`` are drawn, depending only on (seed, class).
     """
     rows = []
     for c in classes.tolist():

@@ -1,4 +1,4 @@
-"""The report of a run: the page that shows its results, and the same as CSV and JSON files.
+"""The report of a run: a page with its results, and the same results as CSV and JSON files.
 
-Reads what the stages stored and changes none of it.
+It reads the results that the stages stored and changes none of them.
 """

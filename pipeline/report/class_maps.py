@@ -1,8 +1,8 @@
-"""Maps of the classes: errors and d' beside each other, classes that the model confuses side by side; the model graph.
+"""Maps of errors and d' over pairs of classes, and the model graph or code.
 
-A map is a gray picture inside an SVG. The level of a pixel is the opacity of a colour that the page's style chooses, so
-that one picture serves light and dark mode. Beside the maps stands what the machines are trained on: the model graph of
-pairs, or the code of sets of classes.
+Classes are ordered so that those which the model confuses are next to each other. A map is a gray picture inside an
+SVG. The level of a pixel is the opacity of a colour that the page's style chooses, so one picture serves light and dark
+mode.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 
-#: Pixels of a picture: a screen shows no more of them.
+#: Maximum width and height of a picture in pixels; a screen shows no more.
 _PIXELS = 400
-#: The faintest and the strongest level of a cell that has a value; 0 is for one that has none.
+#: The faintest and the strongest level of a cell with a value; cells without one have level 0.
 _FAINTEST, _STRONGEST = 48, 255
-#: Cells of the confusion matrix whose counts are in the page.
+#: Maximum number of cells of the confusion matrix whose counts are in the page.
 _MOST_CELLS = 60_000
-#: Classes up to which the page has the d' of every pair; with more, they would be most of the page.
+#: Maximum number of classes for which the page has the d' of every pair; with more, these would be most of the page.
 _MOST_CLASSES = 1500
-#: Stands for the d' of a pair that is not trained.
+#: Placeholder for the d' of a pair that is not trained.
 _UNTRAINED = -(2**31)
 #: The largest d' whose hundredths are packed.
 _PACKED = 1e7
@@ -56,7 +56,7 @@ def maps_section(
     worst: Sequence[ConfusedPair],
     pairs: TrainedPairs | None,
 ) -> Section:
-    """The maps that the run has: errors if samples are labelled, d' if machines are trained on pairs."""
+    """The maps of a run: errors if samples are labelled, d' if machines are trained on pairs."""
     figures: list[dict[str, Any]] = []
     data: dict[str, Any] = {"order": order.classes.tolist(), "starts": order.starts.tolist()}
     if judged is not None:
@@ -95,9 +95,9 @@ def _errors(confusion: Confusions, order: ClassOrder) -> _Cells:
 
 
 def _opened(confusion: Confusions, order: ClassOrder) -> dict[str, Any]:
-    """What the maps show first: the block with the most errors, and the position of its most frequent error.
+    """The initial view of the maps: the block with the most errors, and the position of its most frequent error.
 
-    If no error is inside a block, it is the most frequent error of all.
+    If no error is inside a block, the position is that of the most frequent error of all.
     """
     errors = _errors(confusion, order)
     block_of = np.searchsorted(order.starts, np.arange(confusion.n_classes), side="right") - 1
@@ -124,7 +124,7 @@ def _block_names(names: Sequence[str], order: ClassOrder) -> list[str]:
 def _map(key: str, caption: str, alternative: str, n: int, cells: _Cells) -> dict[str, Any]:
     """A map of n x n positions with the levels of some cells; ``key`` names the figure and its colour in the style.
 
-    A picture of fewer pixels than classes is stretched to the side that its pixels cover.
+    If a pixel covers several classes, the side is the number of classes that all pixels cover.
     """
     small = pooled(cells.rows, cells.columns, cells.values, n, _PIXELS)
     side = -(-n // len(small)) * len(small)
@@ -141,7 +141,7 @@ def pooled(
 ) -> NDArray[np.uint8]:
     """Levels of some cells of an n x n map in at most ``most`` rows and columns.
 
-    A pixel is the largest level of a square: single cells stay visible.
+    A pixel has the largest level of a square of cells, so that single cells stay visible.
     """
     per_pixel = -(-n // most)
     picture = np.zeros((-(-n // per_pixel),) * 2, np.uint8)
@@ -150,7 +150,7 @@ def pooled(
 
 
 def picture_url(levels: NDArray[np.uint8]) -> str:
-    """Levels as a picture that is part of the page."""
+    """Levels as a picture inside the page: a data URL."""
     return f"data:image/png;base64,{base64.b64encode(gray_png(levels)).decode()}"
 
 
@@ -173,7 +173,7 @@ def _confusion_map(
 ) -> dict[str, Any]:
     """Errors by true and predicted class; correct predictions are left blank."""
     errors = _errors(confusion, order)
-    # On the scale of the root, so that one class confused a hundred times does not hide those confused once.
+    # On a square root scale, so that a pair confused a hundred times does not hide pairs confused once.
     shade = np.sqrt(errors.values / errors.values.max(initial=1))
     levels = errors._replace(values=_levels(shade).astype(np.int64))
     listed = "; ".join(
@@ -258,15 +258,15 @@ def _beyond(pairs: TrainedPairs) -> list[tuple[int, int, float]]:
 
 
 _SIZE, _RADIUS = 560, 262
-#: Classes up to which the figure has their names, in so many characters, around a smaller circle.
+#: Up to this many classes are named in the figure, in at most this many characters, around a circle of this radius.
 _MOST_NAMES, _CHARACTERS, _NAMED_RADIUS = 24, 12, 172
-#: Lines of the figure: more would be a disc of ink.
+#: Maximum number of lines in the figure: more would fill the circle.
 MOST_LINES = 3000
-#: Paths of the lines, and the distance of their middles from the centre as a share of that of straight lines.
+#: Number of paths of the lines, and how far their middles are from the centre, relative to straight lines.
 _PATHS, _BEND = 24, 0.45
-#: Classes that are marked one by one; for more, the dots are one path.
+#: Maximum number of classes with a mark each; with more, one path draws all dots.
 _MOST_MARKS = 400
-#: Rows and columns of the picture of a code.
+#: Maximum number of rows and columns of the picture of a code.
 _MOST_OF_CODE = 1000
 
 
@@ -300,7 +300,7 @@ def graph_section(names: Sequence[str], order: ClassOrder, pairs: TrainedPairs, 
 
 
 def _in_words(names: Sequence[str], pairs: TrainedPairs, family: str) -> str:
-    """How many pairs are trained, and which classes are hubs."""
+    """The number of trained pairs, and the hubs, as text."""
     share = len(pairs.edges) / pairs.number_of_all
     hubs = ", ".join(plain_line(names[h], 40) for h in pairs.hubs[:8].tolist())
     hubs += f" and {len(pairs.hubs) - 8} more" if len(pairs.hubs) > 8 else ""
@@ -319,7 +319,7 @@ def _drawn(pairs: TrainedPairs) -> NDArray[np.int64]:
 def _paths(lines: NDArray[np.int64], places: NDArray[np.float64]) -> list[str]:
     """Curves that bend towards the centre, so that those of near classes stay near the circle.
 
-    Ink adds up where paths cross, but not within a path. So there are several.
+    They are divided into several paths because opacity adds up where paths cross, but not within a path.
     """
     centre = _SIZE / 2
     i, j = lines.T
@@ -361,7 +361,7 @@ def _labels(
 def code_section(
     code: NDArray[np.int8], dprime: NDArray[np.float64], order: ClassOrder, family: str
 ) -> Section:
-    """The two sides of every machine in two colours, a row per class; blank where a class is on neither side."""
+    """The two sides of every machine in two colours, one row per class; blank where a class is on neither side."""
     shown = code[order.classes][:_MOST_OF_CODE, :_MOST_OF_CODE]
     first, second = (picture_url((shown == side).astype(np.uint8) * 200) for side in (1, -1))
     low, middle, high = np.quantile(dprime, [0, 0.5, 1])

@@ -1,8 +1,9 @@
-"""The critical machine of an error: the one that compares the predicted class with the true one, and its features.
+"""The critical machine of an error, which decides between the predicted and the true class, and its features.
 
 The critical pair of an error is its true and its predicted class [S Table 6]. If that pair was trained, its machine is
-the critical one. If it was completed, the critical machine is the one with the largest logit for the predicted class
-among those of the common neighbours from which it was completed; on sets of classes, among those that separate the two.
+the critical one. If it was completed, the candidates are the machines of the common neighbours from which it was
+completed; on sets of classes, the machines that separate the two. The critical machine is the candidate with the
+largest logit for the predicted class.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from pairloom.pipeline.run.run import Run
 
 __all__ = ["EXPLAINING_BYTES", "NAMED", "CriticalMachine", "critical_machines", "raw_samples"]
 
-#: Bytes of machines, and of samples, that are read to explain errors. Those that need more are left unexplained.
+#: Limits of the bytes of machines, and of samples, that are read to explain errors. The remaining errors are not
+#: explained.
 EXPLAINING_BYTES = 128 * 2**20
-#: Features, machines or support vectors that are named.
+#: Number of features, machines or support vectors that are named.
 NAMED = 6
 
 Way = Literal["trained", "completed", "sets"]
@@ -41,7 +43,8 @@ class CriticalMachine(NamedTuple):
     Attributes
     ----------
     way : str
-        "trained": the machine of the pair itself. "completed": of a common neighbour. "sets": on sets of classes.
+        "trained": the machine of the pair itself. "completed": the machine of a common neighbour. "sets": a machine on
+        sets of classes.
     edge : int
         Its number among the edges, or columns.
     logit : float
@@ -49,7 +52,7 @@ class CriticalMachine(NamedTuple):
     pair_logit : float
         The logit of the predicted class over the true one: the machine's own, or the completed one; NaN on sets.
     through : int
-        From how many common neighbours the pair was completed.
+        Number of common neighbours from which the pair was completed.
     features : list of (name, value, contribution)
         The features that contribute most to the logit.
     rest : float
@@ -80,7 +83,7 @@ def critical_machines(
     predicted: NDArray[np.int64],
     label: NDArray[np.int64],
 ) -> list[CriticalMachine | None]:
-    """The critical machine of each sample; None where there is none, or where it costs too much to read.
+    """The critical machine of each sample; None if there is none, or if reading it takes too long.
 
     Machines with a kernel have no contributions of features; `errors.explanations` has those of support vectors.
     """
@@ -124,7 +127,7 @@ def _pair_machines(run: Run, pairs: TrainedPairs | None, a: np.int64, b: np.int6
 
 
 def _affordable(run: Run, candidates: Sequence[_PairMachines], samples: NDArray[np.int64]) -> list[int]:
-    """The samples that have machines to choose from, as many of the first as can be read for `EXPLAINING_BYTES`."""
+    """The samples with machines to choose from: the first ones, as many as `EXPLAINING_BYTES` allow to read."""
     tiles, slabs, affordable = set[int](), set[int](), []
     for place, (found, slab) in enumerate(
         zip(candidates, samples // run.shape.samples_per_slab, strict=True)

@@ -1,6 +1,6 @@
 """The most confident errors one by one: their probabilities, critical machines and explanations.
 
-Explanations are those of `PairwiseSVC.explain`. If the model is too large to be read, there are critical machines only.
+Explanations are those of `PairwiseSVC.explain`. If the model is too large to read, there are only critical machines.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
     "most_explained",
 ]
 
-#: Classes of a sample whose probabilities are shown.
+#: Number of classes per sample whose probabilities are shown.
 _CLASSES = 5
-#: What the name of a sample is: text is its id, a number may also be that of its row.
+#: The meaning of a sample's name: text is an id, a number may also be a row number.
 _MEANING_OF_ID = {
     False: "id of the sample in the data",
     True: "id of the sample in the data, or the number of its row there, from 0",
 }
-#: Multiplications that explaining may take, some seconds' worth: if there are more samples, the first are explained.
+#: Maximum number of multiplications for explanations, a few seconds; only the first samples are explained within it.
 _MOST_WORK = 2e10
 
 
@@ -128,7 +128,7 @@ def _critical_values(machine: CriticalMachine, run: Run, pairs: TrainedPairs | N
 
 
 def _moved_values(why: Explanation) -> dict[str, Any]:
-    """The machines that moved the coupled odds most, and the sum and number of the others."""
+    """The machines with the largest effects on the coupled odds, and the sum and number of the others."""
     machines, largest = why.pairs, why.pairs.largest(NAMED)
     return {
         "machines": [
@@ -143,7 +143,7 @@ def _moved_values(why: Explanation) -> dict[str, Any]:
 
 
 def _sides(machines: MachineEffects, at: int) -> list[int] | str:
-    """The two classes of a pair, that of the logit first, or the name of a machine on sets of classes."""
+    """The two classes of a pair, starting with the class of the logit, or the name of a machine on sets of classes."""
     return machines.name(at) if machines.on_sets else machines.sides[at].tolist()
 
 
@@ -182,9 +182,9 @@ def _digits(value: float) -> float:
 def explanations(
     run: Run, samples: NDArray[np.int64], predicted: NDArray[np.int64], label: NDArray[np.int64]
 ) -> Iterator[Explanation | None]:
-    """Why each sample is predicted as one class and not as its own.
+    """Explain why each sample is predicted as one class and not as its own.
 
-    None for samples beyond those that are affordable, and where the coupling has no odds.
+    None for samples beyond the affordable number, and if the coupling has no odds.
     """
     count = most_explained(run, len(samples))
     if count:
@@ -204,13 +204,13 @@ def explanations(
                     priors=run.priors,
                     support_ids=ids,
                 )
-            except ValueError:  # votes and infinite logits have no odds; the report does without them
+            except ValueError:  # votes and infinite logits have no odds; the report leaves these samples out
                 yield None
     yield from [None] * (len(samples) - count)
 
 
 def most_explained(run: Run, samples: int) -> int:
-    """How many of so many samples are explained: none if the model is too large to be read for it."""
+    """How many of ``samples`` are explained: none if the model is too large to read."""
     if _model_bytes(run) > EXPLAINING_BYTES:
         return 0
     n = len(run.shape.classes)
@@ -219,12 +219,12 @@ def most_explained(run: Run, samples: int) -> int:
 
 
 def affordable_explanations(edges: int, features: int, listed: int) -> int:
-    """How many samples are explained at most."""
+    """Maximum number of samples that are explained."""
     return int(_MOST_WORK // explaining_work(edges, features, listed))
 
 
 def explaining_work(edges: int, features: int, listed: int) -> float:
-    """Multiplications per sample: of all machines with it, and of the coupling of its classes at many points."""
+    """Multiplications per sample: applying all machines, and coupling its classes at many points."""
     return 4.0 * edges * features + 1000.0 * listed**3
 
 

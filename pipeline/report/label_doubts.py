@@ -1,4 +1,4 @@
-"""Training rows of a run whose labels look wrong: those that were held out, for the page, or all of them."""
+"""Training rows of a run with doubtful labels: held-out rows for the page, or all rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pairloom.pipeline.run.run_model import read_run_model
 
 __all__ = ["audit_rows", "audit_run", "doubts_section", "held_out_doubts"]
 
-#: Rows that the page shows.
+#: Number of rows that the page shows.
 _SHOWN = 50
 _HEADING = ("id", "label", "better_label", "p_label", "p_better_label", "log_odds")
 
 
 def held_out_doubts(run: Run) -> LabelDoubts | None:
-    """The doubts about the held-out rows, by their places in the store, with classes by number; None without any."""
+    """The doubts about the held-out rows, by position in the store, with classes by number; None without such rows."""
     if not run.shape.draws or run.settings.coupled_calibration == "none":
         return None
     classes = np.arange(len(run.shape.classes))
@@ -39,7 +39,7 @@ def held_out_doubts(run: Run) -> LabelDoubts | None:
 
 
 def doubts_section(run: Run, doubts: LabelDoubts) -> Section:
-    """The table of the most doubtful rows. Of held-out rows, doubted ones come first."""
+    """The table of the most doubtful rows."""
     doubted = int(doubts.doubted.sum())
     names, ids = run.shape.classes, read_ids(run.directory, "row", doubts.row[: min(doubted, _SHOWN)])
     columns = [
@@ -71,9 +71,9 @@ def doubts_section(run: Run, doubts: LabelDoubts) -> Section:
 
 
 def audit_run(run: Run) -> LabelDoubts:
-    """The doubts about all training rows of a finished run, by their places in its store.
+    """The doubts about all training rows of a finished run, by position in its store.
 
-    Rows are read from the store of the run, and compared with the checksums that its model has of every class.
+    Rows are read from the store of the run and compared with the checksums per class in its model.
     """
     model = read_run_model(run.directory, compact=False).model
     classes = np.repeat(np.arange(len(run.rows)), run.rows)
@@ -87,9 +87,9 @@ def audit_run(run: Run) -> LabelDoubts:
 
 
 def audit_rows(directory: Path, doubts: LabelDoubts, most: int | None = None) -> Iterator[Sequence[Any]]:
-    """The first rows of doubts as rows of CSV, below a heading; by default those that another class fits better.
+    """The first rows of doubts as CSV rows, below a heading; by default the rows that another class fits better.
 
-    What cannot be said of a row is empty.
+    Unknown values are empty.
     """
     first = doubts.of_rows(doubts.doubted if most is None else slice(most))
     yield _HEADING

@@ -1,7 +1,7 @@
-"""The page of a report: one HTML file with its style, script, data and charts inside, which loads nothing.
+"""The page of a report: one HTML file that contains its style, script, data and charts, and loads nothing.
 
-The templates page.html and sections.html write it. Everything from data is escaped, unless it is `Markup`. Charts are
-the reliability diagram, and the scores of a growing model.
+It is rendered from the templates page.html and sections.html. All data are escaped, except `Markup`. The charts are the
+reliability diagram and the scores of a growing model.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading, what its cells are, and an explanation if the heading needs one.
+    """A column of a table: its heading, the kind of its cells, and an explanation if the heading needs one.
 
     A cell of kind "name" is the name of a class.
     """
@@ -51,18 +51,18 @@ class Column(NamedTuple):
 
 
 class PageTable(NamedTuple):
-    """A table of the page. A long one scrolls in a frame of its own.
+    """A table of the page. A long table scrolls in its own frame.
 
     Attributes
     ----------
     key
-        Its id in the page is ``table-`` and this.
+        Its id in the page is ``table-{key}``.
     caption
-        What it holds, for screen readers.
+        A description for screen readers.
     columns, rows
         Headings, and the cells below them.
     search
-        What can be searched for, such as "a class"; without it there is no search.
+        The object of a search, such as "a class"; if empty, the table has no search.
     sortable
         Whether headings are buttons that sort.
     keyed
@@ -84,11 +84,11 @@ class Section(NamedTuple):
     Attributes
     ----------
     key
-        Its anchor in the page, and the macro of sections.html that writes it.
+        Its anchor in the page, and the macro of sections.html that renders it.
     title
         Its heading.
     content
-        What the macro reads.
+        The arguments of the macro.
     data
         JSON values for the script, by name.
     """
@@ -124,7 +124,7 @@ def page(
     figures
         The numbers at the top.
     notices
-        What a reader must not miss.
+        Remarks at the top that a reader must not miss.
     sections
         The content.
     data
@@ -154,7 +154,7 @@ def section_html(section: Section) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded, and only the page's own script runs, even if markup in a class name were not escaped."""
+    """A policy by which the page loads nothing and runs only its own script, even if a class name were not escaped."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
@@ -179,9 +179,7 @@ def _resource(name: str) -> str:
 
 
 def named(name: str) -> Markup:
-    """A class name as content: one line, kept apart from the direction of the text around it.
-
-    It may break after an underscore.
+    """A class name as content: on one line, with its own text direction. It may break after an underscore.
 
     Examples
     --------
@@ -192,7 +190,7 @@ def named(name: str) -> Markup:
 
 
 def coordinate(value: float, digits: int = 1) -> str:
-    """A coordinate, as short as it can be.
+    """A coordinate in as few characters as possible.
 
     Examples
     --------
@@ -205,7 +203,7 @@ def coordinate(value: float, digits: int = 1) -> str:
 
 
 class Chart(NamedTuple):
-    """Where the plane of a chart lies in its figure, and the values at its edges.
+    """The position of a chart's plane in its figure, and the values at its edges.
 
     Attributes
     ----------
@@ -250,7 +248,7 @@ class Chart(NamedTuple):
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """About so many round numbers from ``low`` to ``high``.
+    """About ``about`` round numbers from ``low`` to ``high``.
 
     Examples
     --------
@@ -297,7 +295,7 @@ def _curve(plane: Chart, curve: Reliability) -> str:
 
 
 def _dots(plane: Chart, curve: Reliability) -> Iterable[dict[str, Any]]:
-    """A dot per bin, smaller for fewer samples, whose accuracy is less certain."""
+    """One dot per bin, smaller for fewer samples, because their accuracy is less certain."""
     most = curve.samples.max()
     for confidence, accuracy, samples in zip(*curve, strict=True):
         if samples:

@@ -1,4 +1,4 @@
-"""The report of a run: its scores as files, and a page that shows them."""
+"""Write the report of a run: its scores as files, and the page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from pairloom.pipeline.storage.folder import Folder
 __all__ = ["csv_text", "judgement", "table_rows", "write_report"]
 
 _WORST_PAIRS = 20
-#: Characters of a name beside a row of a map.
+#: Maximum length of a name beside a row of a map.
 _SHORT = 15
 _PAIRS_HEADING = ("i", "class_i", "j", "class_j", "i_as_j", "j_as_i", "dprime")
 _ERRORS_HEADING = (
@@ -128,7 +128,7 @@ def write_report(run: Run, times: RunTimes, waves: Sequence[Wave] = ()) -> list[
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV (RFC 4180, but lines end in a line feed alone), with text that no spreadsheet takes for a formula."""
+    """Rows as CSV (RFC 4180, but lines end in LF). Text is escaped so that no spreadsheet takes it for a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
@@ -165,7 +165,7 @@ def _metrics(
 
 
 def _known(scores: Scores) -> dict[str, float]:
-    """The scores that are numbers: a baseline without probabilities has no log loss."""
+    """The scores that are not NaN: a baseline without probabilities has no log loss."""
     return {name: value for name, value in scores._asdict().items() if not np.isnan(value)}
 
 
@@ -216,7 +216,7 @@ def _sections(
 
 
 def _order(run: Run, judged: JudgedSamples | None, pairs: TrainedPairs | None) -> ClassOrder:
-    """Similar classes side by side: by the probabilities of test samples or, without labels, by d'."""
+    """An order with similar classes side by side, by the probabilities of test samples or, without labels, by d'."""
     if judged is not None:
         return order_classes(judged.likeness)
     N = len(run.shape.classes)
@@ -235,7 +235,7 @@ def _class_scores(run: Run, judged: JudgedSamples, pairs: TrainedPairs | None) -
 
 
 def _line(run: Run) -> str:
-    """When, on which data, how many classes and machines, by which version."""
+    """The line below the title: date, data, numbers of classes and machines, version."""
     shape, first = run.shape, first_time(run.directory)
     begun = datetime.fromisoformat(first) if first else None
     parts = [

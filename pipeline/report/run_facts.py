@@ -1,6 +1,6 @@
-"""The facts of a run: its data, the model that was chosen, configuration, versions, warnings, and where its time went.
+"""The facts of a run: its data, the chosen model, configuration, versions, warnings, and times.
 
-Times are by stage, planned beside actual, and by worker.
+Times are given per stage, planned and actual, and per worker.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def model_section(run: Run) -> Section:
 
 
 def _lists(run: Run) -> dict[str, str]:
-    """The mass that the model says for its lists against how often they hold the true class, where it was checked."""
+    """The mass of the lists by the model, beside the share of held-out samples whose class is listed, if checked."""
     check = read_mass_check(run.directory, 0)
     if check is None:
         return {}
@@ -192,7 +192,7 @@ def configuration_section(run: Run) -> Section:
 
 
 def _flat(configuration: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Keys with dots, and their values."""
+    """Dotted keys, with their values."""
     for key, value in configuration.items():
         if isinstance(value, Mapping) and value and above.count(".") < 2:
             yield from _flat(value, f"{above}{key}.")
@@ -201,13 +201,13 @@ def _flat(configuration: Mapping[str, Any], above: str = "") -> Iterator[tuple[s
 
 
 def _code(value: Any) -> Markup:
-    """A value as JSON has it; a long list is cut."""
+    """A value as JSON; a long list is cut."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return Markup("<code>{}</code>").format(text if len(text) <= 300 else f"{text[:299]}…")
 
 
 def run_warnings(run: Run) -> list[tuple[str, int]]:
-    """The warnings of planning, then of tasks, each with its number of times, most frequent first."""
+    """The warnings of planning, then of tasks, each with its count, most frequent first."""
     return Counter(run.warnings).most_common() + written_warnings(run.directory).most_common()
 
 
@@ -216,9 +216,9 @@ def warnings_section(warnings: Sequence[tuple[str, int]]) -> Section:
     return Section("warnings", "Warnings", {"warnings": warnings})
 
 
-#: The timeline: its width, the height of a lane, and the width of the names of workers.
+#: The width of the timeline, the height of a lane, and the width of the names of workers.
 _WIDTH, _LANE, _NAMES = 720, 18, 96
-#: Workers of the timeline, and of the table.
+#: Maximum number of workers in the timeline, and in the table.
 _MOST_LANES, _MOST_WORKERS = 24, 200
 
 
@@ -245,11 +245,11 @@ class RunTimes(NamedTuple):
     workers
         Work per worker and stage.
     spans
-        The units of work whose beginning is known.
+        The units of work whose start is known.
     drivers
-        How many drivers those units had.
+        Number of drivers of those units.
     at_work, worker_starts
-        Beginning and end of the work of each driver, and of each start of workers.
+        Start and end of the work of each driver, and of each wait for workers.
     """
 
     work: Mapping[str, float]
@@ -263,7 +263,7 @@ class RunTimes(NamedTuple):
 
 
 def run_times(directory: Location, stages: Sequence[str], entries: Sequence[Entry]) -> RunTimes:
-    """Times of stages and workers, by their entries in the ledger."""
+    """Times of stages and workers, from the entries in the ledger."""
     begun, starts = begin_times(directory), driver_starts(directory)
     spans = [
         WorkSpan(entry.stage, entry.worker, begun[entry.stage, entry.unit], entry.seconds)
@@ -301,7 +301,7 @@ def times_section(times: RunTimes) -> Section:
 
 
 def _stages_table(times: RunTimes, stages: Sequence[str]) -> PageTable:
-    """Planned time, time taken and work of every stage, of the start of workers and of the whole run."""
+    """Planned time, actual time and work of every stage, of the wait for workers and of the whole run."""
     planned = {stage: f"{low:.1f} to {high:.1f} s" for stage, (low, high) in (times.planned or {}).items()}
     took = {stage: f"{seconds:.1f} s" for stage, seconds in times.elapsed.items()}
     rows = [
@@ -329,7 +329,7 @@ def _worker_starts(times: RunTimes) -> list[NDArray[np.float64]]:
 
 
 def _timeline(times: RunTimes, stages: Sequence[str]) -> dict[str, Any]:
-    """The work of every worker over time, one lane each. Time in which there was no driver is left out."""
+    """The work of every worker over time, one lane each, without time in which there was no driver."""
     work: defaultdict[str, float] = defaultdict(float)
     for span in times.spans:
         work[span.worker] += span.seconds
@@ -343,7 +343,7 @@ def _timeline(times: RunTimes, stages: Sequence[str]) -> dict[str, Any]:
         "ticks": round_ticks(0.0, plane.x_range[1], 6),
         "duration": duration(end),
         "workers": len(work),
-        # Of a long name the end is shown, which differs most.
+        # A long name is cut at the front, because the ends of names differ most.
         "lanes": [
             {
                 "worker": worker,
@@ -365,7 +365,7 @@ def run_seconds(times: RunTimes) -> float:
 
 
 def _at_work(times: RunTimes) -> list[tuple[float, float]]:
-    """Intervals in which there was a driver, or work that it had left to workers."""
+    """Intervals in which a driver was at work, or workers finished its tasks."""
     work = [(span.begun, span.begun + span.seconds) for span in times.spans]
     return _merged(sorted([*times.at_work, *work]), 0.0)
 
@@ -396,7 +396,7 @@ def _bars(
 
 
 def _merged(units: Sequence[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    """Sorted intervals, joined where less than ``gap`` is between them."""
+    """Sorted intervals, joined if they are less than ``gap`` apart."""
     merged: list[tuple[float, float]] = []
     for begin, end in units:
         if merged and begin - merged[-1][1] < gap:

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-#: Rows of the tables of classes and of pairs in the page, and of pairs.csv.
+#: Maximum number of rows in the page's tables of classes and of pairs, and in pairs.csv.
 _MOST_CLASSES, _MOST_PAIRS, _MOST_PAIRS_IN_FILE = 2000, 500, 100_000
 
 
@@ -74,7 +74,7 @@ def methods_section(by_method: Mapping[str, Outcomes], baselines: Mapping[str, O
 
 
 def _best(scores: Sequence[Scores]) -> Scores:
-    """The best of each score: the largest, of losses and errors the least."""
+    """The best value of each score: the largest, or the least for losses and errors."""
     columns = zip(*scores, strict=True)
     return Scores(*(best(column) for best, column in zip((max, min, min, max, max), columns, strict=True)))
 
@@ -98,7 +98,7 @@ def _bold(text: str) -> Markup:
 
 
 class ClassScores(NamedTuple):
-    """One class on the test samples. Shares without samples are None; so is ``taken_for`` without errors."""
+    """The scores of a class on the test samples. Shares of no samples are None, as is ``taken_for`` without errors."""
 
     number: int
     name: str
@@ -149,7 +149,7 @@ def class_scores(
 
 
 def _most_frequent_errors(confusion: Confusions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(N,) the class that each class is most often taken for, and how often: zero if never."""
+    """(N,) the class with which each class is most often confused, and how often: zero if never."""
     errors, N = confusion.errors, confusion.n_classes
     order = np.lexsort([errors.predicted, -errors.samples, errors.true])
     classes, first = np.unique(errors.true[order], return_index=True)
@@ -167,7 +167,7 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def classes_section(scores: Sequence[ClassScores], unit: str) -> Section:
-    """The table of the classes, worst recall first. ``unit`` is what a machine is trained on."""
+    """The table of the classes, worst recall first. ``unit`` names the pairs or columns of the machines."""
 
     def badness(row: ClassScores) -> tuple[float, int, int]:
         return (1.0 if row.recall is None else row.recall, -row.test_samples, row.number)
@@ -200,7 +200,7 @@ def classes_section(scores: Sequence[ClassScores], unit: str) -> Section:
 
 
 class ConfusedPair(NamedTuple):
-    """Two classes with samples of one that are predicted as the other. ``dprime`` is None if it was not trained."""
+    """Two classes of which samples of one are predicted as the other. ``dprime`` is None if the pair is not trained."""
 
     i: int
     j: int
@@ -262,14 +262,14 @@ def pairs_section(confused: Sequence[ConfusedPair], names: Sequence[str], on_pai
     return Section("pairs", "Confused pairs", content)
 
 
-#: Shares of the samples, the most confident first, in the table.
+#: Shares of the samples in the table, the most confident first.
 _SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-#: Points of the curve, at most.
+#: Maximum number of points of the curve.
 _POINTS = 200
 
 
 def coverage_section(outcomes: Outcomes) -> Section:
-    """The share of errors among the samples that are at least so confident, against their share of all."""
+    """Risk against coverage: the share of errors among the most confident samples, against their share of all."""
     curve = risk_coverage_of(outcomes)
     some = np.unique(np.linspace(0, len(curve.risk) - 1, _POINTS).astype(int))
     top = max(float(curve.risk.max()), 1e-3)
@@ -303,9 +303,9 @@ def _table(curve: RiskCoverage) -> PageTable:
 
 
 FREQUENCIES, NEAREST = "class frequencies", "nearest centroid"
-#: Numbers of the training rows that centroids are found from, at most: 1 GiB of float32.
+#: Maximum size of the training rows, rows times features, for which centroids are computed: 1 GiB of float32.
 _MOST_NUMBERS = 2**28
-#: Multiplications for the distances, some seconds' worth: with more samples, every k-th is compared.
+#: Maximum number of multiplications for distances, a few seconds: with more samples, every k-th is compared.
 _MOST_WORK = 2e10
 
 
@@ -320,7 +320,7 @@ def baseline_outcomes(run: Run, labels: NDArray[np.int64]) -> dict[str, Outcomes
 
 
 def by_frequencies(rows: NDArray[np.integer], labels: NDArray[np.int64]) -> Outcomes:
-    """Every sample is given the shares of the classes in training."""
+    """Outcomes if every sample is predicted with the class shares of the training set."""
     shares, n = rows / rows.sum(), len(labels)
     place = np.empty(len(rows), np.int64)
     place[np.argsort(-shares, kind="stable")] = np.arange(len(rows))
@@ -331,7 +331,7 @@ def by_frequencies(rows: NDArray[np.integer], labels: NDArray[np.int64]) -> Outc
 
 
 def by_nearest(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> Outcomes:
-    """Outcomes by scores (sample, class) that are no probabilities: confidences are unknown."""
+    """Outcomes by scores (sample, class) that are not probabilities, so that confidences are unknown."""
     every = np.arange(len(labels))
     unknown = np.full(len(labels), np.nan)
     rank = (scores > scores[every, labels][:, None]).sum(axis=1)
@@ -347,7 +347,7 @@ def _of_samples(parts: Iterator[NDArray[np.floating]], labels: NDArray[np.int64]
 
 
 def _scores(run: Run, step: int) -> Iterator[NDArray[np.floating]]:
-    """x · m - |m|² / 2 of every step-th test sample x and every centroid m: the largest is that of the nearest."""
+    """x · m - |m|² / 2 for every step-th test sample x and every centroid m; the nearest centroid has the largest."""
     centroids = _centroids(run)
     squares = centroids.multiply(centroids) if issparse(centroids) else centroids**2
     half = np.asarray(squares.sum(axis=1)) / 2
@@ -360,10 +360,7 @@ def _scores(run: Run, step: int) -> Iterator[NDArray[np.floating]]:
 
 
 def _centroids(run: Run) -> Any:
-    """(N, D) means of the normalised training rows of each class, CSR if they are sparse.
-
-    The store has the rows sorted by class.
-    """
+    """(N, D) means of the normalised training rows of each class, CSR if they are sparse."""
     N, D = len(run.shape.classes), run.shape.features
     classes, rows = np.repeat(np.arange(N), run.rows), run.rows[:, None]
     sums: Any = np.zeros((N, D)) if run.shape.sparse is None else csr_array((N, D))

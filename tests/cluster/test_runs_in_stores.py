@@ -178,7 +178,7 @@ def test_what_is_no_whole_model_is_neither_loaded_nor_replaced(fitted, url):
     with pytest.raises(FileNotFoundError, match=r"s3://.* is not a saved model: it has no model.json"):
         PairwiseSVC.load(str(url))
     Folder(url).write("notes.txt", b"theirs")
-    with pytest.raises(FileExistsError, match="which is none"):
+    with pytest.raises(FileExistsError, match="which is not one"):
         model.save(str(url), overwrite=True)
     assert everything_in(url) == {"notes.txt": b"theirs"}
     Folder(url).delete("notes.txt")
