@@ -69,7 +69,7 @@ LEAST_SECONDS = 0.03
 #: Powers of (classes, rows per class, features, test rows). A class has a fixed number of pairs, so pairs grow as
 #: classes; samples that calibrate and the probe are capped; of a sample only its shortlist is coupled.
 EXPECTED: dict[str, tuple[float, float, float, float]] = {
-    "run: plan": (1, 1, 1, 1),  # with the distances between all classes: a third of it at 21,841 classes
+    "run: plan": (1, 1, 1, 1),  # with the distances between all classes, a third of it at 21,841 classes
     "run: features": (1, 1, 1, 0),
     "run: samples": (0, 0, 1, 1),
     "run: ids": (1, 1, 0, 1),  # one per row

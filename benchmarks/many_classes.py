@@ -6,9 +6,10 @@ Peers, each with one thread, and with whatever it chooses chosen by held-out row
 - discriminant: means and one covariance for all classes, shrunk as Ledoit and Wolf do, with a temperature;
 - nearest neighbours: the 20 nearest training rows by faiss, weighted by their distance, with a share for all classes;
 - HSM: napkinXC's hierarchical softmax on a tree of the classes, with its defaults;
-- logistic regression, up to so many classes as --most-logistic says: above them one fit takes more than ten minutes.
+- logistic regression, up to the number of classes of --most-logistic: above it, one fit takes more than ten minutes.
 
-Peers whose package is not installed are left out, and named: `pip install "pairloom[benchmarks]"`. "fit s" is CPU time;
+Peers whose package is not installed are left out, and named: `pip install "pairloom[benchmarks]"`. PECOS is not among
+them: libpecos 1.2.8 needs NumPy 1 and SciPy before 1.14, which cannot be installed beside ours. "fit s" is CPU time;
 "row ms" the CPU time of one row in the mean of fifty; "size" the bytes of the fitted model: its arrays, or the files
 that it writes.
 """
@@ -130,11 +131,11 @@ class HierarchicalSoftmax:
         return self
 
     def predict_proba(self, X: Floats) -> Floats:
-        """(R, N) probabilities."""
+        """(R, N) probabilities, which its own sum to within 1e-4."""
         p = np.zeros((len(X), self.n_classes_), np.float32)
-        for row, found in enumerate(self.model_.predict_proba(X, top_k=self.n_classes_)):
-            p[row, [c for c, _ in found]] = [value for _, value in found]
-        return p
+        for row, listed in enumerate(self.model_.predict_proba(X, top_k=self.n_classes_)):
+            p[row, [c for c, _ in listed]] = [value for _, value in listed]
+        return p / p.sum(axis=1, keepdims=True)
 
 
 PEERS: dict[str, tuple[Callable[[], Any], str]] = {

@@ -338,7 +338,7 @@ def scaling_command(
 @click.option(
     "--most-logistic",
     type=click.IntRange(0),
-    default=1001,
+    default=2000,
     show_default=True,
     help="Classes up to which logistic regression is fitted.",
 )

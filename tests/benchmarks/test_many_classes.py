@@ -19,7 +19,8 @@ def test_classifiers_of_many_classes_are_compared(tmp_path):
         assert row["size_mb"] > 0
 
 
-@pytest.mark.parametrize("name", ["nearest centroid", "discriminant", "nearest neighbours"])
+@pytest.mark.quick("nearest centroid", "discriminant")
+@pytest.mark.parametrize("name", ["nearest centroid", "discriminant", "nearest neighbours", "HSM"])
 def test_peers_have_probabilities_that_sum_to_one(name):
     make, package = PEERS[name]
     if package:
