@@ -1,8 +1,8 @@
 """Extract features: from a folder of pictures and a network to a store.
 
-The pictures are prepared in threads while the network is at work on others; never more than three batches of them are
-held. Every row depends on its picture, its copy and the settings alone, and every batch on its rows, so a store that
-was made in one go and one that was killed and resumed have the same bytes.
+Threads prepare pictures while the network works on earlier ones; at most three batches are in memory. A row depends
+only on its picture, the number of its copy and the settings, and a batch only on its rows, so an extraction that was
+killed and resumed writes the same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ _SHOWN = 20
 
 
 class ProgressOfPictures(Protocol):
-    """Where the progress of an extraction is shown."""
+    """Shows the progress of an extraction."""
 
     def begin(self, what: str, done: int, total: int) -> None:
-        """Start a step; ``done`` of its ``total`` pictures are finished."""
+        """Start a step, of whose ``total`` pictures ``done`` are finished."""
 
     def advance(self, count: int) -> None:
         """Count more finished pictures."""
@@ -102,9 +102,9 @@ class ExtractionOptions:
     seed : int
         Seed of the copies and of the split.
     batch : int
-        Pictures that the network is given at once.
+        Pictures per run of the network.
     threads : int
-        Threads to prepare pictures, and of the network.
+        Threads that prepare pictures, and threads of the network.
     provider : str
         Execution provider of onnxruntime.
     """
@@ -146,7 +146,7 @@ class Extracted(NamedTuple):
 def extract_features(
     images: Path, model: Path, out: Path, options: ExtractionOptions, progress: ProgressOfPictures
 ) -> Extracted:
-    """Fill a store with the features of pictures, or finish one that was begun.
+    """Fill a store with the features of pictures, or finish an interrupted one.
 
     Raises
     ------
@@ -337,7 +337,7 @@ def _fill(
 def _prepared(
     images: Path, file: str, copy: int, digest: str, how: Preprocessing, seed: int
 ) -> NDArray[np.float32]:
-    """The input of the network for a picture, or for a copy of it."""
+    """The input of the network for a picture, or for one of its copies."""
     data = (images / file).read_bytes()
     if hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(

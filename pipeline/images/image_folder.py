@@ -1,9 +1,9 @@
 """A folder of pictures: one folder per class, or ``train`` and ``val`` with one folder per class in each.
 
 Files are listed by name, so that the order of the rows does not depend on the file system. Pictures in folders below a
-class's folder belong to the class, as in Tiny-ImageNet. A folder of a class, and a picture, may be a symbolic link to
+class's folder belong to the class, as in Tiny-ImageNet. A class's folder, and a picture, may be a symbolic link to
 anywhere, since subsets of ImageNet are often made of links; linked folders within a class could be circular and are not
-followed. Hidden files are passed over; other files whose names are not those of pictures are passed over and listed.
+followed. Hidden files are ignored; other files without an ending of pictures are ignored and reported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 #: Parts of a set. A folder without train/ and val/ is one pool.
 TRAIN, TEST, POOL = "train", "test", "pool"
 
-# The first of these that is there holds the test pictures. ImageNet's test/ comes last: its pictures have no labels.
+# The first of these that exists holds the test pictures. ImageNet's test/ comes last: its pictures have no labels.
 _TEST_FOLDERS = ("val", "validation", "test")
 
 
@@ -52,7 +52,7 @@ class StoreRefused(ValueError):
 
 
 class ClassFolder(NamedTuple):
-    """A class: the name of its folder, and the name it has in the store."""
+    """A class: the name of its folder, and its name in the store."""
 
     folder: str
     name: str
@@ -72,11 +72,11 @@ class ImageFolder(NamedTuple):
     ----------
     root : Path
     classes : tuple of ClassFolder
-        With the folders of the training pictures; those of the test pictures may have other names.
+        With the folders of the training pictures; the folders of the test pictures may have other names.
     parts : mapping of str to tuple of Picture
         The pictures of `TRAIN` and `TEST`, or of `POOL`; by class, then by path.
     ignored : tuple of str
-        Files whose names are not those of pictures, and linked folders within classes.
+        Files without an ending of pictures, and linked folders within classes.
     """
 
     root: Path
@@ -86,7 +86,7 @@ class ImageFolder(NamedTuple):
 
 
 def wanted_classes(classes: str) -> list[tuple[str, ...]]:
-    """The classes that ``--classes`` asks for, each as the names that its folder may have, its own name last.
+    """The classes that ``--classes`` asks for. Each is the names that its folder may have; the class's name is last.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _folders_of(
             f"{folder} must have a folder for each of the {len(wanted)} classes that --classes asks for, "
             f"{len(missing)} are missing: {', '.join(missing)}."
         )
-    # The folder of one class may also be the name of another, so only the folders that were found can tell.
+    # The folder of one class may be the name of another, so look for duplicates among the folders that exist.
     if shared := _repeated([str(name) for name in folders]):
         raise WrongNames(
             f"--classes must give every class a folder of its own, got {listed(shared)} of {folder} "
@@ -231,7 +231,7 @@ def _pictures(
 
 
 def _files_below(folder: Path, root: Path, ignored: list[str]) -> Iterator[str]:
-    """Paths relative to the root, as text: how `Path` objects are sorted depends on the version of Python."""
+    """Paths relative to the root, as text: the order of `Path` objects depends on the version of Python."""
     for where, folders, files in os.walk(folder):
         place = Path(where).relative_to(root)
         linked = [name for name in folders if (Path(where) / name).is_symlink()]
@@ -264,7 +264,7 @@ def _repeated(names: Sequence[str]) -> list[str]:
 
 
 def lines_of(file: str, option: str) -> list[str]:
-    """The lines of a file that are not empty, without space around them. Windows' byte order mark is passed over."""
+    """The lines of a file that are not empty, stripped. A byte order mark is skipped."""
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """An ONNX network, run up to its penultimate layer.
 
-The layer is made an output of the graph in memory; the file is only read. Features are the activations of the layer,
-one vector per picture: sizes of one are dropped, and a map of activations is averaged over its positions.
+The layer becomes an output of the graph in memory; the file is only read. Features are the activations of the layer,
+one vector per picture: axes of length one are dropped, and a map of activations is averaged over its positions.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _TYPES: dict[int, type[np.floating]] = {
 }
 # A network's own probabilities add up to one but for rounding, in half precision too.
 _SUM_TOLERANCE = 1e-2
-# Pictures of noise that tell the shapes of features and outputs. Two: a network that always answers the same is broken.
+# Pictures of noise that are run to find the shapes of features and outputs.
 _PROBES = 2
 
 
 class NetworkInput(NamedTuple):
-    """What a network takes. Sizes are None where it takes any."""
+    """The input of a network. A size is None if the network takes any."""
 
     name: str
     layout: str
@@ -83,7 +83,7 @@ class Network:
         self.n_features, self.n_outputs = 0, 0
 
     def measure(self, size: tuple[int, int]) -> None:
-        """Run pictures of noise: finds the number of features and outputs, and whether outputs are probabilities."""
+        """Run pictures of noise to find the numbers of features and outputs, and whether outputs are probabilities."""
         noise = np.random.default_rng(0).standard_normal((_PROBES, *size, self.input.channels))
         layer, scores = self._run(noise.astype(np.float32))
         self.positions = layer.shape[2:] if layer.ndim == 4 and layer[0, 0].size > 1 else ()
@@ -95,7 +95,7 @@ class Network:
             return
         self.n_outputs = scores.shape[1]
         scores = scores.reshape(len(scores), -1)
-        with np.errstate(all="ignore"):  # what is not finite is found, and named, in the features
+        with np.errstate(all="ignore"):  # the check of the features reports values that are not finite
             sums = scores.sum(axis=1, dtype=np.float64)
             self.softmax = not (scores.min() >= 0 and (abs(sums - 1) <= _SUM_TOLERANCE).all())
 
@@ -130,7 +130,7 @@ class Network:
         wanted = [self.layer] if self.output is None else [self.layer, self.output]
         try:
             outputs = self._session.run(wanted, given)
-        except Exception as error:  # onnxruntime raises kinds of its own
+        except Exception as error:  # onnxruntime has exceptions of its own
             raise ValueError(
                 f"--model: the network cannot be run on pictures {pictures.shape}: {error}"
             ) from error
@@ -152,7 +152,7 @@ def open_network(
     path : Path
         An ONNX file.
     layer : str, optional
-        Name of the activations, or of the operation that makes them. Default: the input of the last matrix product.
+        Name of the activations, or of the operation that writes them. Default: the input of the last matrix product.
     layout : {"nchw", "nhwc"}, optional
         Order of the axes of its input. Default: read from its shape.
     provider : str
@@ -174,7 +174,7 @@ def open_network(
 
 
 def _loaded(path: Path) -> tuple[Any, str]:
-    """The model, and the digest of its file and of the files beside it that hold its weights, if there are any."""
+    """The model, and the digest of its file and of its external files of weights, if there are any."""
     try:
         model = onnx.load(path, load_external_data=False)
         places = sorted(set(_external_places(model)))
@@ -182,7 +182,7 @@ def _loaded(path: Path) -> tuple[Any, str]:
         onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
     except (FileNotFoundError, _Outside):
         raise
-    except Exception as error:  # protobuf raises kinds of its own
+    except Exception as error:  # protobuf has exceptions of its own
         raise ValueError(
             f"--model must be an ONNX file, got {path}, which cannot be read: {error}."
         ) from error
@@ -192,11 +192,11 @@ def _loaded(path: Path) -> tuple[Any, str]:
 
 
 class _Outside(ValueError):
-    """A network whose weights are not in its folder."""
+    """The weights of a network are not in its folder."""
 
 
 def _external_places(message: Any) -> Iterator[str]:
-    """Where a network says that its weights are, in its graphs, the graphs within them and its functions."""
+    """The files that a network names for its weights, in its graphs, nested graphs and functions."""
     if isinstance(message, onnx.TensorProto):
         if message.data_location == onnx.TensorProto.EXTERNAL:
             yield from (entry.value for entry in message.external_data if entry.key == "location")
@@ -208,7 +208,7 @@ def _external_places(message: Any) -> Iterator[str]:
 
 
 def _check_places(places: Sequence[str], path: Path) -> None:
-    """Raise unless these are files in the folder of the network, and no links out of it."""
+    """Raise unless all places are files in the folder of the network, and not links."""
     folder = path.parent.resolve()
     for place in places:
         inside = not Path(place).is_absolute() and (folder / place).resolve().is_relative_to(folder)
@@ -230,7 +230,7 @@ def _session(model: Any, path: Path, provider: str, threads: int) -> Any:
     options.log_severity_level = 3  # errors only
     try:
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
-    except Exception as error:  # onnxruntime and protobuf raise kinds of their own
+    except Exception as error:  # onnxruntime and protobuf have exceptions of their own
         raise ValueError(f"--model: {path} cannot be run by onnxruntime: {error}") from error
 
 
@@ -241,7 +241,7 @@ def _input_of(graph: Any, layout: str | None) -> NetworkInput:
         names = ", ".join(value.name for value in inputs)
         raise ValueError(f"--model must have one input, the pictures, got {len(inputs)}: {names}.")
     tensor = inputs[0].type.tensor_type
-    # A size that depends on what is given has a name, or is 0 or negative.
+    # A size that depends on the input has a name, or is 0 or negative.
     shape = [d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim]
     if len(shape) != 4 or tensor.elem_type not in _TYPES:
         kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
@@ -290,21 +290,21 @@ def _softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 _PRODUCTS = ("MatMul", "Gemm")
-# Follow the first input; the others are shapes or axes.
+# Operations to trace back through their first input; the others are shapes or axes.
 _RESHAPING = (
     "AveragePool", "Cast", "Dropout", "Flatten", "GlobalAveragePool", "Identity", "LogSoftmax", "ReduceMean", "Relu",
     "Reshape", "Softmax", "Squeeze", "Transpose", "Unsqueeze",
 )  # fmt: skip
-# Follow the only input that is not a constant: a bias, a temperature.
+# Operations to trace back through their only input that is not a constant, such as a bias or a temperature.
 _SCALING = ("Add", "Div", "Mul", "Sub")
 
 
 class NoSuchLayer(ValueError):
-    """A network without the layer that was asked for, or without a classifier."""
+    """The network does not have the layer that was asked for, or has no classifier."""
 
 
 class ClassifierInput(NamedTuple):
-    """The input of a classifier, and the output of the graph to which it leads."""
+    """The input of a classifier, and the graph's output that the classifier computes."""
 
     layer: str
     output: str
@@ -331,7 +331,7 @@ def penultimate_layer(graph: Any) -> ClassifierInput:
 
 
 def named_layer(graph: Any, name: str) -> str:
-    """The activations with this name, or those that the operation with this name writes."""
+    """The activations with this name, or the activations that the operation with this name writes."""
     written = [output for node in graph.node for output in node.output if output]
     if name in written:
         return name
@@ -345,7 +345,7 @@ def named_layer(graph: Any, name: str) -> str:
 
 
 def _constants(graph: Any) -> set[str]:
-    """Names of everything that does not depend on the input."""
+    """Names of all values that do not depend on the input."""
     known = {tensor.name for tensor in graph.initializer}
     for node in graph.node:  # sorted topologically, as ONNX demands
         if all(name in known or not name for name in node.input):

@@ -1,4 +1,4 @@
-"""The network's own answer on the classes of a store: its probabilities, restricted to them."""
+"""The network's own prediction: its probabilities, restricted to the classes of a store."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def named_outputs(outputs: str, classes: Sequence[ClassFolder]) -> list[str]:
 
 
 def outputs_of_classes(names: Sequence[str], classes: Sequence[ClassFolder], n_outputs: int) -> list[int]:
-    """Which output of a network stands for which class, by the names of the class and of its folder.
+    """The output of a network for each class, matched by the names of the class and of its folder.
 
-    A line such as "n01440764 tench" is found by either part of it.
+    A line such as "n01440764 tench" matches by either part or as a whole.
     """
     if len(names) != n_outputs:
         raise ValueError(
@@ -61,23 +61,23 @@ def outputs_of_classes(names: Sequence[str], classes: Sequence[ClassFolder], n_o
 
 
 def class_probabilities(store: str | Path, part: str, rows: slice) -> NDArray[np.float32] | None:
-    """The network's probabilities (n, N) of the classes of a store: those of their outputs, divided by their sum.
+    """The network's probabilities (n, N) of the classes of a store, divided by their sum.
 
-    None if the store has none, or does not know which output stands for which class.
+    None if the store has no probabilities, or does not know the output of each class.
     """
     folder, probabilities = Folder(Path(store)), name_in_store("probabilities", part)
     if not all(folder.exists(f"{name}/zarr.json") for name in ("output_of_class", probabilities)):
         return None
     of_class = np.asarray(folder.array("output_of_class")[:])
     p = np.asarray(folder.array(probabilities)[rows])[:, of_class]
-    # float32 rounds the share of an unlikely class to zero, and perhaps that of all of them.
+    # float32 may round the shares of unlikely classes to zero, perhaps of all classes of the store.
     p = np.maximum(p, np.finfo(np.float32).tiny)
     shares: NDArray[np.float32] = p / p.sum(axis=1, keepdims=True)
     return shares
 
 
 def network_accuracy(store: Path, part: str) -> float | None:
-    """The share of rows of a part whose likeliest class, by the network itself, is right; None if it is not known."""
+    """The network's own accuracy on the rows of a part; None if it is not known."""
     y = np.asarray(Folder(store).array(name_in_store("y", part))[:])
     right = 0
     for rows in pieces(len(y), _ROWS_AT_ONCE):

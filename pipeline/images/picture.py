@@ -1,12 +1,12 @@
-"""Pictures: decoding one into eight bits of red, green and blue, upright; and checking all before the first is used.
+"""Pictures: decoding to eight bits of red, green and blue, upright; and checking all of them before any is used.
 
-A network would take anything, so this is decided here: a picture is turned as its EXIF orientation says; of an
-animation the first frame counts; transparent parts become white; 16-bit greys keep their eight high bits (Pillow would
-clip them to white); CMYK and palettes become RGB. Floating-point pictures have no known range and count as broken.
+The conversions: a picture is turned by its EXIF orientation; an animation is its first frame; transparent parts become
+white; 16-bit greys keep their eight high bits (Pillow would clip them to white); CMYK and palettes become RGB.
+Floating-point pictures have no known range and count as broken.
 
-All pictures are read once before the network sees the first. So a broken picture is named at the start and not after
-hours, the number of rows is known, and the store can say, by their content, of which pictures it was made. Decoding
-takes a small part of the time that a network takes.
+All pictures are read once before the network sees the first. So broken pictures are reported at the start and not after
+hours, the number of rows is known, and the settings of a store can include a digest of its pictures. Decoding takes a
+small part of the network's time.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = [
 ]
 
 
-#: The kinds of files that are read, by Pillow's names; `image_folder.SUFFIXES` has their endings. Pillow knows others,
-#: some of which it hands to other programs: PostScript to Ghostscript, whatever the name of the file.
+#: The formats that are read, by Pillow's names; `image_folder.SUFFIXES` has their endings. Pillow knows more formats,
+#: but hands some of them to other programs, PostScript to Ghostscript, whatever the name of the file.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-#: A picture with more pixels takes more than a quarter of a gigabyte, of however few bytes its file is.
+#: Larger pictures take more than a quarter of a gigabyte of memory, and a file of a few bytes can be one.
 MOST_PIXELS = 2**30 // 4 // 3
 # Futures that wait at once, per thread: each holds a path, not a picture.
 _AHEAD = 16
 
 
 class BrokenPicture(ValueError):
-    """A file that is not a picture, or is cut short."""
+    """A file is not a picture, or is truncated."""
 
 
 def read_picture(path: Path, mode: str = "RGB") -> Image.Image:
@@ -97,7 +97,7 @@ def _from_sixteen_bits(image: Image.Image) -> Image.Image:
 
 
 class CheckedPicture(NamedTuple):
-    """What reading a picture found: the SHA-256 of its file, and why it is broken, if it is."""
+    """The result of checking a picture: the SHA-256 of its file, and why it is broken, if it is."""
 
     digest: str
     problem: str | None
@@ -130,12 +130,12 @@ def _checked(path: Path) -> CheckedPicture:
 
 
 def stamps_of(root: Path, files: Iterable[str]) -> dict[str, list[int]]:
-    """Size and time of change of every file, by which a later process sees that none was replaced."""
+    """Size and modification time of every file, by which a later process notices replaced files."""
     return {file: stamp_of(root / file) for file in files}
 
 
 def stamp_of(path: Path) -> list[int]:
-    """Size and time of change of a file; nothing if it cannot be looked at."""
+    """Size and modification time of a file; empty if they cannot be read."""
     try:
         status = path.stat()
     except OSError:
@@ -146,7 +146,7 @@ def stamp_of(path: Path) -> list[int]:
 def twins(
     parts: Mapping[str, Iterable[tuple[str, int]]], checked: Mapping[str, CheckedPicture]
 ) -> Iterator[str]:
-    """Warnings of equal pictures in two classes, or in training and test; ``parts`` have files and their labels."""
+    """Warnings about equal pictures in two classes, or in training and test; ``parts`` have files and their labels."""
     places: dict[str, dict[str, tuple[str, int]]] = defaultdict(dict)
     for part, pictures in parts.items():
         for file, label in pictures:

@@ -1,16 +1,16 @@
 """The store of features: a zarr group that `[data] features` takes, filled block by block.
 
-While it is filled it lies beside its place, in ``NAME-unfinished``, and is renamed when it is whole: a store of its own
-name is always complete. A block is done when its entry in ``extraction/ledger`` has been written, with the
-checksums of its chunks, so a process that was killed loses the block that it was working on.
-``extraction/settings.json`` says what the store was made of; a store of other settings is not touched.
+It is filled in ``NAME-unfinished`` and renamed when it is whole, so a store called ``NAME`` is always complete. A block
+is done when its entry in ``extraction/ledger`` has been written, with the checksums of its chunks, so a process that is
+killed loses only the block it was working on. ``extraction/settings.json`` has all settings of the store; a store with
+other settings is not touched.
 
     X_train, y_train      features and labels; X_test, y_test, or X, y for one pool
     files_train           the picture of every row, relative to the folder of all pictures
     copies_train          0 for the picture itself, k for its k-th augmented copy
     probabilities_train   the network's own probabilities, if it has any
     classes               names, in the order of the labels
-    outputs, output_of_class   names of the network's outputs, and which output is which class, if they are known
+    outputs, output_of_class   names of the network's outputs, and the output of each class, if known
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ __all__ = [
 ]
 
 
-#: Rows of one file, and of one entry of the ledger: what a killed process may lose.
+#: Rows per file and per entry of the ledger: a killed process loses no more.
 BLOCK = 256
 
-# Ours, in a folder of its own beside the arrays.
+# Files that are not arrays, in a folder of their own.
 _SETTINGS, _CHECKED, _LEDGER = (f"extraction/{name}" for name in ("settings.json", "pictures.json", "ledger"))
 
 
 class StoreContent(NamedTuple):
-    """What a store holds, known before the network has seen a picture.
+    """The content of a store, known before the network has seen a picture.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ class PictureStore:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the store lies in its place."""
+        """Whether the store is complete, under its own name."""
         return (self.out / _SETTINGS).is_file()
 
     def check(self) -> None:
-        """Raise `StoreRefused` unless the store may be made here: both places are free, or hold a store."""
-        # ".", "/" and ".." are folders that nothing can be renamed to.
+        """Raise `StoreRefused` unless the store may be written here: both folders must be new or a store."""
+        # Nothing can be renamed to ".", "/" or "..".
         if self.out.name in ("", ".."):
             raise StoreRefused(
                 f"--out must end with the name of the store, got {str(self.out)!r}. Add a name, such as features.zarr."
@@ -119,7 +119,7 @@ class PictureStore:
 
     @contextlib.contextmanager
     def held(self, settings: Mapping[str, Any]) -> Iterator[None]:
-        """Keep other processes from the store. Raise `StoreRefused` if it has other settings, or is being filled."""
+        """Lock the store. Raise `StoreRefused` if it has other settings, or another process is filling it."""
         if self.is_finished:
             self._check_settings(self.out, settings)
             yield
@@ -131,6 +131,7 @@ class PictureStore:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise StoreRefused(f"Another process is filling {self.out}.") from error
+            # The previous holder of the lock may have renamed the folder after we opened the file.
             if not (self.folder / _SETTINGS).exists():
                 raise StoreRefused(f"Another process has just finished {self.out}.")
             yield
@@ -171,7 +172,7 @@ class PictureStore:
         write_atomically(self._entry(part, block), sealed({"key": self._key, "files": files}))
 
     def finish(self) -> None:
-        """Put the whole store into its place."""
+        """Rename the complete store to its own name."""
         for path in self.folder.rglob(f".*{PARTIAL_SUFFIX}"):  # left by killed processes
             path.unlink()
         self.folder.rename(self.out)
@@ -189,13 +190,13 @@ class PictureStore:
         return self.folder / _LEDGER / part / f"{block.start // BLOCK:06d}.json"
 
     def remember(self, stamps: Mapping[str, list[int]], checked: Mapping[str, CheckedPicture]) -> None:
-        """Store the check of the pictures, so that a resumed process does not have to read them all again."""
+        """Store the results of checking the pictures, so that a resumed process need not read them all again."""
         content = {file: [stamps[file], *checked[file]] for file in checked}
         write_atomically(self.folder / _CHECKED, sealed({"pictures": content}))
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder is a store, or one that was begun: with our settings, or without any file."""
+    """Whether a folder is a store, finished or not: it has our settings, or no file at all."""
     if not folder.is_dir():
         return False
     files = (
@@ -205,7 +206,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def settings_of(folder: Path) -> dict[str, Any] | None:
-    """What a store was made of; None if it is not there, or not a store."""
+    """The settings of a store; None if there is no store."""
     try:
         settings = unsealed((folder / _SETTINGS).read_bytes())
     except (OSError, DamagedSeal):
@@ -214,7 +215,7 @@ def settings_of(folder: Path) -> dict[str, Any] | None:
 
 
 def checked_before(store: PictureStore) -> tuple[dict[str, list[int]], dict[str, CheckedPicture]]:
-    """The check of the pictures by an earlier process: their stamps, and whether they are sound."""
+    """The stamps of the pictures that an earlier process checked, and the results."""
     for folder in (store.out, store.folder):
         with contextlib.suppress(OSError, DamagedSeal):
             pictures = unsealed((folder / _CHECKED).read_bytes())["pictures"]

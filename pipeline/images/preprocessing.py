@@ -1,12 +1,11 @@
 """From a picture to the input of a network: resize, centre crop, normalise; augmented copies; the model's metadata.
 
-As networks for ImageNet expect it: the shorter side becomes ``resize`` pixels, the middle ``crop`` is cut out,
-and (x - mean) / std is taken of pixels between 0 and ``pixel_range``.
+As networks for ImageNet expect it: the shorter side is resized to ``resize`` pixels, the middle ``crop`` is cut out,
+and pixels x between 0 and ``pixel_range`` become (x - mean) / std.
 
-The metadata of an ONNX model may name these settings. Read are the keys of the ONNX standard
-(``Image.BitmapPixelFormat``, ``Image.NominalPixelRange``) and those in which timm, torchvision and Hugging Face
-describe their networks (``mean``, ``std``, ``input_size``, ``crop_pct``, ...). Values are JSON or numbers separated by
-commas.
+The metadata of an ONNX model may have these settings, under the keys of the ONNX standard
+(``Image.BitmapPixelFormat``, ``Image.NominalPixelRange``) and the keys of timm, torchvision and Hugging Face
+(``mean``, ``std``, ``input_size``, ``crop_pct``, ...). Values are JSON or numbers separated by commas.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ INTERPOLATIONS = {
 }
 # 256 for a crop of 224, as in torchvision's reference transforms.
 _CROP_SHARE = 0.875
-# A picture with longer sides than this, relative to the shorter one, is cut before it is resized.
+# A picture whose longer side is more than this many times the shorter one is cut before it is resized.
 _LONGEST = 8
 
 
@@ -60,7 +59,7 @@ class Preprocessing(NamedTuple):
     mean, std : tuple of float
         One number per channel, on the scale of ``pixel_range``.
     pixel_range : float
-        Value of the brightest pixel before it is normalised: 1 or 255.
+        Value of the brightest pixel before normalisation: 1 or 255.
     interpolation : str
         A key of `INTERPOLATIONS`.
     channel_order : {"rgb", "bgr", "grey"}
@@ -83,7 +82,7 @@ class Preprocessing(NamedTuple):
 def chosen_preprocessing(
     given: Mapping[str, Any], metadata: Mapping[str, Any], size: tuple[int | None, int | None], channels: int
 ) -> Preprocessing:
-    """The preprocessing from options that were given, else from the model's metadata, else from its input.
+    """The preprocessing: from options, or else the model's metadata, or else the shape of its input.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def chosen_preprocessing(
         Fields of `Preprocessing`; those of ``given`` may be None. ``crop`` may be one number. ``crop_share``, in the
         metadata only, is the share of the shorter side that is cropped.
     size : (height, width)
-        Size of the network's input, None where it takes any.
+        Size of the network's input, None if it takes any.
     channels : int
         Number of channels of the network's input.
     """
@@ -102,8 +101,8 @@ def chosen_preprocessing(
     resize = known.get("resize") or max(max(crop), math.floor(max(crop) / share))
     if resize < max(crop):
         raise ValueError(
-            f"--resize must be at least the size of the crop, {max(crop)}, got {resize}: the shorter side of every "
-            "picture becomes as long."
+            f"--resize must be at least the size of the crop, {max(crop)}, got {resize}. It is the length to which the "
+            "shorter side of every picture is resized."
         )
     pixel_range = float(known.get("pixel_range", 1))
     return Preprocessing(
@@ -165,7 +164,7 @@ def centre_crop(image: Image.Image, how: Preprocessing) -> Image.Image:
 
 
 def _without_far_ends(image: Image.Image) -> Image.Image:
-    """The middle of a strip. One of 100,000 by 10 pixels would otherwise take gigabytes when it is resized."""
+    """The middle of a long strip: one of 100,000 by 10 pixels would take gigabytes when it is resized."""
     most = _LONGEST * min(image.size)
     if max(image.size) <= most:
         return image
@@ -187,12 +186,13 @@ def normalised(image: Image.Image, how: Preprocessing) -> NDArray[np.float32]:
     return (pixels * scale - mean) / std
 
 
-# Training crops down to 8% of a picture; such a crop often misses its object, and the copy would have a wrong label.
+# Networks are often trained on crops down to 8% of a picture. Such a crop often misses the object, and a stored copy
+# would keep the wrong label.
 _LEAST_AREA = 0.25
 _NARROWEST = 3 / 4
 _COLOUR = 0.4
 
-#: What an augmented copy depends on besides its draw; stored with the features.
+#: The parameters of augmented copies, stored with the features.
 RECIPE: dict[str, Any] = {
     "flip": 0.5,
     "crop_area": [_LEAST_AREA, 1.0],
@@ -205,7 +205,7 @@ RECIPE: dict[str, Any] = {
 
 
 def draw_of_copy(seed: int, file: str, copy: int) -> np.random.Generator:
-    """The random numbers of a copy of a picture."""
+    """The random generator of a copy of a picture; it does not depend on other pictures."""
     name = int.from_bytes(hashlib.sha256(file.encode()).digest()[:16], "little")
     return np.random.default_rng((seed, copy, name))
 
@@ -228,7 +228,7 @@ def augmented(image: Image.Image, how: Preprocessing, draw: np.random.Generator)
 def _random_box(
     size: tuple[int, int], how: Preprocessing, draw: np.random.Generator
 ) -> tuple[float, float, float, float]:
-    """A random part of a picture: its share of the largest crop, and how much wider than that it is.
+    """A random box, with a random area and aspect relative to the largest crop of the picture.
 
     The largest crop has the shape of the network's input, so a long strip is not squeezed into a square.
     """
@@ -244,7 +244,7 @@ def _random_box(
 
 
 def preprocessing_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of `Preprocessing` that the metadata of a model names, and perhaps ``crop_share``."""
+    """The fields of `Preprocessing`, and ``crop_share``, that the metadata of a model has."""
     named: dict[str, Any] = {}
     for key, values in _STANDARD.items():
         if key in metadata:
@@ -300,7 +300,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _whole(value: Any) -> int:
-    """One size in pixels: a number, [224, 224], or {"shortest_edge": 224}."""
+    """A size in pixels, from a number, [224, 224], or {"shortest_edge": 224}."""
     sizes = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
     if len({int(size) for size in sizes}) != 1:
         raise ValueError("several sizes")
