@@ -1,7 +1,7 @@
-"""Compact machines: what prediction needs of the machines of a model, and nothing else.
+"""Compact machines: the part of a model's machines that prediction needs.
 
 Prediction needs one map from samples to logits: the calibrated mean of each edge's machines. The machines of single
-folds, with which held-out samples are scored and pairs are added or trained again, are a multiple of it.
+folds, which score held-out samples and are needed to add or retrain pairs, take several times its size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CompactMachines(NamedTuple):
     row : (S,) int64
         The training row of each support vector, counted class by class; empty if machines are linear.
     ranking : AffineLogits, optional
-        The ranking of the classes by the calibrated logits, a row of weights per class, where it was stored with them.
+        The ranking of the classes by the calibrated logits, one row of weights per class, if it was stored.
     """
 
     logits: AffineLogits | SparseLogits | KernelLogits
@@ -51,7 +51,7 @@ class CompactMachines(NamedTuple):
 
     @property
     def machines(self) -> CompactMachines:
-        """Itself: there are no others."""
+        """Itself: there are no machines of single folds."""
         return self
 
     @property
@@ -61,12 +61,12 @@ class CompactMachines(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs, or pairs of sets, are trained."""
+        """E, the number of trained pairs, or pairs of sets."""
         return len(self.dprime)
 
     @property
     def profile(self) -> NoReturn:
-        """Not kept."""
+        """Raises: the profiles were not kept."""
         self._refuse("calibrated again")
 
     def unprofiled(self) -> CompactMachines:
@@ -74,15 +74,15 @@ class CompactMachines(NamedTuple):
         return self
 
     def by_distance(self, scheme: object) -> NoReturn:
-        """Not known any more."""
+        """Raises: the norms of the machines were not kept."""
         self._refuse("calibrated again")
 
     def by_decision_value(self) -> NoReturn:
-        """Not known any more."""
+        """Raises: the decision values of the machines were not kept."""
         self._refuse("asked for the votes of its machines (coupling='sign_vote')")
 
     def held_out_logits(self, shares: object, X: object, parts: object, /) -> NoReturn:
-        """Not known any more."""
+        """Raises: the machines of single folds were not kept."""
         self._refuse("scored on its training samples")
 
     def _refuse(self, what: str) -> NoReturn:
@@ -96,7 +96,7 @@ class CompactMachines(NamedTuple):
         return self.logits
 
     def prepared(self, X: Any, normalisation: Normalisation) -> Any:
-        """Samples as the map takes them: normalised, and sparse if the weights are."""
+        """Samples in the form that the map takes: normalised, and sparse if the weights are."""
         return normalisation(canonical_csr(X) if isinstance(self.logits, SparseLogits) else dense(X))
 
     def described(self, C: float) -> tuple[str, str]:
@@ -106,7 +106,7 @@ class CompactMachines(NamedTuple):
     def names_of_inputs(
         self, names: Any, edges: NDArray[np.int64] | None, labels: NDArray[Any], ids: Sequence[Any] = ()
     ) -> NDArray[np.object_]:
-        """The names of what the logits are sums over: features, or support vectors."""
+        """The names of the terms of the logits: features, or support vectors."""
         if not isinstance(self.logits, KernelLogits):
             return feature_names(names, self.logits.weights.shape[1])
         numbers = self.logits.vectors if self.logits.kernel.precomputed else self.row
@@ -146,7 +146,7 @@ class CompactMachines(NamedTuple):
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], kernel: KernelFunction | None, n_features: int
     ) -> CompactMachines:
-        """The machines whose `arrays` these are."""
+        """The machines from their saved `arrays`."""
         bias, dprime, none = arrays["compact/bias"], arrays["compact/dprime"], np.empty(0, np.int64)
         if "compact/weights" in arrays:
             ranking = None

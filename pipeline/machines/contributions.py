@@ -1,10 +1,10 @@
-"""What a logit of one sample is made of: contributions of its features, or of support vectors, that sum to it.
+"""Contributions of the features, or of the support vectors, that sum to a logit of one sample.
 
 The logit of a pair is the mean of its machines' logits -(A_m f_m(x) + B_m), minus a threshold, times a slope, plus a
-shift. Platt's sigmoid is applied to none of them: a logit is its argument, and affine in the decision value. So where
-f_m is a sum over features, or over support vectors, the mean over the machines is the same sum with averaged weights,
-and nothing is left over. Whitening and normalisation are affine too. A pair that was not trained, and the coupled odds
-(`model.odds_effects`), are linear combinations of logits: the same holds for them.
+shift. A logit is the argument of Platt's sigmoid, so it is affine in the decision value. If f_m is a sum over features,
+or over support vectors, the mean over the machines is the same sum with averaged weights, without a remainder.
+Whitening and normalisation are affine too. The logits of pairs that were not trained, and the coupled odds
+(`model.odds_effects`), are linear combinations of logits, so the same holds for them.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Contributions:
     ----------
     kind : {"feature", "support vector"}
     names : (n,) object array
-        Of the features or support vectors.
+        Names of the features or support vectors.
     values : (n,) array
         The contributions: ``coefficients * (inputs - baseline)``.
     intercept : float
         For features, the logit of the mean training sample; for support vectors, the bias.
     coefficients : (n,) array
-        The weights of the features as they come, or of the support vectors.
+        The weights of the raw features, or of the support vectors.
     inputs : (n,) array
-        The sample's features as they come, or its kernel values with the support vectors.
+        The sample's raw features, or its kernel values with the support vectors.
     baseline : (n,) array
         The mean training sample; zeros for support vectors.
     """
@@ -68,20 +68,20 @@ class Contributions:
         return float(self.values.sum() + self.intercept)
 
     def largest(self, most: int) -> NDArray[np.intp]:
-        """The places of the largest contributions of either sign, largest first; zeros are left out."""
+        """The indices of the contributions of largest absolute value, largest first; zeros are left out."""
         order = np.argsort(-np.abs(self.values), kind="stable")[:most]
         return np.asarray(order[self.values[order] != 0])
 
 
 class Evidence(Protocol):
-    """The logits of one sample, and what any linear combination of them is made of."""
+    """The logits of one sample, and the contributions to any linear combination of them."""
 
     @property
     def logits(self) -> NDArray[np.float64]:
-        """(E,) of the machines."""
+        """(E,) logits of the machines."""
 
     def contributions(self, of_machines: NDArray[np.float64], constant: float = 0.0) -> Contributions | None:
-        """Of the number ``of_machines @ logits + constant``; None where they are not known."""
+        """The contributions to ``of_machines @ logits + constant``; None if they are not known."""
 
 
 class WeightedSums(Protocol):
@@ -89,7 +89,7 @@ class WeightedSums(Protocol):
 
     @property
     def weights(self) -> Any:
-        """(E, n) of what the logits are sums over."""
+        """(E, n) weights of the features or support vectors."""
 
     @property
     def bias(self) -> NDArray[np.floating]:
@@ -103,12 +103,12 @@ class LinearEvidence:
     Attributes
     ----------
     machines : WeightedSums
-        Of normalised samples.
+        Logits of normalised samples.
     sample : (D,) float array
-        As it came.
+        The raw sample.
     normalisation : Normalisation
     names : (D,) object array
-        Of the features.
+        Names of the features.
     """
 
     machines: WeightedSums
@@ -118,11 +118,11 @@ class LinearEvidence:
 
     @cached_property
     def logits(self) -> NDArray[np.float64]:
-        """(E,) the sums of float32 products that prediction computes, in double precision."""
+        """(E,) the logits that prediction computes in float32, here in double precision."""
         return np.asarray(_products(self.machines.weights, self._row) + self.machines.bias)
 
     def contributions(self, of_machines: NDArray[np.float64], constant: float = 0.0) -> Contributions:
-        """Each feature's, as its difference from the mean training sample: those of a mean sample are zero."""
+        """The contribution of each feature's difference from the mean training sample."""
         used = np.flatnonzero(of_machines)
         weights = np.zeros(len(self.sample))
         for piece in pieces(len(used), _AT_ONCE):
@@ -159,9 +159,9 @@ class KernelEvidence:
     ----------
     machines : WeightedSums
     kernel_values : (S,) array
-        Of the sample with the support vectors.
+        Kernel values of the sample with the support vectors.
     names : (S,) object array
-        Of the support vectors.
+        Names of the support vectors.
     """
 
     machines: WeightedSums
@@ -170,11 +170,11 @@ class KernelEvidence:
 
     @cached_property
     def logits(self) -> NDArray[np.float64]:
-        """(E,) of the machines."""
+        """(E,) logits of the machines."""
         return np.asarray(self.machines.weights @ self.kernel_values + self.machines.bias)
 
     def contributions(self, of_machines: NDArray[np.float64], constant: float = 0.0) -> Contributions:
-        """Each support vector's: its dual coefficients, averaged over the machines, times its kernel value."""
+        """The contribution of each support vector: its averaged dual coefficient times its kernel value."""
         weights = np.asarray(self.machines.weights.T @ of_machines)
         return Contributions(
             "support vector",
@@ -189,16 +189,16 @@ class KernelEvidence:
 
 @dataclass(frozen=True, eq=False)
 class PlainEvidence:
-    """Machines of another estimator, of which the logits are all that is known."""
+    """Machines that are classifiers of scikit-learn: only their logits are known."""
 
     logits: NDArray[np.float64]
 
     def contributions(self, of_machines: NDArray[np.float64], constant: float = 0.0) -> None:
-        """None are known."""
+        """None: contributions are not known."""
 
 
 def feature_names(names: Any, n_features: int) -> NDArray[np.object_]:
-    """(D,) the names of the columns, or x0, x1 and so on where they have none.
+    """(D,) the names of the columns, or x0, x1, ... if they have none.
 
     Examples
     --------

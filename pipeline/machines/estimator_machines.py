@@ -1,6 +1,6 @@
-"""Machines that are scikit-learn classifiers: the same folds, Platt's parameters and averaging as for linear ones.
+"""Machines that are scikit-learn classifiers, with the same folds, calibration and averaging as linear machines.
 
-Those that give probabilities may be used as they are, as [HT] use linear discriminants and nearest neighbours.
+Probabilities of classifiers may be used without calibration, as [HT] use linear discriminants and nearest neighbours.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ __all__ = [
 ]
 
 
-#: Probabilities of a classifier are held this far from 0 and 1 before their logit is taken. Shares of neighbours are
-#: often 0 or 1. All of them then have logits of the same size, so that `bradley_terry` is max-wins, as in [HT 4].
+#: Probabilities of a classifier are kept this far from 0 and 1 before their logit is taken. Shares of neighbours are
+#: often 0 or 1; all of these then have logits of the same size, so `bradley_terry` is max-wins, as in [HT 4].
 _CERTAIN = 1e-6
 
 
 class PairEstimators(NamedTuple):
     """The fitted classifiers of one edge, and their calibration.
 
-    `norms` (M,) are those in feature space, NaN where that is not known. `platt`, `crossfit`, `threshold` and `dprime`
-    are as in `linear_machines.Machines`. With `own_odds` the decision values are the log odds of the classifiers' own
-    probabilities.
+    `norms` (M,) are |w| in feature space, NaN if unknown. `platt`, `crossfit`, `threshold` and `dprime` are as in
+    `linear_machines.Machines`. With `own_odds`, decision values are the log odds of the classifiers' own probabilities.
     """
 
     estimators: list[Any]
@@ -76,11 +75,11 @@ class PairEstimators(NamedTuple):
         return total
 
     def by_distance(self, scheme: FoldScheme) -> PairEstimators:
-        """The same classifiers with their distances for logits."""
+        """The same classifiers with distances as logits."""
         return self._in_units_of(scheme.distance_units(self.norms))
 
     def by_decision_value(self) -> PairEstimators:
-        """The same classifiers with their decision values for logits, and without a threshold: LIBSVM's votes."""
+        """The same classifiers with decision values as logits, without a threshold: LIBSVM's votes."""
         return self._in_units_of(np.ones_like(self.norms))._replace(threshold=0.0)
 
     def _in_units_of(self, norms: NDArray[np.float64]) -> PairEstimators:
@@ -94,7 +93,7 @@ class PairEstimators(NamedTuple):
 
 
 class EstimatorLogits(NamedTuple):
-    """The logits of all edges with these shares of the classifiers, times a slope, plus a shift of each edge."""
+    """The logits of all edges: the classifiers' weighted by ``shares``, times a slope, plus a shift per edge."""
 
     machines: list[PairEstimators]
     shares: NDArray[np.float64]
@@ -102,7 +101,7 @@ class EstimatorLogits(NamedTuple):
     shift: NDArray[np.float64]
 
     def __call__(self, X: Any) -> NDArray[np.float32]:
-        """(E, R) float32 logits of samples as they come."""
+        """(E, R) float32 logits of raw samples."""
         logits: NDArray[np.float64] = self._of_classifiers(X) * self.slope[:, None] + self.shift[:, None]
         return logits.astype(np.float32)
 
@@ -110,14 +109,14 @@ class EstimatorLogits(NamedTuple):
         return np.array([pair.logits(self.shares, X) for pair in self.machines], dtype=np.float32)
 
     def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> EstimatorLogits:
-        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        """The map with logits ``slope[e] * l + shift[e]``, where l are the logits of this one."""
         return self._replace(slope=self.slope * slope, shift=self.shift * slope + shift)
 
     def ranking(self, potentials: object) -> None:
         """None: the ranking of the classes needs the logits of all edges."""
 
     def evidence(self, X: Any, normalisation: object, names: object) -> PlainEvidence:
-        """The logits of one sample X (1, D), of which no more is known."""
+        """The logits of one sample X (1, D); their contributions are not known."""
         return PlainEvidence(self._of_classifiers(X)[:, 0].astype(np.float64) * self.slope + self.shift)
 
 
@@ -128,15 +127,15 @@ class EstimatorModel(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs are trained."""
+        """E, the number of trained pairs."""
         return len(self.machines)
 
     @property
     def kernel(self) -> None:
-        """None that is known: it is the classifiers' own."""
+        """None: classifiers have kernels of their own, if any."""
 
     def by_distance(self, scheme: FoldScheme) -> EstimatorModel:
-        """The same classifiers with their distances for logits."""
+        """The same classifiers with distances as logits."""
         return EstimatorModel([pair.by_distance(scheme) for pair in self.machines])
 
     def unprofiled(self) -> EstimatorModel:
@@ -149,7 +148,7 @@ class EstimatorModel(NamedTuple):
         return np.array([pair.profile for pair in self.machines])
 
     def by_decision_value(self) -> EstimatorModel:
-        """The same classifiers with their decision values for logits."""
+        """The same classifiers with decision values as logits."""
         return EstimatorModel([pair.by_decision_value() for pair in self.machines])
 
     def collapsed(self, shares: NDArray[np.float64]) -> EstimatorLogits:
@@ -157,7 +156,7 @@ class EstimatorModel(NamedTuple):
         return EstimatorLogits(self.machines, shares, np.ones(self.n_edges), np.zeros(self.n_edges))
 
     def prepared(self, X: Any, normalisation: object) -> Any:
-        """Samples as the classifiers are given them: as they come."""
+        """Samples in the form that the classifiers take: unchanged."""
         return X
 
     def held_out_logits(
@@ -167,20 +166,20 @@ class EstimatorModel(NamedTuple):
         return np.array([pair.held_out_logits(shares, X, parts) for pair in self.machines], dtype=np.float32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """An error: classifiers cannot be saved as arrays."""
+        """Raises: classifiers cannot be saved as arrays."""
         raise ValueError(
             "PairwiseSVC.save: machines that are classifiers of scikit-learn cannot be saved without pickle, got"
             f" estimator={clone(self.machines[0].estimators[0])!r}."
         )
 
     def described(self, C: float) -> tuple[str, str]:
-        """The name of the classifiers, and whose C they have, for a summary."""
+        """The name of the classifiers, and the note that C is theirs, for a summary."""
         return plain_line(type(self.machines[0].estimators[0]).__name__, 40), "the estimator's own"
 
     def names_of_inputs(
         self, names: object, edges: object, labels: object, ids: object = ()
     ) -> NDArray[np.object_]:
-        """None: it is not known what the logits are sums over."""
+        """Empty: the logits are not known as sums."""
         return np.empty(0, object)
 
 
@@ -199,10 +198,10 @@ def own_log_odds(estimator: Any, X: Any) -> NDArray[np.float64]:
     return np.asarray(np.log(p / (1 - p)))
 
 
-# The classifiers are imported by the functions that ask for them: most users of PairwiseSVC have none, and the modules
-# would add 60 ms to its import.
+# The classifiers are imported inside the functions that ask for their types: most users of PairwiseSVC need none, and
+# the modules would add 60 ms to its import.
 def _decides_by_log_odds(estimator: Any) -> bool:
-    """Whether the decision function is the log odds of the probabilities: exact where these round to 0 or 1."""
+    """Whether the decision function is the log odds of the probabilities, exact even where they round to 0 or 1."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import Pipeline
@@ -229,7 +228,7 @@ def train_estimator_model(
         With predict_proba for ``settings.calibration == "none"``.
     X : the training samples
     members : list of int arrays, the rows of each class
-    decomposition, settings : as for `linear_model.train_machines`; C is a parameter of the estimator itself
+    decomposition, settings : as for `linear_machines.train_linear_model`; C is a parameter of the estimator itself
     """
     classes = [split_class(rows, c, settings) for c, rows in enumerate(members)]
 
@@ -245,7 +244,7 @@ def train_estimator_model(
 
 
 def _side(classes: Sequence[ClassRows], chosen: NDArray[np.bool_]) -> ClassRows:
-    """The rows of the chosen classes, one below the other."""
+    """The rows of the chosen classes, stacked."""
     return stacked([classes[c] for c in np.flatnonzero(chosen).tolist()])
 
 
@@ -258,7 +257,7 @@ def train_pair(
 ) -> PairEstimators:
     """Fit and calibrate the machines of one edge: class 1 is the first of the pair, class 0 the second.
 
-    Either may be the classes of one side of a machine on sets.
+    For a machine on sets, each is the stacked rows of the classes on one side.
     """
     scheme = settings.scheme
     rows, _, weight, folds, parts = stacked([first, second])
@@ -275,7 +274,7 @@ def train_pair(
         estimators.append(fitted)
     platt, signs = np.empty((scheme.n_machines, 2)), 2.0 * y - 1
     crossfit = np.empty((scheme.n_machines, PARTS, 2))
-    # Log odds of their own are logits as they are.
+    # The classifiers' own log odds are logits already, so their unit is 1.
     units, profile = np.ones_like(norms) if own_odds else norms, np.empty((PARTS, settings.profile_size))
     by_distance, thresholds = own_odds or settings.by_distance, settings.thresholds
     separation, threshold = calibrate_machines(
@@ -286,12 +285,12 @@ def train_pair(
     )
 
 
-#: Kernels that are inner products, so that w has a norm. The sigmoid is not one.
+#: SVC's kernels that are inner products, so that w has a norm. The sigmoid is not one.
 _INNER_PRODUCTS = ("linear", "poly", "rbf")
 
 
 def has_feature_norm(estimator: Any) -> bool:
-    """Whether the distance to the hyperplane of a classifier, once fitted, can be told."""
+    """Whether |w| of a classifier can be computed once it is fitted, and so distances to its hyperplane."""
     from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
     from sklearn.svm import SVC, LinearSVC, NuSVC
 

@@ -1,12 +1,11 @@
-"""Machines that know one fold and nothing else: the protocol of [S], which is `e1071::svm(x, y, probability = TRUE)`.
+"""Machines that see one fold only: the protocol of [S], which is `e1071::svm(x, y, probability = TRUE)` on each fold.
 
-Machine k of a pair is given the samples of fold k. It standardises its columns by them, fits the SVM on them, and finds
-Platt's sigmoid from decision values of a five-fold cross-validation among them, as LIBSVM does. Samples of the other
-folds have no part in it, so these are scored honestly without any cross-fit of the sigmoid.
+Machine k of a pair gets the samples of fold k. It standardises the columns by them, fits the SVM on them, and fits
+Platt's sigmoid to decision values of a five-fold cross-validation among them, as LIBSVM does. Samples of the other
+folds have no part in it, so they are scored honestly without any cross-fit of the sigmoid.
 
 Two things differ from e1071. LIBSVM draws the five folds without regard to the classes; here each class is split
-evenly.
-And a column that is constant in a fold is only centred, whereas e1071 then scales no column at all.
+evenly. And a column that is constant in a fold is only centred, whereas e1071 then scales no column at all.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class FoldSamples(NamedTuple):
     C, weight : (n,)
         Penalty, and weight in the fit of the sigmoid.
     inner : (n,) int
-        The fold of the cross-validation, negative for samples that are never left out.
+        The fold of the inner cross-validation, negative for samples that are never left out.
     """
 
     rows: NDArray[np.float32]
@@ -46,7 +45,7 @@ class FoldSamples(NamedTuple):
 
 
 class FoldMachine(NamedTuple):
-    """A machine of rows as they were given, the sigmoid of its decision values, and how its training ended."""
+    """A machine for rows that are not standardised, its sigmoid, and the gap and iterations of its training."""
 
     coef: NDArray[np.float32]
     intercept: float
@@ -70,7 +69,7 @@ def fit_alone(samples: FoldSamples, tol: float, max_iterations: int) -> FoldMach
     upper = np.where(np.vstack([left_out, np.zeros(len(rows), bool)]), 0.0, samples.C)
     solution, coef = solve_rows(rows, samples.y, upper, tol, max_iterations)
     f, _ = decision_values(rows, coef, solution.intercept)
-    # A sample that is never left out has the value of the last machine, which was fitted on all of them.
+    # Samples that are never left out get their decision values from the last machine, which was fitted on all samples.
     by = np.where(samples.inner == NEVER_HELD_OUT, INNER_FOLDS, samples.inner)
     sigmoid = fit_platt(f[by, np.arange(len(rows))], samples.y, samples.weight)
     weights = coef[-1] / deviation

@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 USUAL_FOLDS, MANY_FOLDS, FEW_SAMPLES = 4, 8, 16
-#: Up to so many samples in all, machines with a kernel have many folds.
+#: Machines with a kernel have `MANY_FOLDS` for up to this many samples in all.
 _FEW_OF_ALL = 8192
 #: The fold of samples that every machine is fitted on.
 NEVER_HELD_OUT = -1
-#: Parts of a fold for scoring with a calibration that a sample had no part in. With two, calibrations from half of the
-#: samples are so much flatter than those from all that the scale they ask for is 1.4 times too large (clinc150: 4.49
-#: where 3.11 is best for test samples; with four 3.92, with eight 3.74).
+#: Parts of a fold: a sample is scored with a calibration found without its part. With two parts, calibrations on half
+#: of the samples are flatter than those on all, and the scale chosen with them is 1.4 times too large (clinc150: 4.49
+#: where 3.11 is best on test samples; with four parts 3.92, with eight 3.74).
 PARTS = 8
 
-#: LIBSVM's number of folds to calibrate by, inside a fold that a machine has for itself: see `fold_alone`.
+#: LIBSVM's number of folds for calibration, within the one fold that a machine sees: see `fold_alone`.
 INNER_FOLDS = 5
 
 FitOn = Literal["rest", "fold", "all", "fold_alone"]
@@ -51,17 +51,17 @@ def folds_of(
     kernel_on_pairs: bool = False,
     fit_on: FitOn = "rest",
 ) -> int:
-    """How many folds the parameter stands for, given the samples of each class, and whether machines have a kernel.
+    """The number of folds for the parameter ``folds``, given the number of samples of each class.
 
-    "auto" is 4, or 8 where half of the classes have fewer than 16 samples: of so few a quarter is too much to miss
-    (icd10cm, 14 samples a class: log loss 0.402 with 8 folds, 0.426 with 4). It is at most the size of the largest
+    "auto" is 4, or 8 if half of the classes have fewer than 16 samples: leaving out a quarter of so few costs too much
+    (icd10cm, 14 samples per class: log loss 0.402 with 8 folds, 0.426 with 4). It is at most the size of the largest
     class.
 
-    Machines with a kernel gain by every sample that they are fitted on, and some thousands are fitted in seconds. So
-    "auto" is 8 for them too, with "rest", unless a fold would have only one sample of some class. With "all" more folds
-    do not mean more samples, and are a little worse (satimage, C = 1: 1.012 of SVC's log loss instead of 1.006).
-    Machines on sets of classes keep 4: their sigmoids would learn from folds with a handful of samples on one side, and
-    on noise they looked better than guessing.
+    Machines with a kernel gain from every sample that they are fitted on, and are fitted on some thousands in seconds.
+    So "auto" is 8 for them too, with "rest", up to 8192 samples and if every class has at least 16. With "all", more
+    folds do not mean more samples, and are a little worse (satimage, C = 1: 1.012 of SVC's log loss instead of 1.006).
+    Machines on sets of classes keep 4: their sigmoids would be fitted on folds with a handful of samples on one side,
+    and on noise they looked better than guessing.
     """
     if folds != "auto":
         return int(folds)
@@ -72,7 +72,7 @@ def folds_of(
 
 
 def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owner: str) -> int:
-    """As `folds_of`, with a warning of classes with a single sample, or with fewer than the folds that were asked for.
+    """As `folds_of`, with a warning about classes with a single sample, or fewer samples than the given folds.
 
     Raises if no class has as many samples as folds, since nothing could be held out.
     """
@@ -91,25 +91,25 @@ def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owne
 
 
 def _of_rare(counts: NDArray[np.integer], usable: int, folds: Literal["auto", "given"]) -> str:
-    """The warning of classes with too few samples; empty if there are none."""
+    """The warning about classes with too few samples; empty if there are none."""
     if folds == "given" and (rare := int((counts < usable).sum())):
         return (
             f"{rare} of {len(counts)} classes have fewer than {usable} samples, the least has {int(counts.min())}: all"
-            " their samples train every machine, and none is held out to calibrate. Lower folds to hold some out."
+            " their samples train every machine, and none is held out for calibration. Lower folds to hold some out."
         )
     if single := int((counts == 1).sum()):
         return (
             f"{single} of {len(counts)} classes have a single sample, which trains every machine and cannot be held out"
-            " to calibrate: add samples of these classes, or leave them out."
+            " for calibration: add samples of these classes, or leave them out."
         )
     return ""
 
 
 def class_folds(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDArray[np.int64]:
-    """The fold of every sample of a class: sizes as even as possible, drawn from (seed, class) and nothing else.
+    """The fold of every sample of a class: sizes as even as possible, drawn from (seed, class) alone.
 
-    So a class has the same folds in every pair, on every worker, whatever the other classes are. A class with fewer
-    samples than folds has none held out: all its samples are in the fold `NEVER_HELD_OUT`.
+    So a class has the same folds in every pair and on every worker, whatever the other classes are. A class with fewer
+    samples than folds is not split: all its samples are in the fold `NEVER_HELD_OUT`.
     """
     if n_samples < n_folds:
         return np.full(n_samples, NEVER_HELD_OUT, np.int64)
@@ -119,10 +119,10 @@ def class_folds(n_samples: int, n_folds: int, seed: int, class_key: int) -> NDAr
 def class_parts(
     n_samples: int, n_folds: int, seed: int, class_key: int, parts: int = PARTS
 ) -> NDArray[np.int64]:
-    """The part of every sample of a class: each fold is split evenly into `parts` of them.
+    """The part of every sample of a class: each fold is split evenly into this number of `parts`.
 
-    A sample is scored with parameters that were found without its part. A class with fewer samples than folds is in no
-    part, as none of its samples is ever scored.
+    A sample is scored with parameters that were found without its part. Classes with fewer samples than folds have no
+    parts, as their samples are never scored.
     """
     if n_samples < n_folds:
         return np.full(n_samples, NEVER_HELD_OUT, np.int64)
@@ -138,20 +138,20 @@ def _shuffled(values: NDArray[np.int64], seed: int, class_key: int) -> NDArray[n
 
 @dataclass(frozen=True)
 class FoldScheme:
-    """The machines of one pair, as matrices over K folds and M machines.
+    """How the M machines of a pair use its K folds.
 
     Attributes
     ----------
     fitted_on : (M, K) bool
         Machine m is fitted on the samples of these folds.
     calibrated_on : (M, K) bool
-        Platt's parameters of machine m come from its decision values on these.
+        Platt's parameters of machine m are fitted to its decision values on these folds.
     pooled : bool
-        One pair of parameters for all machines, from the union of their calibration samples.
+        Whether all machines share one pair of parameters, fitted on the union of their calibration samples.
     shares : (M,)
         The pair's logit is the mean of its machines' logits with these weights: a geometric mean of odds.
     out_of_fold : (K, M)
-        The same for a training sample of fold k: only machines that were not fitted on it.
+        The weights for a training sample of fold k: only machines that were not fitted on it have any.
     """
 
     fitted_on: NDArray[np.bool_]
@@ -162,15 +162,15 @@ class FoldScheme:
 
     @property
     def n_machines(self) -> int:
-        """M, how many machines a pair has."""
+        """M, the number of machines per pair."""
         return len(self.shares)
 
     def distance_units(self, norms: NDArray[Any]) -> NDArray[Any]:
-        """The norms (..., M) of machines as the units of their distances: what decision values are divided by.
+        """The units (..., M) by which decision values are divided to give distances: the norms of the machines.
 
-        A machine that no sample is held out from, that of "all", has the mean norm of the others. It was fitted on more
-        samples, some of them inside its margin, so its norm is larger, yet its decision values are spread like those of
-        the others, by which the scale of the distances is found.
+        The machine of "all" that was fitted on all samples gets the mean norm of the others. Its own norm is larger,
+        since it was fitted on more samples, some of them inside its margin. But its decision values are spread like
+        those of the others, on which the scale of the distances is chosen.
         """
         held_out = self.out_of_fold.any(axis=0)
         if held_out.all() or not held_out.any():
@@ -178,7 +178,7 @@ class FoldScheme:
         return np.asarray(np.where(held_out, norms, norms[..., held_out].mean(axis=-1, keepdims=True)))
 
     def costs(self, folds: NDArray[np.int64], C: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The C (M, n) of samples in these folds for each machine: zero for those that it is not fitted on."""
+        """The C (M, n) of samples in these folds for each machine; zero if it is not fitted on the sample."""
         return np.where(self.fitted_on[:, folds] | (folds == NEVER_HELD_OUT), C, 0.0)
 
 
@@ -218,9 +218,9 @@ def fold_scheme(n_folds: int, fit_on: FitOn = "rest") -> FoldScheme:
 
 
 def undivided(n_folds: int) -> FoldScheme:
-    """One machine per pair, fitted on the samples of all folds: none is held out, so nothing can be learned from it.
+    """One machine per pair, fitted on the samples of all folds, without calibration: no sample is held out.
 
-    The out-of-fold logits of a sample, of which d' is made, are those of the machine that was fitted on it.
+    Out-of-fold logits, which d' is computed from, are those of the machine that was fitted on the sample.
     """
     everything = np.ones((1, n_folds), dtype=bool)
     return FoldScheme(

@@ -1,4 +1,4 @@
-"""The kernels of machines that are not linear: k(x, z) of all pairs of two sets of rows."""
+"""Kernels and Gram matrices: k(x, z) for all pairs of rows of two sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 KernelName = Literal["rbf", "poly", "sigmoid", "precomputed"]
 KERNEL_NAMES: tuple[str, ...] = get_args(KernelName)
-#: Of a polynomial. Powers of numbers other than one soon leave the range of floats.
+#: Highest degree of a polynomial. Powers of numbers other than one soon leave the range of floats.
 HIGHEST_DEGREE = 1000
 Gamma = float | Literal["scale", "auto"]
 
@@ -66,18 +66,18 @@ class KernelFunction:
     def is_inner_product(self) -> bool:
         """Whether it is the inner product of some feature space, so that a machine has a norm there.
 
-        The sigmoid is not, nor is a polynomial with a negative coef0. Of a kernel matrix the user has to know.
+        The sigmoid is not, nor is a polynomial with a negative coef0. A kernel matrix is taken to be one.
         """
         return is_inner_product(self.name, self.coef0)
 
     def normalisation(
         self, centre: NDArray[np.float64], deviation: NDArray[np.float64] | None = None
     ) -> Normalisation:
-        """How features with this mean, and with this standard deviation if one is given, are normalised for the kernel.
+        """The normalisation for this kernel of features with this mean, and with this standard deviation if given.
 
-        The radial kernel sees differences only. Of centred rows they lose the fewest digits: |x - z|^2 is computed as
-        |x|^2 + |z|^2 - 2 x.z, for which BLAS does the work. Others take features as they come, unless these are
-        standardised.
+        The radial kernel depends on differences only. Rows are centred for it, so that few digits cancel:
+        |x - z|^2 is computed as |x|^2 + |z|^2 - 2 x.z, with a product of BLAS. Other kernels take raw features, unless
+        they are standardised.
         """
         if deviation is not None:
             return Normalisation(centre, 0, deviation)
@@ -92,17 +92,17 @@ class KernelFunction:
         """
         x = np.asarray(X, np.float64)
         z = x if Z is X else np.asarray(Z, np.float64)  # BLAS does half the work for x x'
-        # What overflows is reported by whoever uses the values.
+        # Callers check for overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             products = x @ z.T
             if self.name == "rbf":
                 return _radial(products, x, z, self.gamma, dtype)
             products *= self.gamma
             products += self.coef0
-            curved = (
+            values = (
                 np.tanh(products, out=products) if self.name == "sigmoid" else _power(products, self.degree)
             )
-            return np.asarray(curved.astype(dtype, copy=False))
+            return np.asarray(values.astype(dtype, copy=False))
 
 
 def _radial(
@@ -135,9 +135,9 @@ def is_inner_product(kernel: str, coef0: float) -> bool:
 
 
 def gamma_of(gamma: Gamma, moments: Moments, owner: str, *, standardise: bool = False) -> float:
-    """The number that gamma stands for, as in scikit-learn; ``owner`` is the parameter, for an error.
+    """The value of gamma, as in scikit-learn; ``owner`` is the parameter, for an error.
 
-    "scale" is 1 / (D * variance of all entries of the training rows, standardised if they are), "auto" is 1 / D.
+    "scale" is 1 / (D * variance of all entries of the training rows, after standardisation if any), "auto" is 1 / D.
     """
     D = len(moments.lowest)
     if gamma == "auto":
@@ -146,7 +146,7 @@ def gamma_of(gamma: Gamma, moments: Moments, owner: str, *, standardise: bool = 
         return float(gamma)
     if standardise:  # the mean is zero, and every column that varies has variance 1
         return 1.0 / max(1, int(np.count_nonzero(moments.varied)))
-    # D * variance is the total variance of the columns, and the scatter of their means about the mean of all.
+    # D * variance is the total variance of the columns plus the scatter of their means about the mean of all entries.
     centre, exponent = moments.centre, moments.exponent
     between = np.ldexp(centre - centre.mean(), -exponent)
     spread = moments.total_variance(exponent) + float(between @ between)
@@ -162,12 +162,12 @@ def gamma_of(gamma: Gamma, moments: Moments, owner: str, *, standardise: bool = 
     return number
 
 
-#: Rows of one problem: 2 GiB of Gram matrix in float32.
+#: Most rows of one problem: their Gram matrix takes 2 GiB in float32.
 MOST_ROWS = 23_170
-#: Blocks of a class with itself that are kept, as each is needed for every edge of the class; or, for machines on more
-#: than two classes, the matrix of all rows.
+#: Bytes of diagonal blocks (a class with itself) that are kept, since every edge of the class needs them; or, for
+#: machines on more than two classes, of the matrix of all rows.
 KEPT_BYTES = 256 * 2**20
-#: At smaller duality gaps the rounding errors of float32 show.
+#: For smaller duality gaps, rounding errors of float32 matter.
 _FLOAT32_TOL = 1e-5
 
 
@@ -189,8 +189,8 @@ def check_gram_rows(rows: int, owner: str) -> None:
 class GramBlocks:
     """Blocks ``between(c, d)`` (n_c, n_d) of kernel values of the rows of two classes, computed when they are needed.
 
-    A block depends on its two classes alone, to the bit. Threads may share an object: they may compute a block twice,
-    and both get the same.
+    A block depends on its two classes alone, to the bit. Threads may share an object: two may compute the same block,
+    but they get the same values.
     """
 
     def __init__(
@@ -221,14 +221,14 @@ class GramBlocks:
         )
 
     def of(self, classes: Sequence[int]) -> NDArray[Any]:
-        """(n, n) Gram matrix of the rows of some classes, one below the other."""
+        """(n, n) Gram matrix of the stacked rows of some classes."""
         return (
             self._part_of_whole(classes) if len(classes) > 2 and self._keeps_whole else self._joined(classes)
         )
 
     @property
     def _keeps_whole(self) -> bool:
-        """Whether the matrix of all rows is small enough to be kept: machines on many classes all need most of it."""
+        """Whether the matrix of all rows is small enough to keep. Machines on many classes all need most of it."""
         n = sum(self._sizes.values())
         return bool(n * n * np.dtype(self._dtype).itemsize <= KEPT_BYTES)
 

@@ -1,8 +1,8 @@
 """Machines with a kernel: for every edge of the model graph, the SVMs of its folds and their calibration.
 
-The machines of an edge are trained on one Gram matrix, that of the rows of its classes, by the SMO of `svm.solve_gram`.
-A machine is stored as its dual coefficients on its support vectors. `KernelModel` has the machines of a whole model,
-and `KernelLogits` applies them to blocks of kernel values.
+The machines of an edge are trained on the Gram matrix of the rows of its two classes, by the SMO of `svm.solve_gram`. A
+machine is stored as its dual coefficients on its support vectors. `KernelModel` has the machines of a whole model, and
+`KernelLogits` applies them to blocks of kernel values.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ __all__ = [
 
 
 _ADVICE = "set a lower C, a larger tol, or another gamma"
-#: Steps of SMO per row, at most. Machines take a few; only kernel values that are mostly rounding errors, such as those
-#: of a polynomial on features far from zero, would take all of `max_iterations`, which for few rows is minutes.
+#: Most steps of SMO per row. Machines take 10 or 20, more with a large C. If kernel values are mostly rounding errors,
+#: such as those of a polynomial on features far from zero, a fit would take all of `max_iterations`: minutes.
 _STEPS_PER_ROW = 2000
-#: Steps per row after which a machine goes over to float64. Machines take 10 or 20, more with a large C; in float32 a
-#: few of these then go on for minutes, since rounding errors hide the last of the duality gap.
+#: Steps per row after which a machine is solved in float64 instead. In float32 a few machines with a large C would go
+#: on for minutes, since rounding errors hide the last part of the duality gap.
 _FLOAT32_STEPS_PER_ROW = 100
 
 
@@ -92,7 +92,7 @@ class KernelMachines(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        """E, how many edges are trained."""
+        """E, the number of trained edges."""
         return len(self.intercept)
 
     def unprofiled(self) -> KernelMachines:
@@ -100,11 +100,11 @@ class KernelMachines(NamedTuple):
         return self._replace(profile=self.profile[:, :, :0])
 
     def by_distance(self, scheme: FoldScheme) -> KernelMachines:
-        """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
+        """The same machines with distances as logits. Thresholds and d' remain those of the training."""
         return self._in_units_of(scheme.distance_units(self.norm))
 
     def by_decision_value(self) -> KernelMachines:
-        """The same machines with their decision values for logits, and without thresholds: LIBSVM's votes."""
+        """The same machines with decision values as logits, without thresholds: LIBSVM's votes."""
         return self._in_units_of(np.ones_like(self.norm))._replace(threshold=np.zeros_like(self.threshold))
 
     def _in_units_of(self, units: NDArray[np.float64]) -> KernelMachines:
@@ -149,7 +149,7 @@ def train_kernel_edges(
 ) -> KernelMachines:
     """Train the machines of some edges: the unit of work of threads and of the cluster alike.
 
-    An edge's machines depend on its two classes and the settings alone, to the bit: not on the other edges.
+    An edge's machines depend, to the bit, only on its two classes and the settings, not on the other edges.
     """
     problems = [train_kernel_problem(grams, [i], [j], classes, settings) for i, j in edges.tolist()]
     machines = machines_of(problems)
@@ -189,7 +189,7 @@ def train_kernel_problem(
     ----------
     grams : GramBlocks
     first, second : sequences of classes
-        The classes on the positive side, and those on the negative one. Folds are those of each class.
+        The classes on the positive and on the negative side. Folds are drawn per class.
     classes : mapping of class -> ClassRows
         At least those of both sides.
     settings : MachineSettings
@@ -231,7 +231,7 @@ def _solved(
     for m, bounds in enumerate(upper):
         chosen = np.flatnonzero(bounds)
         part = slice(None) if 2 * len(chosen) > len(y) else chosen
-        # Steps of SMO pass over all rows that they are given: without most of them they are worth a copy.
+        # A step of SMO passes over all rows of its matrix, so copying a small part pays off.
         of_part = gram if isinstance(part, slice) else gram[np.ix_(part, part)]
         solution = _solution(of_part, y[part], bounds[part], settings)
         beta[m, part] = solution.alpha[0] * y[part]
@@ -243,7 +243,7 @@ def _solved(
 def _solution(
     gram: NDArray[Any], y: NDArray[np.float64], bounds: NDArray[np.float64], settings: MachineSettings
 ) -> DualSolution:
-    """One fit, in the type of the Gram matrix unless that is too coarse for it."""
+    """One fit, in the type of the Gram matrix, or in float64 if float32 is too coarse for it to converge."""
     most = min(settings.max_iterations, _STEPS_PER_ROW * len(gram))
     if gram.dtype == np.float32 and most > (few := _FLOAT32_STEPS_PER_ROW * len(gram)):
         solution = solve_gram(gram, y, bounds, settings.tol, few)
@@ -253,13 +253,13 @@ def _solution(
 
 
 def _holds_distances(gram: NDArray[Any]) -> bool:
-    """Whether squared distances in feature space are clearly larger than the rounding errors of the kernel values."""
+    """Whether squared distances in feature space are well above the rounding errors of the kernel values."""
     spread = np.diag(gram).mean(dtype=np.float64) - gram.mean(dtype=np.float64)
     return bool(spread > 1e3 * np.finfo(gram.dtype).eps * np.abs(gram).max())
 
 
 def machines_of(problems: Sequence[KernelProblem]) -> KernelMachines:
-    """The machines of problems, without coefficients that are zero for all machines of a problem."""
+    """The machines of problems, without rows that have zero coefficients in all machines of a problem."""
     used = [np.flatnonzero(problem.beta.any(axis=0)) for problem in problems]
     rows = [problem.row[kept] for problem, kept in zip(problems, used, strict=True)]
     beta = [problem.beta[:, kept].T for problem, kept in zip(problems, used, strict=True)]
@@ -315,29 +315,29 @@ class KernelLogits(NamedTuple):
         return self.kernel(vectors, X)
 
     def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> KernelLogits:
-        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        """The map with logits ``slope[e] * l + shift[e]``, where l are the logits of this one."""
         weights = sparse.csc_array(sparse.diags_array(slope) @ self.weights)
         return self._replace(weights=weights, bias=self.bias * slope + shift)
 
     def ranking(self, potentials: object) -> None:
-        """None: the ranking of the classes needs all kernel values of a sample, and most of the work is in these."""
+        """None: a ranking would need all kernel values of a sample, which are most of the work."""
 
     def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> KernelEvidence:
-        """What the logits of one sample X (1, D), as it came, are made of; ``names`` are those of the vectors."""
+        """The contributions to the logits of one raw sample X (1, D); ``names`` are the names of the vectors."""
         values = self.kernel_values(self.vectors, normalisation(dense(X)))[:, 0]
         return KernelEvidence(self, values, names)
 
 
 class KernelModel(NamedTuple):
-    """Machines, their kernel, and all their support vectors, each once.
+    """Machines, their kernel, and their support vectors, without duplicates.
 
     Attributes
     ----------
     kernel : KernelFunction
     machines : KernelMachines
     vectors : (S, D) array
-        The support vectors, normalised, in the order of their training rows. For a precomputed kernel (S,) int64:
-        their columns of the kernel matrix against the training samples.
+        The support vectors, normalised, in the order of their training rows. For a precomputed kernel, their columns
+        (S,) int64 in the kernel matrix with the training samples.
     """
 
     kernel: KernelFunction
@@ -346,16 +346,16 @@ class KernelModel(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs are trained."""
+        """E, the number of trained pairs."""
         return self.machines.n_edges
 
     def by_distance(self, scheme: FoldScheme) -> KernelModel:
-        """The same machines with their distances for logits."""
+        """The same machines with distances as logits."""
         return self._replace(machines=self.machines.by_distance(scheme))
 
     @property
     def profile(self) -> NDArray[np.float32]:
-        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, from training until their slopes are found."""
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, kept from training until slopes are fitted."""
         return self.machines.profile
 
     def unprofiled(self) -> KernelModel:
@@ -363,16 +363,16 @@ class KernelModel(NamedTuple):
         return self._replace(machines=self.machines.unprofiled())
 
     def by_decision_value(self) -> KernelModel:
-        """The same machines with their decision values for logits."""
+        """The same machines with decision values as logits."""
         return self._replace(machines=self.machines.by_decision_value())
 
     def collapsed(self, shares: NDArray[np.float64]) -> KernelLogits:
-        """The mean of each edge's machines, weighted by `shares` (M,), as one map: its dual coefficients are theirs."""
+        """The mean of each edge's machines, weighted by `shares` (M,), as one map with averaged dual coefficients."""
         machines = self.machines
         return self._weighted(machines.platt, shares, -machines.threshold)
 
     def prepared(self, X: Any, normalisation: Normalisation) -> NDArray[np.floating]:
-        """Samples as the machines are given them: dense, and normalised."""
+        """Samples in the form that the machines take: dense and normalised."""
         return np.asarray(normalisation(dense(X)))
 
     def held_out_logits(
@@ -406,7 +406,7 @@ class KernelModel(NamedTuple):
 
     @classmethod
     def from_arrays(cls, kernel: KernelFunction, arrays: Mapping[str, NDArray[Any]]) -> KernelModel:
-        """The machines whose `arrays` these are."""
+        """The machines from their saved `arrays`."""
         saved = {name: arrays[f"machines/{name}"] for name in _SAVED}
         machines = KernelMachines(**saved, profile=no_profiles(arrays["machines/dprime"]))
         return cls(kernel, machines, arrays["support_vectors"])
@@ -418,10 +418,10 @@ class KernelModel(NamedTuple):
     def names_of_inputs(
         self, names: object, edges: NDArray[np.int64] | None, labels: NDArray[Any], ids: Sequence[Any] = ()
     ) -> NDArray[np.object_]:
-        """(S,) the names of what the logits are sums over: the training row of each support vector.
+        """(S,) the names of the support vectors: their training rows.
 
-        Rows are named by ``ids`` (S,) where these are known. Else rows of a kernel matrix have the numbers of its
-        columns, and others are counted class by class. Of machines on pairs, ``edges``, the names have the class too.
+        Rows are named by ``ids`` (S,) if given. Otherwise rows of a kernel matrix have the numbers of its columns, and
+        other rows are counted class by class. If ``edges`` are given, the names include the class.
         """
         rows, place = np.unique(self.machines.row, return_inverse=True)
         numbers = self.vectors if self.kernel.precomputed else rows
@@ -438,7 +438,7 @@ class KernelModel(NamedTuple):
 def names_of_vectors(
     rows: Sequence[Any], classes: NDArray[np.int64] | None, labels: NDArray[Any]
 ) -> NDArray[np.object_]:
-    """(S,) the names of support vectors: their training rows, and their classes where these are known."""
+    """(S,) the names of support vectors: their training rows, and their classes if given."""
     named = [f"training row {row}" for row in rows]
     if classes is not None:
         named = [f"{name}, {label}" for name, label in zip(named, labels[classes], strict=True)]

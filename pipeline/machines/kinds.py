@@ -1,8 +1,8 @@
 """The kinds of machines: linear SVMs, SVMs with another kernel, and classifiers of scikit-learn.
 
-A kind says what its machines need (how features are normalised, which C and whitening may be tried, whether distances
-are known) and trains them. Everything after training is asked of the trained machines, which have the same methods for
-every kind: `LinearModel`, `KernelModel` and `EstimatorModel`.
+A kind knows what its machines need (how features are normalised, which C and whitening may be tried, whether distances
+are known) and trains them. The trained machines of all kinds have the same methods: `LinearModel`, `KernelModel` and
+`EstimatorModel`.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ __all__ = [
     "svm_kind_of",
 ]
 
-#: What `whiten="auto"` chooses from: on three sets of embeddings the test loss is flat about 0.8 and least there.
+#: The candidates of `whiten="auto"`: on three sets of embeddings the test loss has a flat minimum about 0.8.
 SHRINKAGES: tuple[Shrinkage, ...] = ("none", 0.8)
-#: What `C="auto"` chooses from, in multiples of C = "scale". The best of fourteen sets are spread over all three.
+#: The candidates of `C="auto"`, in multiples of C = "scale". Each of the three is the best for some of fourteen sets.
 MULTIPLES_OF_SCALE = (0.1, 1.0, 10.0)
-#: The same of sparse rows, in half steps. The loss of text is steep below its best C and flat above: a tenth of "scale"
-#: may be far too little and "scale" too much, where a third of it is best.
+#: The same for sparse rows, in half steps. The loss of text is steep below its best C and flat above: a tenth of
+#: "scale" may be far too little and "scale" too much, where a third of it is best.
 MULTIPLES_OF_SPARSE_SCALE = (0.1, 10**-0.5, 1.0, 10**0.5, 10.0)
-#: C = "scale" of machines with a kernel, and what C = "auto" chooses from.
+#: C = "scale" of machines with a kernel, and the candidates of C = "auto".
 KERNEL_C, KERNEL_CS = 10.0, (1.0, 10.0, 100.0)
 
 
 class Logits(Protocol):
-    """The logits of all edges as one map of samples that were made ready by `TrainedMachines.prepared`."""
+    """The logits of all edges as one map of samples from `TrainedMachines.prepared`."""
 
     def __call__(self, X: Any, /) -> NDArray[np.float32]:
         """(E, R) float32 logits."""
 
     def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> Self:
-        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        """The map with logits ``slope[e] * l + shift[e]``, where l are the logits of this one."""
 
     def ranking(self, potentials: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Any:
-        """The ranking of the classes as an affine map, if it can be had without the logits of all edges; else None."""
+        """The ranking of the classes as an affine map, if it can do without the logits of all edges; else None."""
 
     def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> Evidence:
-        """What the logits of one sample X (1, D), as it came, are made of."""
+        """The contributions to the logits of one raw sample X (1, D)."""
 
 
 class TrainedMachines(Protocol):
@@ -88,23 +88,23 @@ class TrainedMachines(Protocol):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs, or pairs of sets, are trained."""
+        """E, the number of trained pairs, or pairs of sets."""
 
     def by_distance(self, scheme: FoldScheme) -> Self:
-        """The same machines with their distances for logits; the scheme is that of their folds."""
+        """The same machines with distances as logits; ``scheme`` is the fold scheme they were trained with."""
 
     def by_decision_value(self) -> Self:
-        """The same machines with their decision values for logits."""
+        """The same machines with decision values as logits."""
 
     @property
     def profile(self) -> NDArray[np.float32]:
-        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, from training until their slopes are found."""
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, kept from training until slopes are fitted."""
 
     def unprofiled(self) -> Self:
         """The same machines without their profiles."""
 
     def prepared(self, X: Any, normalisation: Normalisation) -> Any:
-        """Samples as the machines are given them."""
+        """Samples in the form that the machines take."""
 
     def collapsed(self, shares: NDArray[np.float64]) -> Logits:
         """The mean of each edge's machines, weighted by `shares` (M,), as one map."""
@@ -123,7 +123,7 @@ class TrainedMachines(Protocol):
     def names_of_inputs(
         self, names: Any, edges: NDArray[np.int64] | None, labels: NDArray[Any], ids: Sequence[Any] = ()
     ) -> NDArray[np.object_]:
-        """The names of what the logits are sums over: features, which have ``names``, or support vectors: ``ids``."""
+        """The names of the terms of the logits: features, from ``names``, or support vectors, from ``ids``."""
 
 
 class TrainingRows(Protocol):
@@ -139,7 +139,7 @@ class TrainingRows(Protocol):
 
     @property
     def weight(self) -> NDArray[np.float64] | None:
-        """(n,) or None, if all samples weigh the same."""
+        """(n,) weights; None if all are equal."""
 
 
 class MachineKind(Protocol):
@@ -151,11 +151,11 @@ class MachineKind(Protocol):
 
     @property
     def measures_distances(self) -> bool:
-        """Whether the machines know their distance to a sample."""
+        """Whether the distance of a sample to the hyperplane is known."""
 
     @property
     def retrains_pairs(self) -> bool:
-        """Whether pairs can be trained again, and others added, once the model is fitted; training is quick then."""
+        """Whether pairs of a fitted model can be retrained, and pairs added; training them is quick."""
 
     def normalisation(self, full: Normalisation) -> Normalisation:
         """The part of centring, standardising and scaling that the machines need."""
@@ -166,7 +166,7 @@ class MachineKind(Protocol):
         """The whitenings to try."""
 
     def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
-        """The values of C to try, on features as the machines are given them."""
+        """The values of C to try, for normalised features."""
 
     def train(
         self,
@@ -177,7 +177,7 @@ class MachineKind(Protocol):
         n_threads: int = 1,
         advance: Advance | None = None,
     ) -> TrainedMachines:
-        """Train all pairs, or the columns of a code. ``whitening()`` is that of the rows, found when it is needed."""
+        """Train all pairs, or the columns of a code. ``whitening()`` computes the whitening, if the kind uses one."""
 
     def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> TrainedMachines:
         """The machines of a saved model."""
@@ -185,7 +185,7 @@ class MachineKind(Protocol):
 
 @dataclass(frozen=True)
 class LinearKind:
-    """Linear SVMs; ``alone`` if each standardises its own samples, so that C is for standardised ones."""
+    """Linear SVMs; ``alone`` if each standardises its own samples, so that C refers to standardised features."""
 
     kernel: None = None
     alone: bool = False
@@ -193,16 +193,13 @@ class LinearKind:
     retrains_pairs = True
 
     def normalisation(self, full: Normalisation) -> Normalisation:
-        """All of it; where machines standardise, their C is in no unit of the features."""
+        """All of it; without the exponent if machines standardise, since their C does not depend on any scale."""
         return full._replace(exponent=0) if self.alone else full
 
     def shrinkages(
         self, whiten: Shrinkage | Literal["auto"], moments: NormalisedMoments | None
     ) -> tuple[Shrinkage, ...]:
-        """What was asked for, or for "auto" those of `SHRINKAGES` if the rows are enough for them.
-
-        Sparse rows are not whitened.
-        """
+        """The given one, or for "auto" `SHRINKAGES` if there are enough rows. Sparse rows are not whitened."""
         assert moments is not None
         if moments.is_sparse:
             return ("none",)
@@ -211,7 +208,7 @@ class LinearKind:
         return ("none" if whiten == "none" else float(whiten),)
 
     def Cs(self, C: Any, moments: NormalisedMoments | None) -> list[float]:
-        """Numbers are for features as they came. Words are multiples of 10 / mean squared norm of the features."""
+        """Numbers refer to raw features. Words are multiples of 10 / mean squared norm of the features."""
         assert moments is not None
         if self.alone and moments.is_sparse:
             raise ValueError(
@@ -258,7 +255,7 @@ class LinearKind:
 
 
 class _WithoutWhitening:
-    """What kernels and classifiers have in common: features are not whitened, and pairs are trained once."""
+    """Common to kernels and classifiers: features are not whitened, and pairs are trained once."""
 
     retrains_pairs = False
 
@@ -275,15 +272,15 @@ class KernelKind(_WithoutWhitening):
 
     @property
     def measures_distances(self) -> bool:
-        """Where the kernel is an inner product."""
+        """True if the kernel is an inner product."""
         return self.kernel.is_inner_product
 
     def normalisation(self, full: Normalisation) -> Normalisation:
-        """Only what leaves the values of the kernel as they are, unless features are standardised."""
+        """Only the part that does not change the values of the kernel, unless features are standardised."""
         return self.kernel.normalisation(full.centre, full.deviation)
 
     def Cs(self, C: Any, moments: object) -> list[float]:
-        """Numbers as they are; "scale" is 10, and "auto" tries 1, 10 and 100."""
+        """Numbers are not changed; "scale" is 10, and "auto" tries 1, 10 and 100."""
         words = {"auto": KERNEL_CS, "scale": (KERNEL_C,)}
         return [value for c in candidate_Cs(C) for value in (words[c] if isinstance(c, str) else (float(c),))]
 
@@ -296,7 +293,7 @@ class KernelKind(_WithoutWhitening):
         n_threads: int = 1,
         advance: Advance | None = None,
     ) -> KernelModel:
-        """Train on Gram matrices of the rows, or on blocks of the kernel matrix that X is."""
+        """Train on Gram matrices of the rows, or on blocks of X if it is a kernel matrix."""
         return train_kernel_model(
             self.kernel,
             rows.X,
@@ -315,22 +312,22 @@ class KernelKind(_WithoutWhitening):
 
 @dataclass(frozen=True)
 class EstimatorKind(_WithoutWhitening):
-    """Clones of a classifier of scikit-learn, which are given features as they come."""
+    """Clones of a classifier of scikit-learn, which take raw features."""
 
     estimator: Any
     kernel: None = None
 
     @property
     def measures_distances(self) -> bool:
-        """Where the norm of the fitted classifier is known."""
+        """True if the norm of the fitted classifier is known."""
         return has_feature_norm(self.estimator)
 
     def normalisation(self, full: Normalisation) -> Normalisation:
-        """None of it."""
+        """The identity."""
         return Normalisation(np.zeros_like(full.centre), 0)
 
     def Cs(self, C: object, moments: object) -> list[float]:
-        """One value, which is not used: C is a parameter of the classifier itself."""
+        """One value, which is not used: C is the classifier's own parameter."""
         return [KERNEL_C]
 
     def train(
@@ -348,23 +345,23 @@ class EstimatorKind(_WithoutWhitening):
         )
 
     def from_arrays(self, arrays: object) -> EstimatorModel:
-        """An error: see `EstimatorModel.arrays`."""
+        """Raises: see `EstimatorModel.arrays`."""
         raise ValueError("classifiers of scikit-learn are not saved")
 
 
 def candidate_Cs(C: Any) -> Sequence[Any]:
-    """C as the list of values to be tried."""
+    """C as a list of values to try."""
     several = isinstance(C, (list, tuple)) or (isinstance(C, np.ndarray) and C.ndim > 0)
     return list(C) if several else [C]
 
 
 def svm_kind(kernel: KernelFunction | None, fit_on: FitOn = "rest") -> LinearKind | KernelKind:
-    """SVMs with this kernel, linear ones for None, in this fold scheme."""
+    """SVMs with this kernel, or linear SVMs for None, in this fold scheme."""
     return LinearKind(alone=fit_on == ALONE) if kernel is None else KernelKind(kernel)
 
 
 class KernelParameters(Protocol):
-    """The parameters of a kernel, by the names that they have at both doors."""
+    """The parameters of a kernel, by their names in the estimator and in configurations."""
 
     @property
     def kernel(self) -> Any:
@@ -376,15 +373,15 @@ class KernelParameters(Protocol):
 
     @property
     def degree(self) -> int:
-        """Of a polynomial."""
+        """The degree of a polynomial."""
 
     @property
     def coef0(self) -> float:
-        """Of a polynomial or sigmoid."""
+        """The constant of a polynomial or sigmoid."""
 
     @property
     def standardise(self) -> Any:
-        """Whether features are standardised. "auto" has been decided."""
+        """Whether features are standardised; no longer "auto"."""
 
     @property
     def fit_on(self) -> FitOn:
@@ -392,7 +389,7 @@ class KernelParameters(Protocol):
 
 
 def svm_kind_of(parameters: KernelParameters, moments: Moments, owner: str) -> LinearKind | KernelKind:
-    """The SVMs that parameters ask for, with ``gamma`` as a number; ``owner`` is that parameter, for an error."""
+    """The SVMs for these parameters, with ``gamma`` as a number; ``owner`` is the name of gamma, for an error."""
     if parameters.kernel == "linear":
         return svm_kind(None, parameters.fit_on)
     gamma = gamma_of(parameters.gamma, moments, owner, standardise=bool(parameters.standardise))

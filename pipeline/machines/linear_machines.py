@@ -1,8 +1,8 @@
 """Linear machines: for every pair of classes or of sets of classes, the SVMs of its folds and their calibration.
 
-`train_edges` and `train_columns` are the units of work. `LinearModel` has the machines of a whole model, trained by
-tiles in threads; `collapse` makes one affine map of them, `AffineLogits`, which is applied as one matrix product.
-Features may be sparse: then the weights are kept on the columns that an edge touches (`sparse_machines`).
+`train_edges` and `train_columns` are the units of work. `LinearModel` has the machines of a whole model, trained tile
+by tile in threads; `collapse` turns them into one affine map, `AffineLogits`, applied as one matrix product. For sparse
+features, weights are kept only on the columns that an edge touches (`sparse_machines`).
 """
 
 from __future__ import annotations
@@ -58,34 +58,34 @@ __all__ = [
 ]
 
 
-#: The rows of a class as machines are given them: (n_c, D) float32, or sparse.
+#: The normalised and whitened rows of a class: (n_c, D) float32, or sparse.
 ClassFeatures = NDArray[np.float32] | SparseRows
 
 
 class Machines(NamedTuple):
     """The M machines of each of E edges, as plain arrays. Class i of edge (i, j), i < j, is the positive one.
 
-    Of machines on sets of classes, an edge is a column of the code, and its side +1 is the positive one.
+    For machines on sets of classes, an edge is a column of the code, and its side +1 is the positive one.
 
     Attributes
     ----------
     coef : (E, M, D) float32, or SparseWeights
-        The latter for sparse features.
+        `SparseWeights` for sparse features.
     intercept : (E, M) float64
     platt : (E, M, 2) float64
         Machine m's logit is -(A f + B) for its decision value f. Distances have A = -1 / |w| and B = 0.
     crossfit : (E, M, PARTS, 2) float64
-        The same for a training sample of each part: parameters found without that part. Thresholds are in them.
+        The same for training samples of each part: parameters fitted without that part. They include thresholds.
     threshold : (E,) float64
-        Taken off the pair's logit.
+        Subtracted from the pair's logit.
     dprime : (E,) float64
         The distance of the two classes on the pair's own held-out logits.
     gap : (E, M) float64
         Relative duality gap at which each machine stopped.
     iterations : (E, M) int64
     profile : (E, PARTS, PROFILE_SIZE) float32
-        The log loss of the pair as a function of its slope, from training until the slopes are found: see `slopes`.
-        Otherwise (E, PARTS, 0).
+        The log loss of the pair as a function of its slope, kept from training until slopes are fitted: see
+        `pair_calibration`. Otherwise (E, PARTS, 0).
     """
 
     coef: NDArray[np.float32] | SparseWeights
@@ -103,7 +103,7 @@ class Machines(NamedTuple):
         return self._replace(profile=self.profile[:, :, :0])
 
     def by_distance(self, scheme: FoldScheme) -> Machines:
-        """The same machines with their distances for logits. Thresholds and d' stay those of the training."""
+        """The same machines with distances as logits. Thresholds and d' remain those of the training."""
         A, coef = np.zeros(self.intercept.shape), self.coef
         norms = coef.norms() if isinstance(coef, SparseWeights) else _norms(coef)
         units = scheme.distance_units(norms)
@@ -111,7 +111,7 @@ class Machines(NamedTuple):
         return self._with_slopes(A)
 
     def by_decision_value(self) -> Machines:
-        """The same machines with their decision values for logits, and without thresholds: LIBSVM's votes."""
+        """The same machines with decision values as logits, without thresholds: LIBSVM's votes."""
         return self._with_slopes(np.full(self.intercept.shape, -1.0))._replace(
             threshold=np.zeros_like(self.threshold)
         )
@@ -126,26 +126,26 @@ class Machines(NamedTuple):
         return Machines(**{name: values[edges] for name, values in self._asdict().items()})
 
     def followed_by(self, added: Machines) -> Machines:
-        """The machines of these edges and of more edges after them."""
+        """The machines of these edges, then of the added ones."""
         return Machines.concatenated([self, added])
 
     @classmethod
     def concatenated(cls, several: Sequence[Machines]) -> Machines:
-        """The machines of the edges of several, one after the other."""
+        """The concatenated machines of several sets of edges."""
         return cls(*(_concatenated(values) for values in zip(*several, strict=True)))
 
     def replaced(self, edges: NDArray[np.integer], fresh: Machines) -> Machines:
-        """A copy in which the machines of some edges are others."""
+        """A copy with fresh machines for some edges."""
         return Machines(*(_replaced(values, edges, new) for values, new in zip(self, fresh, strict=True)))
 
 
 def _concatenated(several: Sequence[Any]) -> Any:
-    """Values of edges, one after the other."""
+    """The concatenated values of several sets of edges."""
     return (SparseWeights.concatenated if isinstance(several[0], SparseWeights) else np.concatenate)(several)
 
 
 def _replaced(values: Any, edges: NDArray[np.integer], fresh: Any) -> Any:
-    """A copy with other values of some edges."""
+    """A copy with fresh values for some edges."""
     if isinstance(values, SparseWeights):
         return values.replaced(edges, fresh)
     changed = values.copy()
@@ -158,7 +158,7 @@ SAVED = tuple(name for name in Machines._fields if name != "profile")
 
 
 def _norms(coef: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(E, M) |w| of every machine, a few edges at a time: the squares of all of them would not stay in the cache."""
+    """(E, M) |w| of every machine, a few edges at a time: the squares of all would not fit into the cache."""
     norms = np.empty(coef.shape[:2], coef.dtype)
     for some in pieces(len(coef), TILE):
         norms[some] = np.linalg.norm(coef[some], axis=2)
@@ -166,7 +166,7 @@ def _norms(coef: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def no_profiles(of_edges: NDArray[Any]) -> NDArray[np.float32]:
-    """(E, PARTS, 0) the profiles of machines that keep none."""
+    """(E, PARTS, 0) empty profiles."""
     return np.empty((len(of_edges), PARTS, 0), np.float32)
 
 
@@ -189,13 +189,13 @@ def train_edges(
     sample_weight : mapping of class index -> (n_c,) array, optional
         Per-sample multiplier of C, also used in calibration.
     keys : sequence of int, optional
-        The number that seeds the folds of each class, by default its index. A class keeps its key when others come and
-        go.
+        The number that seeds the folds of each class, by default its index. A class keeps its key when other classes
+        are added or removed.
 
     Returns
     -------
     Machines
-        An edge's machines depend on its two classes and the settings alone, to the bit: not on the other edges.
+        An edge's machines depend, to the bit, only on its two classes and the settings, not on the other edges.
     """
     edges = np.asarray(edges)
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
@@ -213,23 +213,23 @@ def train_columns(
 ) -> Machines:
     """Train the machines of some columns of a code: `train_edges` for sets of classes.
 
-    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are drawn class by class,
-    as they are for pairs: a sample is in the same fold of every machine, so it is held out from one machine of each.
+    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are drawn per class, as
+    for pairs: a sample is in the same fold for every column, so it is held out from one machine of each.
 
     Parameters
     ----------
     class_rows : mapping of class index -> (n_c, D) float32 array, or SparseRows
-        At least the classes that the columns use.
+        At least the classes in the columns.
     code : (N, m) int8 array
         Columns of a code: see `pairloom.graphs.check_code`.
     settings, sample_weight, keys
-        As of `train_edges`.
+        As in `train_edges`.
 
     Returns
     -------
     Machines
-        The machines of a column depend on its classes and the settings alone. Those of a column with one class on
-        either side, the lower one at +1, are those of the edge, to the bit.
+        The machines of a column depend only on its classes and the settings. With one class on either side, the lower
+        one at +1, they are those of the edge, to the bit.
     """
     used = np.flatnonzero((code != 0).any(axis=1)).tolist()
     parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
@@ -282,7 +282,7 @@ def _train(
     second: ClassRows,
     settings: MachineSettings,
 ) -> None:
-    """Fit and calibrate the machines of one pair of sides, and write them in place e."""
+    """Fit and calibrate the machines of one pair of sides, and write them at index e."""
     scheme = settings.scheme
     rows, C, weight, folds, parts = stacked([first, second])
     y = np.where(np.arange(len(rows)) < len(first.rows), 1.0, -1.0)
@@ -319,12 +319,12 @@ def _train_alone(
     second: ClassRows,
     settings: MachineSettings,
 ) -> None:
-    """The same for machines that are standardised and calibrated by the fold that they are fitted on."""
+    """The same for machines that are also standardised and calibrated on the fold that they are fitted on."""
     rows, C, weight, folds, inner = stacked([first, second])
     y = np.where(np.arange(len(rows)) < len(first.rows), 1.0, -1.0)
     for k in range(settings.folds):
-        own = (folds == k) | (folds == NEVER_HELD_OUT)
-        samples = FoldSamples(rows[own], y[own], C[own], weight[own], inner[own])
+        seen = (folds == k) | (folds == NEVER_HELD_OUT)
+        samples = FoldSamples(rows[seen], y[seen], C[seen], weight[seen], inner[seen])
         machine = fit_alone(samples, settings.tol, settings.max_iterations)
         coef[e, k], machines.intercept[e, k], machines.platt[e, k] = machine[:3]
         machines.gap[e, k], machines.iterations[e, k] = machine[3:]
@@ -345,7 +345,7 @@ def _solved(
 
 
 def _empty_machines(n_edges: int, settings: MachineSettings) -> Machines:
-    """Room for all numbers of machines but their weights."""
+    """Uninitialised machines, without weights."""
     n_machines = settings.scheme.n_machines
     return Machines(
         coef=np.empty((n_edges, n_machines, 0), np.float32),
@@ -360,9 +360,9 @@ def _empty_machines(n_edges: int, settings: MachineSettings) -> Machines:
     )
 
 
-#: Edges whose weights are calibrated at once.
+#: Edges whose weights are multiplied by slopes at once.
 _EDGES_AT_ONCE = 1024
-#: Edges per tile: a tenth of a second of work, so that a progress bar moves and threads end together.
+#: Edges per tile: a tenth of a second of work, so that a progress bar moves and threads finish together.
 TILE = 64
 
 #: Called with the number of edges that were just trained.
@@ -371,23 +371,23 @@ Trained = TypeVar("Trained")
 
 
 class LinearModel(NamedTuple):
-    """Machines, and the whitening they were trained under."""
+    """Machines, and the whitening of the rows they were trained on."""
 
     machines: Machines
     whitening: Whitening
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs, or pairs of sets, are trained."""
+        """E, the number of trained pairs, or pairs of sets."""
         return len(self.machines.coef)
 
     def by_distance(self, scheme: FoldScheme) -> LinearModel:
-        """The same machines with their distances for logits."""
+        """The same machines with distances as logits."""
         return self._replace(machines=self.machines.by_distance(scheme))
 
     @property
     def profile(self) -> NDArray[np.float32]:
-        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, from training until their slopes are found."""
+        """(E, PARTS, PROFILE_SIZE) the profiles of the pairs, kept from training until slopes are fitted."""
         return self.machines.profile
 
     def unprofiled(self) -> LinearModel:
@@ -395,7 +395,7 @@ class LinearModel(NamedTuple):
         return self._replace(machines=self.machines.unprofiled())
 
     def by_decision_value(self) -> LinearModel:
-        """The same machines with their decision values for logits."""
+        """The same machines with decision values as logits."""
         return self._replace(machines=self.machines.by_decision_value())
 
     @property
@@ -408,7 +408,7 @@ class LinearModel(NamedTuple):
         return collapse(self.machines, shares, self.whitening)
 
     def prepared(self, X: Any, normalisation: Normalisation) -> Any:
-        """Samples as the machines are given them: normalised, and dense or sparse as those of the fit."""
+        """Samples in the form that the machines take: normalised, and dense or sparse as in the fit."""
         return normalisation(canonical_csr(X) if self.is_sparse else dense(X))
 
     def held_out_logits(
@@ -416,7 +416,7 @@ class LinearModel(NamedTuple):
     ) -> NDArray[np.float32]:
         """(E, R) logits of normalised training samples with these shares, each with the parameters of its part.
 
-        In memory the logits of a sample lie side by side: all that read them go from sample to sample.
+        The logits of a sample are contiguous in memory: callers read sample by sample.
         """
         machines, rows = self.machines, self.whitening(X)
         logits = np.zeros((rows.shape[0], self.n_edges), np.float32)
@@ -441,7 +441,7 @@ class LinearModel(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> LinearModel:
-        """The machines whose `arrays` these are."""
+        """The machines from their saved `arrays`."""
         machines: dict[str, Any] = {
             name.removeprefix("machines/"): values
             for name, values in arrays.items()
@@ -456,7 +456,7 @@ class LinearModel(NamedTuple):
 
     @property
     def kernel(self) -> None:
-        """Linear machines have none."""
+        """None: linear machines have no kernel."""
 
     def described(self, C: float) -> tuple[str, str]:
         """The kernel and C, for a summary."""
@@ -465,7 +465,7 @@ class LinearModel(NamedTuple):
     def names_of_inputs(
         self, names: Any, edges: object, labels: object, ids: object = ()
     ) -> NDArray[np.object_]:
-        """(D,) the names of what the logits are sums over: the features."""
+        """(D,) the names of the terms of the logits: the features."""
         return feature_names(names, self.machines.coef.shape[2])
 
 
@@ -504,13 +504,13 @@ def train_in_threads(
             advance(tile.stop - tile.start)
         return trained
 
-    # A tile has the same number of classes, whether they are in pairs or in sets.
+    # Tiles of pairs and of columns have about the same number of classes in all, hence of rows.
     size = max(1, int(2 * TILE / decomposition.classes_per_machine))
     return in_threads(work, pieces(decomposition.n_machines, size), n_threads)
 
 
 def whitened_rows(rows: Mapping[int, Any], whitening: Whitening) -> dict[int, ClassFeatures]:
-    """Mapping of class -> its rows as machines are given them, from normalised rows (n_c, D), dense or CSR."""
+    """Mapping of class -> whitened rows, from normalised rows (n_c, D). CSR rows are not whitened."""
     return {
         c: SparseRows.of(X) if sparse.issparse(X) else np.ascontiguousarray(whitening(X), np.float32)
         for c, X in rows.items()
@@ -525,7 +525,7 @@ def train_machines(
     advance: Advance | None = None,
     **of_classes: Any,
 ) -> Machines:
-    """The machines of all pairs, or of a code, trained on whitened rows; keywords are those of `train_edges`."""
+    """Train all pairs, or the columns of a code, on whitened rows; keyword arguments go to `train_edges`."""
     parts = train_in_threads(
         decomposition,
         lambda edges: train_edges(whitened, edges, settings, **of_classes),
@@ -568,27 +568,27 @@ class AffineLogits(NamedTuple):
         return logits
 
     def by_sample(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
-        """(R, E) float32 logits of samples X (R, D): the same numbers, laid out sample by sample."""
+        """(R, E) float32 logits of samples X (R, D), contiguous per sample."""
         logits: NDArray[np.float32] = np.ascontiguousarray(X, np.float32) @ self.weights.T
         logits += self.bias
         return logits
 
     def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> AffineLogits:
-        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        """The map with logits ``slope[e] * l + shift[e]``, where l are the logits of this one."""
         weights = np.empty_like(self.weights)
-        # Some edges at a time: a copy of all in double precision would be twice as large as the map.
+        # Some edges at a time: a copy of all weights in double precision would be twice as large as the map.
         for some in pieces(len(weights), _EDGES_AT_ONCE):
             np.multiply(self.weights[some], slope[some, None], out=weights[some], casting="same_kind")
         return AffineLogits(weights, (self.bias * slope + shift).astype(np.float32))
 
     def ranking(self, potentials: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> AffineLogits:
-        """The ranking of the classes as an affine map of samples, where ``potentials`` of logits (E, R) is linear."""
+        """The ranking of the classes as an affine map of samples: ``potentials`` is linear in the logits (E, R)."""
         return AffineLogits(
             np.ascontiguousarray(potentials(self.weights)), potentials(self.bias[:, None])[:, 0]
         )
 
     def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> LinearEvidence:
-        """What the logits of one sample X (1, D), as it came, are made of; ``names`` are those of the features."""
+        """The contributions to the logits of one raw sample X (1, D); ``names`` are the names of the features."""
         return LinearEvidence(self, dense(X)[0], normalisation, names)
 
 
@@ -597,8 +597,8 @@ def collapse(
 ) -> AffineLogits | SparseLogits:
     """The mean of an edge's linear machines, weighted by `shares` (M,), as one affine map.
 
-    l_m(x) = -(A_m f_m(x) + B_m) and f_m is affine, so averaging costs nothing at prediction [S 2.3]. Where the machines
-    were trained on whitened features the whitening goes into the map as well, and it takes raw ones.
+    l_m(x) = -(A_m f_m(x) + B_m) and f_m is affine, so averaging costs nothing at prediction [S 2.3]. The whitening, if
+    given, is folded into the map, which then takes features that are not whitened.
     """
     A, B = machines.platt[..., 0] * shares, machines.platt[..., 1] * shares
     bias = -(A * machines.intercept + B).sum(axis=1) - machines.threshold

@@ -17,7 +17,7 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = ["NearestNeighboursCV", "leave_one_out_errors"]
 
-#: What J is chosen from by default.
+#: The largest candidate of J by default.
 MOST_NEIGHBOURS = 30
 #: Distances in memory at once: 32 MB.
 _DISTANCES = 2**22
@@ -26,14 +26,14 @@ _DISTANCES = 2**22
 class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
     """J nearest neighbours, where J is chosen by leave-one-out cross-validation.
 
-    As the `estimator` of a `PairwiseSVC` every pair has a J of its own [1]_. With ``calibration="none"`` the shares of
-    the neighbours are coupled as they are.
+    As the `estimator` of a `PairwiseSVC`, it chooses J for every pair [1]_. With ``calibration="none"`` the shares of
+    the neighbours are coupled without calibration.
 
     Parameters
     ----------
     neighbours : iterable of int, default=None
-        The candidates of J, each at least 1. None tries 1 to 30. One that is not below the number of samples, so that
-        it cannot leave one out, stands for the largest that is.
+        The candidates of J, each at least 1. None tries 1 to 30. Candidates that are not below the number of samples
+        are replaced by the largest J that is, since a sample is left out.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
     neighbours_ : int
         J: the candidate with the fewest leave-one-out errors; among equals the largest, whose shares are the finest.
     errors_ : dict of int -> float
-        The share of leave-one-out errors of each candidate. Where k classes tie, one of them is right by 1 / k.
+        The share of leave-one-out errors of each candidate. If k classes tie, the true one among them counts 1 / k.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -52,8 +52,8 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Distances are Euclidean. `predict_proba` is the share of the J neighbours, with nothing added to keep it from 0 and
-    1, as in [1]_. `PairwiseSVC` holds such probabilities to [1e-6, 1 - 1e-6].
+    Distances are Euclidean. As in [1]_, `predict_proba` is the share of the J neighbours, without smoothing, so it may
+    be 0 or 1. `PairwiseSVC` clips such probabilities to [1e-6, 1 - 1e-6].
 
     References
     ----------
@@ -88,7 +88,7 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
         self.classes_, self._of_sample = np.unique(labels, return_inverse=True)
         self._samples = X
         candidates = _candidates(self.neighbours, len(labels))
-        if len(candidates) == 0:  # of a single sample nothing can be left out
+        if len(candidates) == 0:  # a single sample, which cannot be left out
             candidates, errors = [1], np.zeros(1)
         else:
             nearest = nearest_samples(None, X, candidates[-1])
@@ -100,7 +100,7 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """(R, N) shares of the J nearest neighbours that are of each class."""
+        """(R, N) shares of the classes among the J nearest neighbours."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         nearest = nearest_samples(X, self._samples, self.neighbours_)
@@ -110,7 +110,7 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
         return counts / self.neighbours_
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of most of the J nearest neighbours; of several, the first."""
+        """The most frequent class among the J nearest neighbours; the first one if several tie."""
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[shares.argmax(axis=1)])
 
@@ -121,22 +121,23 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
 
 
 def _candidates(neighbours: Iterable[int] | None, n_samples: int) -> list[int]:
-    """The candidates of J that leave a sample out, ascending."""
+    """The candidates of J, ascending, each below the number of samples."""
     asked = range(1, MOST_NEIGHBOURS + 1) if neighbours is None else neighbours
     values = list(asked) if isinstance(asked, Iterable) else []
     if not values or not all(isinstance(J, Integral) and not isinstance(J, bool) and J >= 1 for J in values):
         raise ValueError(
-            "NearestNeighboursCV: neighbours must be integers of at least 1, to choose from, or None,"
+            "NearestNeighboursCV: neighbours must be integers of at least 1, the candidates of J, or None,"
             f" got {neighbours!r}."
         )
     return sorted({min(int(J), n_samples - 1) for J in values} - {0})
 
 
 def nearest_samples(X: Any, samples: Any, n_neighbours: int) -> NDArray[np.int64]:
-    """(R, neighbours) indices of the samples nearest to each row of X, the nearest first; X None leaves each out.
+    """(R, neighbours) indices of the samples nearest to each row of X, the nearest first.
 
-    By all distances: a pair has few samples and, as a rule, many features. scikit-learn's search has threads of its
-    own, which get in the way of those that train and apply the pairs (on two busy cores it took twelve times as long).
+    If X is None, the rows are the samples themselves, and no sample is its own neighbour. All distances are computed: a
+    pair has few samples and, as a rule, many features. scikit-learn's search starts threads of its own, which compete
+    with the threads that train and apply pairs (on two busy cores it took twelve times as long).
     """
     n_rows = samples.shape[0] if X is None else X.shape[0]
     nearest = np.empty((n_rows, n_neighbours), np.int64)
@@ -158,7 +159,7 @@ def leave_one_out_errors(
     Parameters
     ----------
     nearest : (n, J) int array
-        The classes of each sample's nearest neighbours but itself, the nearest first.
+        The classes of each sample's nearest neighbours except itself, the nearest first.
     y : (n,) int array
         The classes of the samples.
     n_classes : int

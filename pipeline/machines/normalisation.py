@@ -1,7 +1,7 @@
-"""Normalisation and whitening: the space that the machines see.
+"""Normalisation and whitening of features, before machines see them.
 
-Features are centred, standardised if asked for, and divided by a power of two, before they are float32. Whitening then
-shapes the space by the covariance that all classes share.
+Features are centred, standardised on request, and divided by a power of two, before they become float32. Whitening then
+transforms them by the covariance that all classes share.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ __all__ = [
 
 
 def dense(X: Any) -> NDArray[np.floating]:
-    """Samples as a dense array, which may be a sparse matrix."""
+    """Samples, dense or sparse, as a dense array."""
     return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 class Normalisation(NamedTuple):
-    """x -> (x - centre) / deviation / 2^exponent, in the precision that x came in. The centre of sparse rows is zero.
+    """x -> (x - centre) / deviation / 2^exponent, in the precision of x. The centre of sparse rows is zero.
 
-    The machines are float32. Of features far from zero, such as years, they would see little but the mean, and squares
-    of very small or very large ones would vanish or overflow. Dividing by a power of two is exact, so the unit of the
-    features changes no bit of a result.
+    Machines are float32. Features far from zero, such as years, would lose most of their digits, and squares of very
+    small or very large features would vanish or overflow. Dividing by a power of two is exact, so multiplying all
+    features by one changes no bit of a result.
 
     Attributes
     ----------
     centre : (D,) float64
     exponent : int
     deviation : (D,) float64, optional
-        Standard deviations of the columns, where features are standardised; 1 for a constant column.
+        Standard deviations of the columns, if features are standardised; 1 for a constant column.
     """
 
     centre: NDArray[np.float64]
@@ -75,40 +75,40 @@ class Normalisation(NamedTuple):
     def _in_units(self, centred: NDArray[np.floating], precision: np.dtype[np.floating]) -> NDArray[Any]:
         if self.deviation is None:
             return np.asarray(np.ldexp(centred, -self.exponent))
-        # Powers of two first: float32 could not hold every deviation, and so the unit of a column changes no bit.
+        # Powers of two first: float32 cannot hold every deviation, and exact divisions change no bit.
         mantissa, power = np.frexp(self.deviation)
         return np.asarray(np.ldexp(centred, -(power + self.exponent)) / mantissa.astype(precision))
 
     def _of_sparse(self, X: sparse.csr_array, precision: np.dtype[np.floating]) -> sparse.csr_array:
-        """CSR rows: their zeros stay zeros, so the centre must be zero, as that of sparse training rows is."""
+        """CSR rows. Zeros must stay zeros; the centre of sparse training rows is zero."""
         deviation = None if self.deviation is None else self.deviation[X.indices]
         data = self._replace(deviation=deviation)._in_units(X.data, precision)
         return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
     def mean_of(self, dtype: np.dtype[np.floating]) -> NDArray[np.float64]:
-        """(D,) mean of the normalised training rows: zero, but for digits of the centre that their type cannot hold."""
+        """(D,) mean of the normalised training rows: zero up to the rounding of the centre to their type."""
         return self._in_units(self.centre - self.centre.astype(dtype), np.dtype(np.float64))
 
     def of_means(self, means: Any) -> Any:
-        """Means of features as they came, dense or CSR, normalised in float64."""
+        """Normalised means, in float64, of means of raw features, dense or CSR."""
         if sparse.issparse(means):
             return self._of_sparse(means, np.dtype(np.float64))
         return self._in_units(means - self.centre, np.dtype(np.float64))
 
     def fold_back(self, weights: Any, bias: NDArray[np.floating]) -> tuple[Any, NDArray[np.float64]]:
-        """The affine map of features as they came that equals weights (E, D), bias (E,) on normalised ones."""
-        if sparse.issparse(weights):  # of features that were not centred
+        """The affine map of raw features that equals weights (E, D), bias (E,) on normalised ones."""
+        if sparse.issparse(weights):  # sparse features are not centred
             return self._of_sparse(weights, np.dtype(np.float32)), bias.astype(np.float64)
         raw = self.raw_weights(weights).astype(np.float32)
         return raw, bias - raw.astype(np.float64) @ self.centre
 
     def raw_weights(self, weights: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Weights (..., D) per unit of features as they came, of those per unit of normalised ones."""
+        """Weights (..., D) of raw features, from weights of normalised ones."""
         raw = np.ldexp(weights, -self.exponent)
         return np.asarray(raw if self.deviation is None else raw / self.deviation)
 
     def inner_C(self, C: float, name: str = "C") -> float:
-        """The C of machines on normalised features that is this C on features as they came, or standardised.
+        """The C for normalised features that is equivalent to this C for raw, or standardised, features.
 
         Raises if a float cannot hold it; ``name`` is the parameter, for the error.
         """
@@ -121,12 +121,12 @@ class Normalisation(NamedTuple):
         return inner
 
     def outer_C(self, C: float) -> float:
-        """The C on features as they came, or standardised, that is this C of machines on normalised ones."""
+        """The C for raw, or standardised, features that is equivalent to this C for normalised ones."""
         return math.ldexp(C, -2 * self.exponent)
 
 
 class NormalisedMoments(NamedTuple):
-    """A normalisation, and what is known of the normalised training rows without looking at them again.
+    """A normalisation, and the moments of the normalised training rows, which follow from those of the raw rows.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class NormalisedMoments(NamedTuple):
     total_variance : float
         The sum of the variances of the columns: the mean squared norm of centred rows.
     n_rows : int
-        How many rows there are.
+        The number of rows.
     """
 
     normalisation: Normalisation
@@ -153,7 +153,7 @@ class NormalisedMoments(NamedTuple):
 
 
 def normalised_moments(moments: Moments, owner: str, *, standardise: bool = False) -> NormalisedMoments:
-    """The normalisation of rows with these moments; errors call the rows ``owner``."""
+    """The normalisation of rows with these moments; ``owner`` is the name of the rows, for errors."""
     normalisation = _normalisation_of(moments, owner, standardise)
     exponent = normalisation.exponent
     if standardise:
@@ -170,9 +170,9 @@ def normalised_moments(moments: Moments, owner: str, *, standardise: bool = Fals
 
 
 def _normalisation_of(moments: Moments, owner: str, standardise: bool) -> Normalisation:
-    """The mean of rows, zero for sparse ones, and the exponent at which their total variance is between 1 and 4.
+    """The mean of rows, zero for sparse ones, and the exponent for which their total variance is between 1 and 4.
 
-    Both are found exactly: rows times a power of two have the mean times it and the exponent plus its own.
+    Both are exact: for rows times 2^k, the mean is multiplied by 2^k and k is added to the exponent.
     """
     centre = np.zeros_like(moments.centre) if moments.is_sparse else moments.centre
     extremes = np.stack([moments.lowest, moments.highest])
@@ -190,16 +190,16 @@ def _normalisation_of(moments: Moments, owner: str, standardise: bool) -> Normal
 
 
 def _standardised_variance(moments: Moments) -> float:
-    """The total variance of standardised rows: 1 of every column that varies."""
+    """The total variance of standardised rows: 1 for every column that varies."""
     return float(np.count_nonzero(moments.varied))
 
 
 def _halved(variance: float) -> int:
-    """The exponent of the power of two that brings a variance to between 1 and 4; 0 for no variance."""
+    """The exponent e for which variance / 4^e is between 1 and 4; 0 for no variance."""
     return (math.frexp(variance)[1] - 1) // 2 if variance > 0 else 0
 
 
-#: How far the covariance is shrunk towards a multiple of the identity, from 0 to 1; "none" leaves features as they are.
+#: How far the covariance is shrunk towards a multiple of the identity, from 0 to 1; "none" means no whitening.
 Shrinkage = float | Literal["none"]
 
 
@@ -208,22 +208,22 @@ def is_whitened(shrinkage: Shrinkage) -> bool:
     return shrinkage != "none"
 
 
-# A covariance of more features is not tried unasked: it takes a quarter of a minute to decompose, and 128 MiB.
+# With more features, "auto" does not try whitening: the covariance takes 15 s to decompose, and 128 MiB.
 _MOST_TRIED = 2**12
 # A larger covariance, of more than 2 GiB, is refused. Whitening needs four matrices of its size.
 _MOST_FEATURES = 2**14
 
 
 def is_worth_a_trial(n_rows: int, n_classes: int, n_features: int) -> bool:
-    """Whether whitening is tried unasked: the rows determine the covariance within classes, and it is not large.
+    """Whether "auto" tries whitening: there are enough rows for the within-class covariance, and it is not large.
 
-    With fewer rows than it has dimensions the covariance is singular, and whitening is a matter of the shrinkage alone.
+    With fewer rows than dimensions the covariance is singular, and the result depends mostly on the shrinkage.
     """
     return n_features <= min(n_rows - n_classes, _MOST_TRIED)
 
 
 def check_covariance(n_features: int, owner: str) -> None:
-    """Raise if the covariance of so many features is too large; ``owner`` is the parameter that asks to whiten."""
+    """Raise if the covariance would be too large; ``owner`` is the parameter that asks for whitening."""
     if n_features > _MOST_FEATURES:
         raise ValueError(
             f'{owner} must be "none" or "auto" with more than {_MOST_FEATURES:,} features, whose covariance takes '
@@ -232,7 +232,7 @@ def check_covariance(n_features: int, owner: str) -> None:
 
 
 class Whitening(NamedTuple):
-    """x -> (x - mean) @ factor. An empty factor is the identity, and without a mean nothing is centred."""
+    """x -> (x - mean) @ factor. An empty factor is the identity, and an empty mean is zero."""
 
     mean: NDArray[np.float32]
     factor: NDArray[np.float32]
@@ -250,12 +250,12 @@ class Whitening(NamedTuple):
 
 
 def unwhitened() -> Whitening:
-    """The whitening of sparse features: these stay as they are."""
+    """The whitening of sparse features: the identity."""
     return Whitening(np.empty(0, np.float32), np.empty((0, 0), np.float32))
 
 
 class WithinClasses(NamedTuple):
-    """The covariance of training rows about their class means, decomposed once for every shrinkage that is tried.
+    """The covariance of training rows about their class means, decomposed once for all shrinkages.
 
     S = vectors @ diag(values) @ vectors.T; total is the covariance about the mean of all rows.
     """
@@ -268,8 +268,8 @@ class WithinClasses(NamedTuple):
     def whitening(self, shrinkage: float) -> Whitening:
         """Machines see S^(-1/2) (x - mean), with S shrunk to (1 - t) S + t (tr S / D) I.
 
-        The factor is scaled so that the mean squared norm of the centred rows stays as it was: then a C means the
-        same with whitening and without.
+        The factor is scaled so that the mean squared norm of the centred rows does not change: then C means the same
+        with and without whitening.
         """
         values = (1 - shrinkage) * self.values + shrinkage * self.values.mean()
         if not values.max() > 0:
@@ -301,7 +301,7 @@ def within_classes_of(
     members: Sequence[NDArray[np.integer]],
     held_out: NDArray[np.integer] | None = None,
 ) -> WithinClasses:
-    """`within_classes` of rows X (n, D) in memory, given the rows of each class, without those that are held out."""
+    """`within_classes` of rows X (n, D) in memory, without held-out rows; ``members`` are the rows of each class."""
     D, sizes = X.shape[1], np.array([len(rows) for rows in members])
     kept = np.ones(len(X), bool)
     kept[[] if held_out is None else held_out] = False
@@ -325,17 +325,18 @@ def centred_at(mean: NDArray[np.float64]) -> Whitening:
 
 # Numbers in the rows that are multiplied at once: 16 MiB of float32.
 _BATCH_NUMBERS = 2**22
-# A run stores the parts: they take this together, or are a few. A part has at least so many classes, if there are.
+# A run stores a (D, D) array per part: as many parts as fit into _STORED_BYTES, but at least _FEWEST_PARTS and at most
+# _MOST_PARTS. A part has at least _FEWEST_CLASSES classes, so there may be fewer parts.
 _STORED_BYTES, _FEWEST_PARTS, _MOST_PARTS, _FEWEST_CLASSES = 2**28, 4, 32, 4
 
-#: ``read(c, rows)`` are the normalised rows of class c in a slice of its rows, without those that are held out.
+#: ``read(c, rows)`` returns the normalised rows of class c in a slice of its rows, without held-out rows.
 ReadRows = Callable[[int, slice], NDArray[np.floating]]
 
 
 class ClassScatter(NamedTuple):
-    """Some classes: how many rows each has, their means (n, D), and the sum over all rows of their scatter (D, D).
+    """Some classes: the number of rows of each, their means (n, D), and the summed scatter (D, D) of all rows.
 
-    The scatter of a row x is (x - m)(x - m)', m being the mean of its class.
+    The scatter of a row x is (x - m)(x - m)', where m is the mean of its class.
     """
 
     counts: NDArray[np.int64]
@@ -350,19 +351,19 @@ def scatter_parts(n_classes: int, n_features: int) -> list[slice]:
 
 
 def rows_per_batch(n_features: int) -> int:
-    """How many rows are read and multiplied at once."""
+    """The number of rows that are read and multiplied at once."""
     return max(1, _BATCH_NUMBERS // n_features)
 
 
 def class_scatter(read: ReadRows, classes: slice, sizes: NDArray[np.int64], n_features: int) -> ClassScatter:
-    """The scatter of some consecutive classes with these ``sizes``, held-out rows included.
+    """The scatter of some consecutive classes. ``sizes`` count held-out rows too, although they are not read.
 
-    A class with more rows than a batch is centred at the mean of its first batch, and what that lacks of its own mean
-    is made up for at its end.
+    A class with more rows than a batch is centred at the mean of its first batch, and the result is corrected for its
+    own mean after its last batch.
     """
     n, D, most = classes.stop - classes.start, n_features, rows_per_batch(n_features)
     counts, means, scatter = np.zeros(n, np.int64), np.zeros((n, D)), np.zeros((D, D))
-    beside = np.zeros(D)  # the sum of a large class's rows, less its first mean
+    beside = np.zeros(D)  # summed deviations of a large class's rows from the mean of its first batch
     for batch in _batches(classes, sizes, most):
         deviations = []
         for c, rows in batch:
@@ -382,7 +383,7 @@ def class_scatter(read: ReadRows, classes: slice, sizes: NDArray[np.int64], n_fe
 
 
 def _batches(classes: slice, sizes: NDArray[np.int64], most: int) -> Iterator[list[tuple[int, slice]]]:
-    """Whole classes that together have at most so many rows; a larger class comes alone, in several batches.
+    """Batches of whole classes with at most `most` rows in all; a larger class has several batches of its own.
 
     Examples
     --------

@@ -1,20 +1,21 @@
 """Calibration of single pairs: from a machine's decision value, or a distance, to the log odds of its two classes.
 
-Platt scaling takes the decision value f to P(y = +1 | f) = 1 / (1 + exp(A f + B)), for every machine its own A and B.
+Platt scaling maps the decision value f to P(y = +1 | f) = 1 / (1 + exp(A f + B)), with A and B fitted per machine.
 
-Slopes say how many units of log odds a unit of distance is worth, for every pair its own.
+Slopes say how many units of log odds a unit of distance is worth, per pair.
 
-The logit of a pair is s d, where d is the signed distance of a sample to the pair's hyperplane. One slope s for all
-pairs believes the machines between classes that cannot be told apart, whose distances look like any others. A slope
-for each pair alone, by the likelihood of the pair's own samples, is noisy: a pair has tens of them, often separable.
+The logit of a pair is s d, where d is the signed distance of a sample to the pair's hyperplane. With one slope s for
+all pairs, machines between classes that cannot be told apart are overconfident: their distances look like any others.
+A slope fitted to each pair alone, by the likelihood of its own samples, is noisy: a pair has tens of them, often
+separable.
 
-So the slopes of all pairs are drawn from one distribution, which the pairs themselves reveal (empirical Bayes). It is
-the nonparametric maximum likelihood estimate of Kiefer and Wolfowitz on a grid, by EM, and the slope of a pair is the
-mean of log s under its posterior. Where all pairs are alike, the distribution is narrow and slopes are nearly common;
-where some cannot be told apart, it has a second part near zero, and these pairs move there.
+So the slopes of all pairs are taken to be drawn from one distribution, estimated from the pairs (empirical Bayes). It
+is the nonparametric maximum likelihood estimate of Kiefer and Wolfowitz [KW]_ on a grid, by EM. The slope of a pair is
+the exponential of the mean of log s under its posterior. If all pairs are alike, the distribution is narrow and slopes
+are nearly equal; if some classes cannot be told apart, it has a second mode near zero, for their pairs.
 
-A pair enters by its profile alone: the log loss of its own out-of-fold samples as a function of log s. Profiles are
-found while the machines are trained, part by part, so that the slope for a held-out sample can be found without it.
+A pair enters through its profile alone: the log loss of its own out-of-fold samples as a function of log s. Profiles
+are computed per part during training, so that the slope for a held-out sample can be estimated without its part.
 
 References
 ----------
@@ -76,7 +77,7 @@ def fit_platt(
     tol: float = TOLERANCE,
     max_iterations: int = int(MAX_ITERATIONS),
 ) -> Platt:
-    """Fit (A, B) by maximum likelihood, with Platt's targets, which a prior keeps away from 0 and 1.
+    """Fit (A, B) by maximum likelihood, with Platt's targets, which are smoothed away from 0 and 1.
 
     Parameters
     ----------
@@ -133,15 +134,15 @@ def calibrate_machines(
     weight, folds, parts : (n,)
     scheme : FoldScheme
     norms : (M,)
-        |w| of each machine, where it is known.
+        |w| of each machine, NaN if unknown.
     by_distance : bool
-        Whether the logit of a machine is f divided by its norm. If not, it is found by Platt scaling.
+        Whether the logit of a machine is f divided by its norm. If not, Platt scaling is fitted.
     thresholds : bool
         Shift the logit to where it makes fewest errors on held-out samples [HT 3].
     platt, crossfit : (M, 2) and (M, PARTS, 2)
         Written. The threshold of the problem is in `crossfit`.
     profile : (PARTS, PROFILE_SIZE) or (PARTS, 0)
-        Written, if it has room for the profile of the problem: see `slopes`.
+        Written, if it has room for the profile of the problem: see `slope_prior`.
 
     Returns
     -------
@@ -167,24 +168,24 @@ def separation(
     scheme: FoldScheme,
     platt: NDArray[np.float64],
 ) -> float:
-    """d' of the held-out logits of a problem; arguments as of `calibrate_machines`."""
+    """d' of the held-out logits of a problem; arguments as in `calibrate_machines`."""
     logits = out_of_fold_logits(f, platt.reshape(-1, 1, 2), folds, parts, scheme.out_of_fold)
     return float(dprime(logits, int((y > 0).sum())))
 
 
 Floats: TypeAlias = NDArray[np.float64]
 _STEP = math.log(2) / POINTS_PER_OCTAVE
-#: Points of a profile: from 1/32 to 32 times the slope at which the pair's mean distance is worth one unit of log odds.
+#: Points of a profile, from 1/32 to 32 times the slope at which the pair's mean distance is worth one unit of log odds.
 _POINTS = 10 * POINTS_PER_OCTAVE + 1
-#: A profile has the number of its first point on the grid that all pairs share, then the loss at each point.
+#: A profile is the number of its first point on the grid that all pairs share, then the loss at each of its points.
 PROFILE_SIZE = 1 + _POINTS
 
-#: Points of the distribution between two of a profile.
+#: Grid points of the distribution per point of a profile.
 _REFINED = 4
-#: Pairs from which the distribution is estimated, at most, and steps of EM.
+#: Most pairs from which the distribution is estimated, and steps of EM.
 _MOST_PAIRS, _STEPS = 1024, 200
-#: The distribution that is expected before any pair is seen: normal about the slope that is best for all pairs
-#: together, with this standard deviation of log s. It counts as much as so many pairs.
+#: The prior of the distribution: normal about the best common slope, with this standard deviation of log s. It weighs
+#: as much as this number of pairs.
 _SPREAD, _EXPECTED_PAIRS = 0.3, 5.0
 #: Pairs whose profiles are refined at once: some 10 MB.
 _PAIRS_AT_ONCE = 2**13
@@ -196,9 +197,9 @@ class SlopePrior(NamedTuple):
     Attributes
     ----------
     first : int
-        Where its grid begins: at log s = first * log(2) / POINTS_PER_OCTAVE.
+        Its grid begins at log s = first * log(2) / POINTS_PER_OCTAVE.
     weights : (1 + PARTS, points) float64
-        The distribution by all samples, then by those that are not in each part.
+        The distribution from all samples, then without each part.
     """
 
     first: int
@@ -211,7 +212,7 @@ class SlopePrior(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """The slope of every pair, and that for a training sample of each part, found without the part.
+    """The slope of every pair, and its slopes estimated without each part, for training samples of the part.
 
     Attributes
     ----------
@@ -227,11 +228,11 @@ class Slopes(NamedTuple):
         return Slopes(self.slope[edges], self.without_part[edges])
 
     def followed_by(self, others: Slopes) -> Slopes:
-        """These slopes, and those of more pairs after them."""
+        """These slopes, then the slopes of other pairs."""
         return Slopes(*(np.concatenate(both) for both in zip(self, others, strict=True)))
 
     def of_parts(self, logits: NDArray[np.float32], parts: NDArray[np.integer]) -> NDArray[np.float32]:
-        """(E, R) logits of training samples, given their distances and parts; in memory sample by sample."""
+        """(E, R) logits of training samples, from their distances and parts; contiguous per sample."""
         scaled = np.empty(logits.shape[::-1], np.float32)
         for sample, part in enumerate(parts):
             np.multiply(
@@ -241,20 +242,20 @@ class Slopes(NamedTuple):
 
 
 def slope_prior(profile: NDArray[np.float32], pairs: NDArray[np.integer] | None = None) -> SlopePrior:
-    """The distribution of the slopes of pairs, all or some, whose profiles (E, PARTS, PROFILE_SIZE) are given.
+    """Estimate the distribution of slopes from the profiles (E, PARTS, PROFILE_SIZE) of all pairs, or of some.
 
-    A profile has, for each part, where its grid begins, then the summed log loss of the pair's own out-of-fold samples
-    of the part at the points of that grid.
+    For each part, a profile has the beginning of its grid, then the summed log loss of the pair's own out-of-fold
+    samples of the part at the points of that grid.
     """
     pairs = np.arange(len(profile)) if pairs is None else pairs
     some = profile[pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), _MOST_PAIRS)).astype(np.int64)]]
     start = _starts(profile)[pairs]
     first, last = int(start.min()), int(start.max()) + _POINTS - 1
     grid = SlopePrior(first, np.empty((1 + profile.shape[1], _REFINED * (last - first) + 1)))
-    # The size of log s that is expected: at it the distances of a typical pair are worth one.
+    # The log s at which the mean distance of a typical pair is worth one unit of log odds.
     usual = float(np.median(start) + _POINTS // 2) * _STEP
     for column, part in enumerate(_left_out(profile)):
-        # Without a part the distribution is another one: of few pairs each has a say in it.
+        # The distribution, too, is estimated without the part: with few pairs, every pair matters.
         grid.weights[column] = _distribution(_losses(some, part, grid), grid.points, usual)
     return grid
 
@@ -262,16 +263,16 @@ def slope_prior(profile: NDArray[np.float32], pairs: NDArray[np.integer] | None 
 def slopes_of(
     profile: NDArray[np.float32], prior: SlopePrior, order: NDArray[np.integer] | None = None
 ) -> Slopes:
-    """The slopes of pairs, given their profiles (E, PARTS, PROFILE_SIZE) and the distribution they are drawn from.
+    """The slopes of pairs, from their profiles (E, PARTS, PROFILE_SIZE) and the distribution of slopes.
 
-    With ``order``, in this order: a copy of all profiles would be large.
+    ``order`` reorders the pairs without a copy of all profiles, which would be large.
     """
     order = np.arange(len(profile)) if order is None else order
     log_slopes, points = np.empty((len(order), len(prior.weights))), prior.points
     for pairs in pieces(len(order), _PAIRS_AT_ONCE):
-        own = profile[order[pairs]]
+        some = profile[order[pairs]]
         for column, part in enumerate(_left_out(profile)):
-            likelihoods, weights = _likelihoods(_losses(own, part, prior)), prior.weights[column]
+            likelihoods, weights = _likelihoods(_losses(some, part, prior)), prior.weights[column]
             log_slopes[pairs, column] = likelihoods @ (weights * points) / (likelihoods @ weights)
     slopes = np.exp(log_slopes)
     return Slopes(slopes[:, 0], slopes[:, 1:])
@@ -286,9 +287,9 @@ def _starts(profile: NDArray[np.float32]) -> NDArray[np.int64]:
 
 
 def _losses(profile: NDArray[np.float32], left_out: int | None, prior: SlopePrior) -> Floats:
-    """(E, points) log loss of all samples, or of those that are not in a part, on the grid that all pairs share.
+    """(E, points) log loss of all samples, or of those not in a part, on the grid that all pairs share.
 
-    Beyond the ends of its profile, where little changes, a loss is constant.
+    Beyond the ends of its profile, where it hardly changes, the loss is taken as constant.
     """
     total = profile[:, :, 1:].sum(axis=1, dtype=np.float64)
     if left_out is not None:
@@ -300,13 +301,13 @@ def _losses(profile: NDArray[np.float32], left_out: int | None, prior: SlopePrio
 
 @functools.cache
 def _refinement() -> Floats:
-    """(_POINTS, refined points) cubic splines as a matrix: they are linear in the values they go through."""
+    """(_POINTS, refined points) interpolation by cubic splines as a matrix: splines are linear in their values."""
     refined = np.linspace(0, _POINTS - 1, _REFINED * (_POINTS - 1) + 1)
     return np.asarray(CubicSpline(np.arange(_POINTS), np.eye(_POINTS))(refined).T)
 
 
 def _distribution(losses: Floats, points: Floats, usual: float) -> Floats:
-    """(points,) the distribution of log s that makes the profiles of pairs likeliest, with that expected before."""
+    """(points,) the most likely distribution of log s, given the profiles of pairs and the prior, by EM."""
     pooled = losses.sum(axis=0) + (points - usual) ** 2 / 2
     expected = np.exp(-((points - points[pooled.argmin()]) ** 2) / (2 * _SPREAD**2))
     expected *= _EXPECTED_PAIRS / expected.sum()
@@ -319,5 +320,5 @@ def _distribution(losses: Floats, points: Floats, usual: float) -> Floats:
 
 
 def _likelihoods(losses: Floats) -> Floats:
-    """(E, points) of log s, up to a factor for every pair."""
+    """(E, points) likelihoods of log s, up to a factor per pair."""
     return np.asarray(np.exp(losses.min(axis=1, keepdims=True) - losses))

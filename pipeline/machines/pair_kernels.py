@@ -1,4 +1,4 @@
-"""One pair of classes, from the decision values of its machines to calibrated logits, without the GIL.
+"""Kernels of one pair of classes: from the decision values of its machines to calibrated logits.
 
 Platt scaling is fitted by Newton's method as in Lin, Lin and Weng (2007).
 """
@@ -10,11 +10,11 @@ import numpy as np
 from pairloom.pipeline.accelerate import kernel
 from pairloom.pipeline.machines.svm_kernels import dot
 
-SIGMA = 1e-12  # added to the diagonal of H, so that a direction exists where all decision values are equal
+SIGMA = 1e-12  # added to the diagonal of H, so that it is regular even if all decision values are equal
 SUFFICIENT_DECREASE = 1e-4
 SMALLEST_STEP = 1e-10
 TOLERANCE, MAX_ITERATIONS = 1e-5, np.int64(100)
-#: Points of a profile per octave of s: its kernel squares instead of taking exponentials.
+#: Points of a profile per octave of s. With whole octaves, the kernel squares exponentials instead of computing them.
 POINTS_PER_OCTAVE = 2
 
 
@@ -24,7 +24,7 @@ def log_loss(f, t, weight, A, B):
     total = 0.0
     for i in range(len(f)):
         z = A * f[i] + B
-        # Two forms of one number: neither exp overflows.
+        # The same number in two forms, so that exp does not overflow.
         total += weight[i] * (t[i] * z + log1p(exp(-z)) if z >= 0 else (t[i] - 1) * z + log1p(exp(z)))
     return total
 
@@ -63,7 +63,7 @@ def newton(f, t, weight, A, B, tol, max_iterations):
                 break
             step /= 2
         else:
-            # No step lowers the loss: a minimum, if little was left to gain.
+            # No step lowers the loss: this is a minimum if the expected decrease is small.
             return A, B, iteration, -slope <= 1e-8 * (1 + value)
         A, B, value = A + step * dA, B + step * dB, new
     return A, B, max_iterations, False
@@ -71,7 +71,7 @@ def newton(f, t, weight, A, B, tol, max_iterations):
 
 @kernel
 def fit_sigmoid(f, y, weight, tol, max_iterations):
-    """As `platt.fit_platt`, of float64 arrays. Returns A, B, the iterations used, and whether that is a minimum."""
+    """`pair_calibration.fit_platt` for float64 arrays. Returns A, B, the iterations used, and whether it converged."""
     n_plus, n_minus = 0.0, 0.0
     scale = 0.0
     for i in range(len(f)):
@@ -108,7 +108,7 @@ def decision_values(X, coef, intercept):
 
 @kernel
 def contains_fold(on_folds, fold):
-    """Whether a machine that has these folds has a sample of this one. Each has those that are never held out."""
+    """Whether a machine with these folds has the samples of this one. All machines have samples never held out."""
     return fold < 0 or on_folds[fold]
 
 
@@ -131,9 +131,9 @@ def fit_chosen(f, y, weight, chosen):
 def calibrate(f, y, weight, folds, parts, calibrated_on, pooled, platt, crossfit):
     """Platt's parameters of every machine from its decision values f (M, n) on the folds that calibrate it.
 
-    Writes platt (M, 2), and the same without the samples of each part into crossfit (M, PARTS, 2): zeros, which say
-    nothing, where only one of the classes is left. A sample that is never held out is always among those that
-    calibrate, with the value that it was fitted to. There are so few of it that Platt's targets believe them little.
+    Writes platt (M, 2), and crossfit (M, PARTS, 2), the same without the samples of each part: zeros, for logits of 0,
+    if only one of the classes is left. Samples that are never held out always take part, with in-sample decision
+    values; they are so few that Platt's targets give them little weight.
     """
     n_machines, n = f.shape
     n_parts = crossfit.shape[1]
@@ -142,7 +142,7 @@ def calibrate(f, y, weight, folds, parts, calibrated_on, pooled, platt, crossfit
     for m in range(n_values):
         for i in range(n):
             values[i], chosen[i] = f[m, i], pooled or contains_fold(calibrated_on[m], folds[i])
-            if pooled:  # the value of every sample by the machine that was not fitted on it
+            if pooled:  # each sample has the decision value of the machine that was not fitted on it
                 for by in range(n_machines):
                     if contains_fold(calibrated_on[by], folds[i]):
                         values[i] = f[by, i]
@@ -157,7 +157,7 @@ def calibrate(f, y, weight, folds, parts, calibrated_on, pooled, platt, crossfit
             if left_out == 0:
                 A, B = platt[m, 0], platt[m, 1]
             elif first and second:
-                # From the start: the parameters of all samples would leave a trace of this part in the last digits.
+                # Not started from the parameters of all samples: the last digits would depend on this part.
                 A, B = fit_chosen(values, y, weight, others)
             else:
                 A, B = 0.0, 0.0
@@ -170,7 +170,7 @@ def calibrate(f, y, weight, folds, parts, calibrated_on, pooled, platt, crossfit
 
 @kernel
 def measure_distances(norms, platt, crossfit):
-    """Parameters that make the logit of machine m its signed distance f / |w|: no sample has a part in them."""
+    """Parameters that make the logit of machine m its signed distance f / |w|. They do not depend on samples."""
     for m in range(len(norms)):
         platt[m, 0] = -1 / norms[m] if norms[m] > 0 else 0.0
         platt[m, 1] = 0
@@ -182,7 +182,7 @@ def measure_distances(norms, platt, crossfit):
 def out_of_fold_logits(f, crossfit, folds, parts, out_of_fold):
     """The logit of every sample of the pair by machines that were not fitted on it, with the parameters of its part.
 
-    A sample that is never held out has the mean of all machines.
+    Samples that are never held out get the mean of all machines.
     """
     n_machines, n = f.shape
     n_parts = crossfit.shape[1]
@@ -197,10 +197,10 @@ def out_of_fold_logits(f, crossfit, folds, parts, out_of_fold):
 
 @kernel
 def loss_profile(f, norms, y, weight, folds, parts, out_of_fold, profile):
-    """The log loss of the pair's own held-out samples if the logit is s times the distance: see `slopes`.
+    """The log loss of the pair's own held-out samples for logits of s times the distance: see `pair_calibration`.
 
     Writes profile (PARTS, 1 + points): the number of its first point, then the losses of each part at the points
-    s = 2 ** (number / POINTS_PER_OCTAVE). Samples that are never held out have none.
+    s = 2 ** (number / POINTS_PER_OCTAVE). Samples that are never held out do not count.
     """
     per_octave, n_points = POINTS_PER_OCTAVE, profile.shape[1] - 1
     n_machines, n = f.shape
@@ -232,7 +232,7 @@ def loss_profile(f, norms, y, weight, folds, parts, out_of_fold, profile):
 
 @kernel
 def mean_and_variance(values, start, stop):
-    """Of values[start:stop]."""
+    """Mean and variance of values[start:stop]."""
     total, squares = 0.0, 0.0
     for i in range(start, stop):
         total += values[i]
@@ -255,7 +255,7 @@ def dprime(logits, n_first):
 def fewest_errors(logits, y, weight):
     """[HT 3] The shift t with the least weight of y (logit - t) <= 0; among equals the one nearest to zero."""
     order = np.argsort(logits)
-    errors = 0.0  # with t below everything each sample is called first
+    errors = 0.0  # with t below all logits, every sample is assigned to the first class
     for i in range(len(y)):
         if y[i] < 0:
             errors += weight[i]
@@ -264,7 +264,7 @@ def fewest_errors(logits, y, weight):
         low = logits[order[at - 1]] if at > 0 else -np.inf
         high = logits[order[at]] if at < len(order) else np.inf
         if low < high and errors <= fewest:
-            # Any t between the two makes the same errors; keep away from both unless zero is there.
+            # Every t between the two makes the same errors: take zero if it is between them, else the middle.
             t = 0.0 if low < 0.0 < high else (low + high) / 2
             if at == 0:
                 t = min(0.0, high - 1)
@@ -279,7 +279,7 @@ def fewest_errors(logits, y, weight):
 
 @kernel
 def thresholds_of(f, y, weight, folds, parts, out_of_fold, platt, crossfit):
-    """[HT 3] The shift of the pair. Each part gets the shift found without it, as a change of its B in crossfit."""
+    """[HT 3] The shift of the pair. The shift found without each part is added to the part's B in crossfit."""
     n_machines = len(f)
     for part in range(crossfit.shape[1]):
         own = crossfit[:, part].copy().reshape(n_machines, 1, 2)

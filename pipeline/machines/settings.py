@@ -1,4 +1,4 @@
-"""How machines are trained: their settings, and the rows of a class with their folds, parts and weights."""
+"""The settings of machines, and the rows of a class with their folds, parts and weights."""
 
 from __future__ import annotations
 
@@ -46,34 +46,34 @@ CALIBRATIONS: tuple[str, ...] = get_args(Calibration)
 
 @dataclass(frozen=True)
 class MachineSettings:
-    """How the machines of an edge are trained: plain values, the same for every edge.
+    """The settings of the machines of an edge: plain values, the same for every edge.
 
     Attributes
     ----------
     C : float
-        The penalty of an error, on features as the machines see them: see `normalisation.Normalisation.inner_C`.
+        The penalty of an error, for normalised features: see `normalisation.Normalisation.inner_C`.
     folds : int
     fit_on : {"rest", "fold", "all", "fold_alone"}
         See `folds.fold_scheme`.
     calibration : {"platt", "distance", "slopes", "none"}
-        How a machine's decision value becomes a logit: by Platt's sigmoid on held-out samples; as the signed distance
-        to its hyperplane, f / |w|, which takes no samples and no shift; as that distance times the slope of the pair,
-        which is found when all pairs are trained (`slopes`); or not at all, where the machine gives log odds of its
-        own.
+        How a machine's decision value becomes a logit. "platt": by Platt's sigmoid on held-out samples. "distance": as
+        the signed distance to its hyperplane, f / |w|, which needs no samples and has no shift. "slopes": as that
+        distance times the slope of the pair, which is fitted after all pairs are trained (`pair_calibration`). "none":
+        unchanged, for classifiers whose decision values are log odds.
     thresholds : bool
         Shift each pair's logit to where it makes fewest errors on held-out samples [HT 3].
     tol : float
-        Duality gap at which a machine is done, relative to its objective.
+        Duality gap at which training stops, relative to the objective.
     max_iterations : int
     seed : int
-        With the class it decides the folds.
+        Seeds the folds, together with the class.
     holds_out : bool
-        Whether the machines of a pair leave samples out. Where nothing is learned from held-out samples, one machine
-        per pair, fitted on all of its samples, is enough.
+        Whether the machines of a pair leave samples out. If nothing is learned from held-out samples, one machine per
+        pair, fitted on all of its samples, is enough.
     profiled : bool
-        Whether the profile of every pair is kept, from which its slope is found: see `slopes`.
+        Whether the profile of every pair is kept, from which its slope is fitted: see `pair_calibration`.
     turned : bool
-        Whether machines are trained with Platt's parameters, and given their distances for logits afterwards.
+        Whether machines are trained with Platt's parameters and given distances as logits afterwards.
     """
 
     C: float = 1.0
@@ -103,17 +103,17 @@ class MachineSettings:
 
     @property
     def alone(self) -> bool:
-        """Whether a machine is standardised and calibrated by the fold that it is fitted on: see `fold_alone`."""
+        """Whether a machine is standardised and calibrated on the fold that it is fitted on: see `fold_alone`."""
         return self.fit_on == ALONE
 
     @property
     def by_distance(self) -> bool:
-        """Whether machines are trained to have their distances for logits; slopes multiply these later."""
+        """Whether machines are trained with distances as logits; slopes multiply them later."""
         return self.calibration in ("distance", "slopes")
 
     @property
     def profile_size(self) -> int:
-        """Numbers of the profile of a pair and part; none where no profiles are kept."""
+        """The size of the profile of a pair and part; 0 if no profiles are kept."""
         return PROFILE_SIZE if self.profiled else 0
 
     @property
@@ -123,13 +123,13 @@ class MachineSettings:
 
 
 def scaled_C(spread: float) -> float:
-    """The C that C = "scale" stands for: 10 / mean squared norm of the centred features, their total variance."""
+    """The value of C = "scale": 10 / mean squared norm of the centred features, which is their total variance."""
     return 10.0 / spread if spread > 0 else 1.0
 
 
-#: How far above its tolerance the duality gap of a machine may be without a warning, as a factor.
+#: The duality gap of a machine may be this many times the tolerance without a warning.
 HARMLESS_GAP = 10
-#: The share of machines that may be further above it.
+#: This share of machines may have a larger gap without a warning.
 HARMLESS_SHARE = 0.01
 
 
@@ -138,8 +138,8 @@ def warn_early_stops(
 ) -> None:
     """Warn if the relative duality gap of machines is far above the tolerance. ``advice`` says what would help.
 
-    A gap of up to `HARMLESS_GAP` times the tolerance is left unsaid, since at the default tolerance it changes the log
-    loss by less than one percent; so are a few machines among hundreds, whose logits the coupling averages.
+    A gap of up to `HARMLESS_GAP` times the tolerance is not reported: at the default tolerance it changes the log loss
+    by less than one percent. Nor are a few machines among hundreds: coupling averages their logits.
     """
     early = int((gap > HARMLESS_GAP * tol).sum())
     if early > HARMLESS_SHARE * gap.size:
@@ -152,7 +152,7 @@ def warn_early_stops(
 
 
 class ClassRows(NamedTuple):
-    """One entry per training row: the row itself or its number, its C, its weight in calibration, its fold and part."""
+    """One entry per training row: the row or its number, its C, its weight in calibration, its fold and its part."""
 
     rows: Any
     C: NDArray[np.float64]
@@ -164,16 +164,16 @@ class ClassRows(NamedTuple):
 def split_class(
     rows: Any, key: int, settings: MachineSettings, weight: NDArray[np.float64] | None = None
 ) -> ClassRows:
-    """The rows of a class, split into folds and parts; ``key`` seeds these."""
+    """The rows of a class, split into folds and parts, which ``key`` seeds."""
     weight = np.ones(len(rows)) if weight is None else np.asarray(weight, np.float64)
     drawn = (len(rows), settings.folds, settings.seed, key)
-    # Machines that know one fold alone are scored by samples of others: their parts are for calibration only.
+    # Machines that see one fold alone are scored on samples of the others, so their parts serve calibration only.
     parts = class_parts(*drawn, parts=INNER_FOLDS if settings.alone else PARTS)
     return ClassRows(rows, settings.C * weight, weight, class_folds(*drawn), parts)
 
 
 def stacked(classes: Sequence[ClassRows]) -> ClassRows:
-    """Several classes, one below the other."""
+    """The stacked rows of several classes."""
     if len(classes) == 1:
         return classes[0]
     rows, *others = zip(*classes, strict=True)

@@ -1,7 +1,7 @@
 """Kernels of linear machines on sparse rows: the solver of `svm_kernels` on CSR, and products of rows and weights.
 
-Rows of a pair name their columns by places in the support of the pair, which are the columns that its rows touch. So w
-is short, whatever the number of features: other columns have weight zero.
+The columns of a pair's rows are numbered within the support of the pair: the columns that its rows touch. So w is
+short, whatever the number of features: other columns have weight zero.
 """
 
 import numpy as np
@@ -89,8 +89,8 @@ def sparse_decision_values(data, indices, indptr, coef, intercept):
 def sparse_gram(data, indices, indptr, n_columns):
     """(n, n) inner products of n sparse rows, column by column.
 
-    A row meets only the rows before it that share a column with it. Most columns of text are in few rows, so that this
-    takes a fraction of the products of all pairs of rows.
+    A row is multiplied only with earlier rows that share a column with it. Most columns of text occur in few rows, so
+    this takes a fraction of the products of all pairs of rows.
     """
     n = len(indptr) - 1
     K, starts = np.zeros((n, n), data.dtype), np.zeros(n_columns + 1, np.int64)
@@ -228,7 +228,7 @@ def solve_sparse_subset(
 
 @inline_kernel
 def first_sparse_rows(data, indices, indptr, lower, upper, n_columns):
-    """The rows of each class that are nearest to the other class, along the difference of their means."""
+    """The rows of each class that are nearest to the other class, along the difference of the class means."""
     n = len(indptr) - 1
     w, side, sizes = np.zeros(n_columns, data.dtype), np.zeros(n, np.int64), np.zeros(2)
     for f in range(len(upper)):

@@ -1,11 +1,11 @@
 """Sparse features: the rows of classes, the weights of linear machines on them, and their logits.
 
-A pair of classes touches few of the columns: those in which a row of either is not zero, its support. A machine has
-weights there and nowhere else, so only these are found, kept and applied. `linear_machines` has the same machines for
-dense features and for sparse ones; what differs is here.
+A pair of classes touches few of the columns: those in which a row of either is not zero, its support. A machine's
+weights are zero elsewhere, so only weights on the support are computed, stored and applied. `linear_machines` trains
+dense and sparse features alike; this module has the parts that differ.
 
-Sparse features are neither centred nor whitened: they would no longer be sparse. The SVM of a pair does not change by
-centring, since its intercept is not penalised.
+Sparse features are neither centred nor whitened: they would no longer be sparse. Centring would not change the SVM of a
+pair, since its intercept is not penalised.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows as machines are given them: the arrays of CSR, and the columns that they touch.
+    """Rows in the form that machines take: the arrays of CSR, and the columns that they touch.
 
     Attributes
     ----------
@@ -76,17 +76,17 @@ class SparseRows:
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays."""
+        """Bytes of all arrays."""
         return self.data.nbytes + self.indices.nbytes + self.indptr.nbytes + self.support.nbytes
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the matrix."""
+        """The shape of the matrix."""
         return len(self), self.n_features
 
     @classmethod
     def stacked(cls, several: Sequence[SparseRows]) -> SparseRows:
-        """Rows of several classes, one below the other."""
+        """The stacked rows of several classes."""
         offsets = np.cumsum([0, *(len(rows.data) for rows in several)])
         indptr = [rows.indptr[1:] + offset for rows, offset in zip(several, offsets[:-1], strict=True)]
         return cls(
@@ -98,8 +98,8 @@ class SparseRows:
         )
 
 
-#: Rows of a problem that is solved on the Gram matrix of all of them, 16 MiB. Of text nearly all rows are support
-#: vectors, and the matrix is cheaper than to look for those that are not.
+#: Problems with at most this many rows are solved on the Gram matrix of all of them, 16 MiB. Nearly all rows of text
+#: are support vectors, so a working set would save little.
 _GRAM_ROWS = 2048
 
 
@@ -123,11 +123,11 @@ def solve_support(
     if len(rows) <= _GRAM_ROWS:
         K, fits = sparse_gram(*csr, len(rows.support)), zip(beta, low, high, strict=True)
         each = [solve_gram(K, signs, *box, tol, max_iterations) for box in fits]
-        found = tuple(np.array(values) for values in zip(*each, strict=True))
+        certificate = tuple(np.array(values) for values in zip(*each, strict=True))
         add_rows(*csr, beta, coef)
     else:
-        found = solve_sparse_rows(*csr, signs, beta, low, high, coef, tol, max_iterations, WORKING_SET)
-    solution = dual_solution(signs, beta, tol, *found)
+        certificate = solve_sparse_rows(*csr, signs, beta, low, high, coef, tol, max_iterations, WORKING_SET)
+    solution = dual_solution(signs, beta, tol, *certificate)
     return Solved(solution, coef, *sparse_decision_values(*csr, coef, solution.intercept))
 
 
@@ -160,7 +160,7 @@ class SparseWeights:
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays."""
+        """Bytes of all arrays."""
         return self.start.nbytes + self.column.nbytes + self.values.nbytes
 
     def __getitem__(self, edges: NDArray[np.integer] | NDArray[np.bool_] | slice) -> SparseWeights:
@@ -172,12 +172,12 @@ class SparseWeights:
         return SparseWeights(start, self.column[taken], self.values[taken], self.n_features)
 
     def copy(self) -> SparseWeights:
-        """Itself: nothing changes it."""
+        """Itself: the arrays are never changed in place."""
         return self
 
     @classmethod
     def concatenated(cls, several: Sequence[SparseWeights]) -> SparseWeights:
-        """The weights of the edges of several, one after the other."""
+        """The concatenated weights of several sets of edges."""
         sizes = np.concatenate([np.diff(one.start) for one in several])
         return cls(
             np.concatenate([[0], np.cumsum(sizes)]),
@@ -187,7 +187,7 @@ class SparseWeights:
         )
 
     def replaced(self, edges: NDArray[np.integer], fresh: SparseWeights) -> SparseWeights:
-        """The same with other weights of some edges."""
+        """The same with fresh weights for some edges."""
         source = np.arange(len(self))
         source[edges] = len(self) + np.arange(len(fresh))
         return SparseWeights.concatenated([self, fresh])[source]
@@ -216,12 +216,12 @@ class SparseWeights:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_features: int) -> SparseWeights:
-        """The weights whose `arrays` these are."""
+        """The weights from their saved `arrays`."""
         return cls(arrays["support"], arrays["column"], arrays["weight"], n_features)
 
 
 class SupportWeights:
-    """The weights of the edges of a tile, while they are found one by one."""
+    """Collects the weights of the edges of a tile, which are trained one by one."""
 
     def __init__(self, n_edges: int, n_machines: int, n_features: int) -> None:
         self._columns = [np.empty(0, np.int32)] * n_edges
@@ -229,7 +229,7 @@ class SupportWeights:
         self._n_features = n_features
 
     def put(self, e: int, support: NDArray[np.int64], coef: NDArray[np.float32]) -> None:
-        """The weights (M, S) of edge e on its support; columns in which all of them are zero are left out."""
+        """Set the weights (M, S) of edge e on its support; columns in which all of them are zero are left out."""
         used = np.flatnonzero(coef.any(axis=0))
         self._columns[e] = support[used].astype(np.int32)
         self._values[e] = np.ascontiguousarray(coef[:, used].T)
@@ -243,7 +243,7 @@ class SupportWeights:
 
 
 class WeightColumns(NamedTuple):
-    """Weights (E, D) column by column: those of column d are of the edges ``edge[start[d]:start[d + 1]]``."""
+    """Weights (E, D) stored by column: column d has weights for the edges ``edge[start[d]:start[d + 1]]``."""
 
     start: NDArray[np.int64]
     edge: NDArray[np.int32]
@@ -265,14 +265,14 @@ class WeightColumns(NamedTuple):
 class SparseLogits:
     """The logit of edge e for a sample x is ``weights[e] @ x + bias[e]``: (E, D) CSR and (E,) float32.
 
-    The same as `linear_machines.AffineLogits` with weights that are mostly zero.
+    `linear_machines.AffineLogits` for weights that are mostly zero.
     """
 
     weights: sparse.csr_array
     bias: NDArray[np.float32]
 
     def __call__(self, X: sparse.csr_array) -> NDArray[np.float32]:
-        """(E, R) float32 logits of samples X (R, D), in memory sample by sample."""
+        """(E, R) float32 logits of samples X (R, D), contiguous per sample."""
         return self.by_sample(X).T
 
     def by_sample(self, X: sparse.csr_array) -> NDArray[np.float32]:
@@ -287,16 +287,16 @@ class SparseLogits:
         return WeightColumns.of(self.weights)
 
     def calibrated(self, slope: NDArray[np.float64], shift: NDArray[np.float64]) -> SparseLogits:
-        """The map whose logits are ``slope[e] * l + shift[e]`` where those of this one are l."""
+        """The map with logits ``slope[e] * l + shift[e]``, where l are the logits of this one."""
         of_entry = np.repeat(slope, np.diff(self.weights.indptr))
         weights = self.weights.copy()
         weights.data = (weights.data * of_entry).astype(np.float32)
         return SparseLogits(weights, (self.bias * slope + shift).astype(np.float32))
 
     def ranking(self, potentials: object) -> None:
-        """None: the ranking of the classes is found from the logits of all edges. As a map it would be dense."""
+        """None: classes are ranked from the logits of all edges, since a ranking as a map would be dense."""
 
     def evidence(self, X: Any, normalisation: Normalisation, names: NDArray[np.object_]) -> LinearEvidence:
-        """What the logits of one sample X (1, D), as it came, are made of; ``names`` are those of the features."""
+        """The contributions to the logits of one raw sample X (1, D); ``names`` are the names of the features."""
         sample = X.toarray() if sparse.issparse(X) else np.asarray(X)
         return LinearEvidence(self, sample[0], normalisation, names)

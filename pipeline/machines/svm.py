@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pairloom.pipeline.machines import svm_kernels
 
-# Maximum number of rows: 4 MB of Gram matrix, and more than the free support vectors of a pair with 1000 features.
+# Maximum number of rows in the working set: a Gram matrix of 4 MB, and more rows than a pair with 1000 features has
+# free support vectors.
 WORKING_SET = 1024
 MAX_ITERATIONS = 10_000_000
 
@@ -141,8 +142,8 @@ def solve_gram(
 ) -> DualSolution:
     """Solve fits on the rows whose Gram matrix (n, n) is given, float32 or float64.
 
-    Centre the rows before a float32 product: this changes only the rounding error of the solution.
-    A fit without half of the rows or more is solved faster on a Gram matrix without them.
+    Centre the rows before computing a float32 Gram matrix: this changes only the rounding error of the solution. A fit
+    that excludes half of the rows or more is faster on a Gram matrix without them.
     """
     gram = np.ascontiguousarray(gram)
     signs, low, high = signed_box(y, upper, gram.dtype)

@@ -10,7 +10,7 @@ terms of which none is negative, so that nothing cancels in float32:
 
     gap(b) = sum_i (upper_i - beta_i) max(0, F_i - b) + (beta_i - lower_i) max(0, b - F_i)
 
-A row with C_i = 0 cannot move and adds nothing: to leave rows out of a fit is to set their C_i to zero.
+A row with C_i = 0 cannot move and adds nothing: rows are left out of a fit by setting their C_i to zero.
 
 Everything is generic in the type of X and K: float32 for speed, float64 for tolerances beyond its reach.
 """
@@ -22,14 +22,14 @@ from numba.extending import intrinsic
 
 from pairloom.pipeline.accelerate import SIMD, inline_kernel, kernel
 
-#: Maxima need more: a NaN must not reach a kernel that is compiled with these.
+#: Maxima need these flags to be vectorised. Kernels compiled with them must never be given a NaN.
 REORDERED = SIMD | {"nnan", "nsz"}
-CHECK_EVERY = 32  # SMO steps between two looks at the gap
+CHECK_EVERY = 32  # SMO steps between two checks of the gap
 #: Rows of each class in the first working set: fewer cost another pass over X, more a larger Gram matrix.
 FIRST_ROWS = np.int64(32)
-INNER = 0.3  # of the tolerance may be left to the working set, the rest to the rows outside
-STEPS = 8  # of SMO per row of the working set, before the rows outside are looked at again
-PATIENCE = np.int64(5)  # rounds without progress before a fit is given up
+INNER = 0.3  # share of the tolerance for the gap of the working set; the rest is for the rows outside
+STEPS = 8  # of SMO per row of the working set, before the rows outside are checked again
+PATIENCE = np.int64(5)  # rounds without progress after which a fit stops
 
 
 @intrinsic
@@ -66,7 +66,7 @@ def first_equal(values, value):
 def best_partner(i, F, low, K_i, diagonal, score):
     """Second-order choice of j [LW 4.1.1, WSS 2], among the rows where beta_j may fall.
 
-    It has the largest (F_i - F_j)^2 / (K_ii + K_jj - 2 K_ij), twice what the dual gains without the box.
+    It has the largest (F_i - F_j)^2 / (K_ii + K_jj - 2 K_ij), twice the gain of the dual without the box.
     """
     real = F.dtype.type
     nothing, two, tiny = real(0), real(2), real(1e-12)
@@ -125,8 +125,8 @@ def midpoint(F, beta, lower, upper):
 def hard_margin(F, lower, upper):
     """The intercept b, and the factor s by which w and b must grow, for which no row is inside the margin.
 
-    y_i (w.x_i + b) = 1 - y_i (F_i - b): the worst row has margin 1 - shortfall. s is infinite where it would
-    be above 1.1, and a little larger than it must be, by the rounding error of F.
+    y_i (w.x_i + b) = 1 - y_i (F_i - b): the worst row has margin 1 - shortfall. s is a little larger than
+    necessary, by the rounding error of F, and infinite if it would be above 1.1.
     """
     infinity = F.dtype.type(np.inf)
     above, below = -infinity, -infinity
@@ -139,7 +139,7 @@ def hard_margin(F, lower, upper):
 
 @kernel(fastmath=REORDERED)
 def scaled_gap(s, b, F, beta, lower, upper):
-    """Duality gap after beta, w and b are multiplied by s; infinite where that leaves the box.
+    """Duality gap after beta, w and b are multiplied by s; infinite if that leaves the box.
 
     With C so large that no beta is at its bound, the primal counts the least shortfall C times. Making all
     margins a little larger closes the gap much earlier than further steps do: it is dual feasible, and
@@ -171,7 +171,7 @@ def smo(K, diagonal, beta, lower, upper, F, dual, tol, max_iterations):
     """Sequential minimal optimisation of beta and F in place, until gap <= tol * primal.
 
     K may have more rows and columns than F. `dual` is the dual objective at the start; it may include rows
-    that are not here. Returns the number of steps, less than `max_iterations` where it stopped by itself.
+    that are not here. Returns the number of steps, less than `max_iterations` if it converged.
     """
     real = F.dtype.type
     n = len(F)
@@ -257,9 +257,9 @@ def sum_of_products(a, b):
 
 @kernel
 def certify(y, beta, lower, upper, F, squared_norm, tol):
-    """What a fit reports, from an accurate F and |w|^2: intercept, gap, dual, and a factor for w.
+    """The certificate of a fit, from an accurate F and |w|^2: intercept, gap, dual, and a factor for w.
 
-    The factor is 1, or where `scaled_gap` closes the gap the one by which beta and F have been scaled here.
+    The factor is 1, unless `scaled_gap` closes the gap: then beta and F are scaled here, and w must be.
     """
     dual = sum_of_products(beta, y) - 0.5 * squared_norm
     b = best_intercept(F, lower, upper)
@@ -295,7 +295,7 @@ def extend_gram(X, rows, old, K):
     """Rows and columns `old` and later of the Gram matrix of X[rows], into K.
 
     Tiles of 4 by 2 products, straight from the rows: 0.35 ms for 128 rows of 1280 float32, where BLAS, which
-    packs its operands first, takes 0.53 ms. Where 4 or 2 do not divide, the last row is computed twice.
+    packs its operands first, takes 0.53 ms. If 4 or 2 do not divide the rows, the last row is computed twice.
     """
     last, zero = len(rows) - 1, X.dtype.type(0)
     for i0 in range(old, len(rows), 4):
@@ -322,7 +322,10 @@ def extend_gram(X, rows, old, K):
 
 @inline_kernel
 def patience_left(patience, before, dual, gap, tol, exhausted):
-    """0 for a fit that is done. Rounds without progress mean that only the rounding error of F is left."""
+    """The rounds without progress that are left; 0 for a fit that is done.
+
+    Rounds without progress mean that only the rounding error of F is left.
+    """
     if exhausted or not gap > tol * (dual + gap):
         return 0
     return PATIENCE if dual - before > 1e-5 * tol * abs(dual) else patience - 1
@@ -338,7 +341,7 @@ def solve_gram(K, y, beta, lower, upper, tol, max_iterations):
     while True:
         left = max_iterations - iterations
         iterations += smo(K, diagonal, beta, lower, upper, F, dual, 0.9 * tol, left)
-        # SMO adds up many small steps. What is reported is computed from beta; SMO goes on if that says so.
+        # SMO accumulates rounding errors in F, so the certificate is computed from beta. SMO goes on if it fails.
         for k in range(len(y)):
             F[k] = y[k]
         for i in range(len(beta)):
@@ -357,7 +360,7 @@ def solve_gram(K, y, beta, lower, upper, tol, max_iterations):
 def solve_rows(X, y, beta, lower, upper, w, tol, max_iterations, capacity):
     """All fits on the rows X; beta and w in place. Returns intercept, gap, dual, iterations of each.
 
-    A fit takes over the working set of the one before, and with it a Gram matrix that is mostly there.
+    A fit starts with the working set of the previous one, whose Gram matrix is mostly computed.
     """
     fits = len(upper)
     intercept, gap, dual, iterations = (
@@ -390,7 +393,7 @@ def solve_fit(X, y, rows, K, beta, lower, upper, w, tol, max_iterations, capacit
         patience = patience_left(patience, before, dual, gap, tol, iterations >= max_iterations)
         if patience == 0:
             return rows, K, b, gap, dual, iterations
-        # Not at the best intercept, where all violators may be of one class, which cannot move alone.
+        # Not at the best intercept: there all violators may be of one class, which cannot move alone.
         row_gaps(midpoint(F, beta, lower, upper), F, beta, lower, upper, share)
         wanted = max(FIRST_ROWS, len(rows) // 4)
         if len(rows) + wanted > capacity:
@@ -481,7 +484,7 @@ def worst_rows(rows, share, count, floor):
 
 @kernel
 def largest(score, count, floor):
-    """Indices, ascending, of the `count` largest scores, or of fewer where others are not above the floor."""
+    """Indices, ascending, of the `count` largest scores, or fewer if others are not above the floor."""
     chosen, found = np.empty(min(count, len(score)), np.int64), 0
     threshold = nth_largest(score, count) if count < len(score) else floor
     for k in range(len(score)):
@@ -493,7 +496,7 @@ def largest(score, count, floor):
 
 @kernel
 def nth_largest(score, n):
-    """The nth largest score, by Hoare's selection. np.partition does the same, and takes seconds to compile."""
+    """The nth largest score, by Hoare's selection. np.partition does the same, but takes seconds to compile."""
     values = np.empty(len(score))
     for k in range(len(score)):
         values[k] = score[k]
@@ -522,7 +525,7 @@ def with_rows(X, rows, K, new):
     """The working set with new rows, and its Gram matrix: only the new part of it is computed."""
     old, rows = len(rows), joined(rows, new)
     if len(rows) > len(K):
-        # Twice what is needed, not the largest at once: its page faults would cost more than its products.
+        # Twice the size needed, not the largest at once, whose page faults would cost more than its products.
         larger = np.empty((2 * len(rows), 2 * len(rows)), K.dtype)
         for i in range(old):
             for j in range(old):
