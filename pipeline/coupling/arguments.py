@@ -1,6 +1,6 @@
-"""What `couple` and `couple_code` have in common: checks of their arguments, and what their solvers write.
+"""Common to `couple` and `couple_code`: checks of their arguments, and the arrays that their solvers write.
 
-`owner` is the function that an error names.
+`owner` is the name of the function in errors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def solver_named(owner: str, method: str, methods: Mapping[str, Solver]) -> Solv
 
 
 def real_logits(owner: str, logits: ArrayLike, axes: tuple[str, ...], condition: str) -> NDArray[np.floating]:
-    """Logits as a float32 or float64 array with as many axes as are named; the condition is for the message."""
+    """Logits as a float32 or float64 array with these axes; the condition is for the message."""
     shape = f"({', '.join(axes)})"
     try:
         L = np.asarray(logits)
@@ -66,7 +66,7 @@ class Diagnostics(NamedTuple):
     Attributes
     ----------
     iterations : (R,) int64 array
-        Sweeps or Newton steps; 0 where a sample was solved directly, 1 where the method does not iterate.
+        Sweeps or Newton steps; 0 if a sample was solved directly, 1 if the method does not iterate.
     residual : (R,) float64 array
         Estimated distance of the probabilities from the limit.
     converged : (R,) bool array
@@ -79,7 +79,7 @@ class Diagnostics(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What a solver writes: probabilities (R, N), and the iterations and the residual of each sample."""
+    """The arrays that a solver fills: probabilities (R, N), and the iterations and the residual of each sample."""
 
     p: NDArray[np.floating]
     iterations: NDArray[np.int64]
@@ -87,7 +87,7 @@ class Solution(NamedTuple):
 
     @classmethod
     def empty(cls, n_samples: int, n_classes: int, dtype: np.dtype[np.floating]) -> Solution:
-        """Space for the solution; no sample has iterated."""
+        """Space for the solution, without iterations."""
         return cls(
             np.empty((n_samples, n_classes), dtype), np.zeros(n_samples, np.int64), np.zeros(n_samples)
         )
@@ -98,7 +98,7 @@ class Solution(NamedTuple):
         self.iterations[start:stop], self.residual[start:stop] = 1, 0.0
 
     def diagnostics(self, owner: str, method: str, tol: float, stacklevel: int) -> Diagnostics:
-        """Which samples converged; a warning of the others, as if from `stacklevel` calls above."""
+        """The convergence of the samples; warns about the others, as if from `stacklevel` calls above."""
         converged = self.residual <= tol
         left = int((~converged).sum())
         if left:

@@ -1,4 +1,4 @@
-"""The parameter `coupling` of a model: which methods suit machines on pairs and on sets of classes; and new priors."""
+"""The parameter `coupling` of a model: the methods for machines on pairs and on sets of classes; and new priors."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 
-#: Whether all machines weigh alike in the coupling, or each as many as it has training samples.
+#: The weights of machines in the coupling: equal, or the number of training samples of each.
 MachineWeight = Literal["none", "counts"]
 MACHINE_WEIGHTS: tuple[str, ...] = get_args(MachineWeight)
-#: The vote of the machines' own signs, which calibrated logits may not have. For models on pairs only.
+#: The vote by the signs of decision values, which calibration may change. For models on pairs only.
 SIGN_VOTE = "sign_vote"
-#: Every value that the parameter may have. Which of them suit depends on the graph.
+#: All values of the parameter. The graph decides which of them are allowed.
 COUPLINGS = tuple(dict.fromkeys(("auto", *METHODS, SIGN_VOTE, *CODE_METHODS)))
 
 
@@ -53,12 +53,12 @@ class ModelCouplings:
     machines : str
         The machines, for messages.
     methods, weighted, gradients : tuple of str
-        All methods, those with weights of the machines, and those with a gradient.
+        All methods, the methods with weights of the machines, and the methods with a gradient.
     words : dict of str to str
-        Values of the parameter that stand for a method: "auto" for the usual one, "sign_vote" for "vote", since what is
-        learned from calibrated logits takes their vote for that of the machines' own signs.
+        Values of the parameter that stand for a method: "auto" for the default method, and "sign_vote" for "vote",
+        which replaces it where only calibrated logits are known.
     compared : tuple of str
-        The methods that "auto" chooses from on held-out samples, the usual one first.
+        The methods among which "auto" chooses on held-out samples, the default first.
     """
 
     machines: str
@@ -69,7 +69,7 @@ class ModelCouplings:
     compared: tuple[str, ...]
 
     def named(self, asked: str, owner: str) -> str:
-        """The method that the parameter stands for, or an error if it does not suit the machines.
+        """The method that the parameter stands for. Raises if it does not suit the machines.
 
         Examples
         --------
@@ -84,7 +84,7 @@ class ModelCouplings:
         return method
 
     def methods_for(self, asked: str, owner: str) -> tuple[str, ...]:
-        """The methods to choose from: several for "auto", and otherwise the one that is asked for.
+        """The methods to choose from: several for "auto", otherwise the given one.
 
         Examples
         --------
@@ -94,7 +94,7 @@ class ModelCouplings:
         return self.compared if asked == "auto" else (self.named(asked, owner),)
 
     def check_weighted(self, method: str, weight: str, owner: str) -> None:
-        """Raise if machines are to be weighted in a coupling without weights."""
+        """Raise if machine_weight is "counts" and the coupling has no weights."""
         if weight == "counts" and method not in self.weighted:
             raise ValueError(
                 f"{owner} must be one of {listed(self.weighted)}, which weight the machines, with"
@@ -121,12 +121,12 @@ ON_SETS = ModelCouplings(
 
 
 def couplings_of(code: bool) -> ModelCouplings:
-    """The couplings of machines on sets of classes, or on pairs, where no model has been made yet."""
+    """The couplings of machines on sets of classes, or on pairs."""
     return ON_SETS if code else ON_PAIRS
 
 
 def check_code_suits(coupling: str, code: ModelCode, owner: str) -> None:
-    """Raise if a coupling needs one class against the rest and the code is another."""
+    """Raise if a coupling needs one class against the rest and the code is different."""
     if coupling == "closed_form" and not is_one_vs_rest(code.matrix):
         raise ValueError(
             f"{owner} must be another than 'closed_form' unless the code is one class against the rest, got it for a"
@@ -138,7 +138,7 @@ _LEAST = np.finfo(np.float32).tiny
 
 
 def in_order(priors: Any, labels: Sequence[Any], owner: str) -> Any:
-    """Priors in the order of the classes: those of a mapping, which must name each of them, or what was given."""
+    """Priors in the order of the classes. A mapping must have all classes; other priors are returned unchanged."""
     if not isinstance(priors, Mapping):
         return priors
     known = set(labels)
@@ -152,7 +152,7 @@ def in_order(priors: Any, labels: Sequence[Any], owner: str) -> Any:
 
 
 def check_priors(priors: Any, labels: Sequence[Any], owner: str) -> NDArray[np.float64]:
-    """The shares of all classes, adding up to one, from any non-negative numbers in proportion to them."""
+    """The prior of each class: the given non-negative numbers, divided by their sum."""
     n, ordered = len(labels), in_order(priors, labels, owner)
     try:
         given = np.asarray(ordered, np.float64)
@@ -166,14 +166,14 @@ def check_priors(priors: Any, labels: Sequence[Any], owner: str) -> NDArray[np.f
 def prior_odds(
     priors: Any, labels: Sequence[Any], shares: NDArray[np.float64], owner: str = "PairwiseSVC: priors"
 ) -> NDArray[np.float64]:
-    """The factors by which priors change the odds: the new share of each class over its share in training."""
+    """The factors by which new priors change the odds: the prior of each class over its share in training."""
     return np.asarray(check_priors(priors, labels, owner) / shares)
 
 
 def normalised(p: NDArray[np.float32], odds: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Probabilities (R, N) times the odds of new priors, if there are any, rows adding up to one."""
+    """Probabilities (R, N) times the odds of new priors, if any; rows sum to one."""
     weighted = p.astype(np.float64)
     if odds is not None:
-        # A class with all the probability may have no share: the rest must not be all zeros.
+        # The prior of the only class with a positive probability may be zero: the others must not all be zero.
         weighted = np.maximum(weighted, _LEAST) * odds
     return np.asarray(weighted / weighted.sum(axis=1, keepdims=True))

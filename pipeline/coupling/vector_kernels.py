@@ -1,4 +1,4 @@
-"""Parts of the coupling kernels, which hold samples in SIMD lanes.
+"""Parts of the coupling kernels, for SIMD.
 
 An exponential that vectorises, row products over padded matrices and a stopping rule; passes over the logit tensor
 L (class, class, sample): checked row sums, and one matrix per sample.
@@ -45,8 +45,8 @@ def exp32(x):
 
 #: Rows are padded with zeros to a multiple of this, so that sums have no scalar remainder (N = 50: 3 times faster).
 PADDING = 32
-#: Rows whose products are formed before the first of them is updated. Plain Gauss-Seidel reads each new value at once,
-#: as part of a vector, just after it was written as a scalar, which stalls the pipeline. The few updates missed inside
+#: Rows whose products are formed before the first of them is updated. Plain Gauss-Seidel reads each new value, as part
+#: of a vector, just after it was written as a scalar, which stalls the pipeline. The few updates that are missed within
 #: a group are added afterwards, so the iterates are the same.
 GROUP = 4
 #: A change of p below this may be rounding of float32 sums, and is not used to estimate the rate.
@@ -80,7 +80,7 @@ def error_left(change, rate):
 
 @inline_kernel()
 def rate_of(change, previous, rate):
-    """Ratio of the last two steps; the last known rate where the change is below rounding."""
+    """Ratio of the last two steps; the last known rate if the change is below rounding."""
     return min(change / previous, 0.999) if change > FLOOR else rate
 
 

@@ -1,9 +1,9 @@
 """Coupling by a code, sample by sample: the updates of [HLW], and Newton's method to finish.
 
 The notation is that of [HLW]: machine q has the classes I+ on its positive side and I- on the other; `positive` and
-`negative` are the sums of p over them, r_q and 1 - r_q what the machine says, and n_q its weight. A code is stored
-twice: the entries of machine q are `classes[first[q]:first[q + 1]]` with their `signs`, those of class s
-`machines[begin[s]:begin[s + 1]]` with `sides`.
+`negative` are the sums of p over the sides, r_q and 1 - r_q their probabilities by the machine, and n_q its weight. A
+code is stored twice. `code` has the entries by machine: `classes[first[q]:first[q + 1]]` with their `signs`.
+`class_entries` has them by class: `machines[begin[s]:begin[s + 1]]` with their `sides`.
 """
 
 import numpy as np
@@ -19,9 +19,11 @@ SWEEPS = 5
 FARTHEST = 4.0
 #: A pivot below this share of its diagonal entry is rounding.
 SINGULAR = 1e-13
-#: Sweeps may be slow, and the estimate of their error is poor: alone, they stop at this share of the tolerance.
+#: Sweeps may be slow, and their estimated error is poor: without Newton's method, they stop at this share of the
+#: tolerance.
 SMALLER = 1e-3
-#: Steps by a matrix that is not the Hessian converge linearly: what is left may be this many times the last step.
+#: Steps with a matrix that is not the Hessian converge linearly: the remaining error is taken as this many times the
+#: last step.
 CAUTION = 10.0
 #: A step may raise the loss by this share of it: rounding of the sums.
 ROUNDING = 1e-14
@@ -29,7 +31,7 @@ ROUNDING = 1e-14
 
 @kernel()
 def answers(logits, i, r):
-    """r_q and 1 - r_q of sample i, neither of them rounded."""
+    """r_q and 1 - r_q of sample i, both to full precision."""
     for q in range(logits.shape[0]):
         logit = min(max(np.float64(logits[q, i]), -CLIP), CLIP)
         r[q, 0] = 1 / (1 + np.exp(-logit))
@@ -69,17 +71,17 @@ def loss_of(r, weights, barrier, p, positive, negative):
 
 
 @kernel()
-def sweep(by_class, r, weights, barrier, p, positive, negative):
+def sweep(class_entries, r, weights, barrier, p, positive, negative):
     """[HLW Algorithm 2, eq. 5 and 7] Update every p_s in turn. None of the updates raises the loss.
 
     p_s <- (p_s (sum_{q: s in I+} n_q r_q / q+ + sum_{q: s in I-} n_q r'_q / q-) + mu)
            / (sum_{q: s in I} n_q / q + mu N / sum p)
 
-    Why the loss does not rise: -log q+ <= -(p_s / q+) log p_s + const (Jensen) and log q <= q / q(old) + const, with
+    The loss does not rise, since -log q+ <= -(p_s / q+) log p_s + const (Jensen) and log q <= q / q(old) + const, with
     equality at the old p_s; the update is the minimum of the right-hand sides. The loss does not depend on the sum of
     p, so p is normalised once per sweep. Returns the largest change of p.
     """
-    begin, machines, sides = by_class
+    begin, machines, sides = class_entries
     n = p.shape[0]
     total, change = 0.0, 0.0
     for s in range(n):
@@ -100,7 +102,7 @@ def sweep(by_class, r, weights, barrier, p, positive, negative):
         change = max(change, abs(step))
         for e in range(begin[s], begin[s + 1]):
             q = machines[e]
-            # A side is never less than one of its classes, whatever rounding says.
+            # The sum of a side is at least each of its classes; rounding may say otherwise.
             if sides[e] > 0:
                 positive[q] = max(positive[q] + step, new)
             else:
@@ -110,7 +112,7 @@ def sweep(by_class, r, weights, barrier, p, positive, negative):
 
 @kernel()
 def normalise(p):
-    """Make p sum to one. No p becomes zero, so that its logarithm is finite."""
+    """Make p sum to one. No entry becomes zero, so that its logarithm is finite."""
     total = 0.0
     for s in range(p.shape[0]):
         total += p[s]
@@ -194,7 +196,7 @@ def back_substitute(H, n, x):
 
 @kernel()
 def newton_step(H, gradient, p, step):
-    """Write the Newton step of u = log p in which the likeliest class stays. Returns whether there is one.
+    """Write the Newton step of u = log p that does not move the likeliest class. Returns whether there is one.
 
     The Hessian is singular along the constants. The likeliest class is moved to the end and left out: the step is
     determined up to a constant, and p by the step.
@@ -237,7 +239,7 @@ def descend(code, r, weights, barrier, p, step, positive, negative, new):
     """Take the Newton step, halved up to four times until the loss does not rise.
 
     Returns the largest change of p if the whole step were taken, or infinity if no share of it descends; p, positive
-    and negative are then as they were.
+    and negative are then unchanged.
     """
     farthest = 0.0
     for s in range(p.shape[0]):
@@ -269,14 +271,14 @@ def newton(code, r, weights, barrier, convex, p, work):
 
 
 @kernel()
-def minimise(code, by_class, r, weights, barrier, tol, limit, p, work):
-    """Sweeps, and Newton's method from where it descends. Returns the number of both, and the estimated error."""
+def minimise(code, class_entries, r, weights, barrier, tol, limit, p, work):
+    """Sweeps, then Newton's method once it descends. Returns the number of both, and the estimated error."""
     positive, negative = work[0], work[1]
     done, left, previous = 0, np.inf, 1.0
     while done < limit:
         for _ in range(min(SWEEPS, limit - done)):
             side_sums(code, p, positive, negative)
-            change = sweep(by_class, r, weights, barrier, p, positive, negative)
+            change = sweep(class_entries, r, weights, barrier, p, positive, negative)
             normalise(p)
             done += 1
             rate = min(change / previous, 0.9999)
@@ -299,7 +301,7 @@ def minimise(code, by_class, r, weights, barrier, tol, limit, p, work):
 
 @kernel()
 def couple_bradley_terry_code(
-    logits, weights, code, by_class, barrier, start, stop, tol, limit, p, iterations, residual
+    logits, weights, code, class_entries, barrier, start, stop, tol, limit, p, iterations, residual
 ):
     """Write p[i], iterations[i] and residual[i] of the samples in [start, stop), from equal shares.
 
@@ -312,17 +314,17 @@ def couple_bradley_terry_code(
         answers(logits, i, r)
         x[:] = 1 / n
         n_q = np.ascontiguousarray(weights[:, i if weights.shape[1] > 1 else 0])
-        iterations[i], residual[i] = minimise(code, by_class, r, n_q, barrier, tol, limit, x, work)
+        iterations[i], residual[i] = minimise(code, class_entries, r, n_q, barrier, tol, limit, x, work)
         p[i] = x
 
 
 @kernel()
-def zadrozny_sweep(code, by_class, r, weights, p, positive, negative):
+def zadrozny_sweep(code, class_entries, r, weights, p, positive, negative):
     """[HLW eq. 9] p_s <- p_s (sum_{s in I+} n_q r_q + sum_{s in I-} n_q r'_q) / (the same of q+ / q and q- / q).
 
-    Each class in turn, normalised after each. Returns the largest change of any p by one update.
+    Updates each class in turn, and normalises after each. Returns the largest change of p by an update.
     """
-    begin, machines, sides = by_class
+    begin, machines, sides = class_entries
     largest = 0.0
     for s in range(p.shape[0]):
         said, fitted = 0.0, 0.0
@@ -337,7 +339,7 @@ def zadrozny_sweep(code, by_class, r, weights, p, positive, negative):
                 fitted += weights[q] * negative[q] / both
         before = p[s]
         p[s] *= said / fitted
-        # p_s alone is multiplied; after the normalisation it has moved by this much, and no other class by more.
+        # Only p_s is multiplied: after normalisation it has changed by this much, and no other class by more.
         after = p[s] / (1 - before + p[s])
         largest = max(largest, abs(after - before))
         normalise(p)
@@ -346,7 +348,7 @@ def zadrozny_sweep(code, by_class, r, weights, p, positive, negative):
 
 
 @kernel()
-def couple_zadrozny(logits, weights, code, by_class, start, stop, tol, limit, p, iterations, residual):
+def couple_zadrozny(logits, weights, code, class_entries, start, stop, tol, limit, p, iterations, residual):
     """Write p[i], iterations[i] and residual[i] of the samples in [start, stop)."""
     m, n = logits.shape[0], p.shape[1]
     r, x, positive, negative = np.empty((m, 2)), np.empty(n), np.empty(m), np.empty(m)
@@ -357,7 +359,7 @@ def couple_zadrozny(logits, weights, code, by_class, start, stop, tol, limit, p,
         side_sums(code, x, positive, negative)
         done, left, previous = 0, np.inf, 1.0
         while done < limit and not left <= tol:
-            change = zadrozny_sweep(code, by_class, r, n_q, x, positive, negative)
+            change = zadrozny_sweep(code, class_entries, r, n_q, x, positive, negative)
             done += 1
             left, previous = error_left(change, min(change / previous, 0.9999)), change
         iterations[i], residual[i] = done, left

@@ -43,7 +43,7 @@ CODE_METHODS: dict[str, CodeSolver] = {
 WEIGHTED = ("bradley_terry", "zadrozny")
 #: The barrier of a code that is not connected, unless another is given.
 BARRIER = 1e-6
-#: Samples of a piece of work. It does not depend on the number of threads, and no sample depends on its piece.
+#: Samples per piece of work. It does not depend on the number of threads, and no result depends on the pieces.
 SLAB = 64
 
 
@@ -99,7 +99,7 @@ def couple_code(
 
         - "bradley_terry": maximum likelihood of the generalised Bradley-Terry model [HLW]_;
         - "linear": the softmax of linear decoding, in log odds (in [I]_, of probabilities), without iteration;
-        - "zadrozny": a rule that need not converge [HLW eq. 9]_, to be compared with;
+        - "zadrozny": a rule that need not converge [HLW eq. 9]_, for comparisons;
         - "closed_form": "bradley_terry" for one class against the rest, by one equation [HLW Theorem 3]_.
 
         The solvers in `pairloom.pipeline.coupling.codes.solvers` state the problem and when to choose it.
@@ -108,8 +108,8 @@ def couple_code(
         "bradley_terry" and "zadrozny" only. By default, all machines have equal weights.
     barrier : float, default=None
         The strength mu of the barrier -mu sum log p_s, for "bradley_terry" only. It keeps all probabilities positive
-        where the code does not. By default 0 if the code is connected (`pairloom.graphs.code_is_connected`), and 1e-6
-        if not.
+        if the code does not. By default 0 if the code is connected (`pairloom.graphs.code_is_connected`), and 1e-6
+        otherwise.
     tol : float, default=1e-6
         Largest estimated distance of the probabilities from the limit of the iteration.
     n_jobs : int, default=None

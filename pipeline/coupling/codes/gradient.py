@@ -32,8 +32,8 @@ from pairloom.pipeline.threads import pieces
 
 Floats: TypeAlias = NDArray[np.float64]
 Classes: TypeAlias = NDArray[np.integer]
-#: The derivatives are those of the equations at their solution, which has to be precise. Rounding errors of
-#: the iteration reach 2e-12.
+#: The equations are differentiated at their solution, which must be precise. Rounding errors of the iteration reach
+#: 2e-12.
 TOLERANCE = 1e-11
 #: Samples whose (N, m) matrices are in memory at once.
 SLAB = 64
@@ -62,7 +62,7 @@ def gradient_of_code_log_probability(
     method : {"bradley_terry", "linear", "closed_form"}, default="bradley_terry"
         The coupling.
     weights, barrier
-        As of `couple_code`.
+        As in `couple_code`.
     sample_weight : (R,) array, default=None
         Weight per sample in the mean. By default, all weights are equal.
 
@@ -103,19 +103,19 @@ def gradient_of_code_log_probability(
 def bradley_terry_gradient(
     L: Floats, p: Floats, y: Classes, matrix: NDArray[np.int8], weights: Floats, barrier: float
 ) -> Floats:
-    """By the adjoint of the stationarity of the loss in u = log p [I 4.2-4.7, for machines on sets].
+    """The adjoint of the stationarity condition of the loss in u = log p [I 4.2-4.7, for machines on sets].
 
-    H du = sum_q n_q r_q r'_q d_q dL_q, with H the Hessian of the loss (`code_kernels.gradient_and_hessian`), and d_q is
-    p / q+ on the positive side and -p / q- on the negative one; log p_y = u_y - log sum exp u. A clipped logit does not
-    move r.
+    H du = sum_q n_q r_q r'_q d_q dL_q, where H is the Hessian of the loss (`code_kernels.gradient_and_hessian`), and
+    d_q is p / q+ on the positive side and -p / q- on the negative one; log p_y = u_y - log sum exp u. Clipped logits do
+    not change r.
     """
     n = p.shape[1]
-    if n == 2 and not barrier:  # the coupling is then the softmax itself, of logits that are not clipped
+    if n == 2 and not barrier:  # the coupling is the softmax of logits that are not clipped
         return linear_gradient(L, p, y, matrix, weights, barrier)
     H, d = hessian_and_directions(L, p, matrix, weights, barrier)
     right = -p
     right[np.arange(len(p)), y] += 1
-    # Singular along the constants, to which the right-hand side is orthogonal: add their projector.
+    # H is singular along the constants, and the right-hand side orthogonal to them: add their projector.
     mean = np.trace(H, axis1=1, axis2=2) / n
     z = np.linalg.solve(H + mean[:, None, None] / n, right[:, :, None])[:, :, 0]
     G: Floats = weights * _slope(L) * np.einsum("rsq,rs->rq", d, z)

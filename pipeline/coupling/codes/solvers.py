@@ -23,7 +23,7 @@ from pairloom.pipeline.coupling.codes.code_kernels import CLIP, couple_bradley_t
 from pairloom.pipeline.coupling.pairs.couple import softmax
 from pairloom.pipeline.coupling.vector_kernels import product_by_sample
 
-#: Bounds of each list, the entries of all lists, and the sign of each entry.
+#: Lists of entries: the bounds of each list, the entries of all lists, and the sign of each entry.
 Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
@@ -48,7 +48,7 @@ def _lists(signs: NDArray[np.int8]) -> Lists:
 
 
 class CodeProblem(NamedTuple):
-    """What is coupled, checked: logits (m, R), the code, weights (m, 1) or (m, R), the barrier and the tolerance."""
+    """A checked problem: logits (m, R), the code, weights (m, 1) or (m, R), the barrier and the tolerance."""
 
     logits: NDArray[np.floating]
     code: StoredCode
@@ -72,9 +72,9 @@ def solve_bradley_terry(problem: CodeProblem, start: int, stop: int, solution: S
     where q+ and q- are the sums of p over the two sides of machine q and q their sum, n_q is the weight of the machine
     (1 unless given; [HLW eq. 8] take its number of training samples), and mu the barrier [HLW eq. 7].
 
-    Each p_s in turn is updated by [HLW eq. 5] which never raises the loss; from equal shares, so that the result is
-    the same wherever the loss has several minima. These sweeps converge linearly. Newton's method in log p takes over
-    where its steps descend too.
+    Each p_s in turn is updated by [HLW eq. 5], which never raises the loss, starting from equal shares, so the result
+    is well defined even if the loss has several minima. These sweeps converge linearly. Newton's method in log p takes
+    over once its steps descend too.
 
     The loss is convex in log p if all machines are on pairs, and in p if all are on all classes. For other codes it may
     have several local minima.
@@ -106,11 +106,11 @@ def solve_zadrozny(problem: CodeProblem, start: int, stop: int, solution: Soluti
                    {\sum_{q: s \in I^+} n_q q^+_q / q_q + \sum_{q: s \in I^-} n_q q^-_q / q_q}, \quad
               \text{normalised}
 
-    Machines on pairs make it the rule of Hastie and Tibshirani, which converges to `bradley_terry`. In general, a limit
-    would have to satisfy one equation per class, one more than p has degrees of freedom, and there may be none. For
-    one class against the rest the equations are 2 (r_s - p_s) = sum r - 1. Their sum is 2 (sum r - 1) = N (sum r - 1):
-    with three classes or more there is no solution unless sum r = 1. The updates then go round in a circle, and a
-    ConvergenceWarning says so.
+    For machines on pairs it is the rule of Hastie and Tibshirani, which converges to `bradley_terry`. In general, a
+    limit would have to satisfy one equation per class, one more than p has degrees of freedom, and there may be none.
+    For one class against the rest the equations are 2 (r_s - p_s) = sum r - 1. Their sum is
+    2 (sum r - 1) = N (sum r - 1): with three classes or more there is no solution unless sum r = 1. The updates then
+    cycle, and a ConvergenceWarning says so.
 
     Choose it to compare with the literature only.
     """
@@ -125,11 +125,11 @@ def solve_linear(problem: CodeProblem, start: int, stop: int, solution: Solution
 
     .. math:: u_k = \tfrac12 \sum_q M_{kq} L_q, \qquad p_k = e^{u_k} / \sum_j e^{u_j}
 
-    The factor 1/2 makes p_k proportional to the product, over the machines, of the probability that the machine gives
-    to the side of class k (the geometric mean of both sides where it leaves k out), as if the machines erred
-    independently. They do not, so the probabilities are too near to 0 and 1, the more so the more machines there are.
+    The factor 1/2 makes p_k proportional to the product, over the machines, of the probability of the side of class k
+    (the geometric mean of both sides if the machine leaves k out), as if the machines erred independently. They do not,
+    so the probabilities are overconfident, and more so with more machines.
 
-    In [I 2.2, 2.3] probabilities are added up, and not log odds.
+    [I 2.2, 2.3] sums probabilities instead of log odds.
 
     Choose it for speed, when the order of the classes is enough, or with logits scaled on held-out samples. For one
     machine per pair, ``2 / N`` times the logits makes it `normal`.
@@ -151,10 +151,10 @@ def solve_closed_form(problem: CodeProblem, start: int, stop: int, solution: Sol
 
     .. math:: p_s = \frac{(1 + d) - \sqrt{(1 + d)^2 - 4 r_s d}}{2 d}
 
-    where d is the root of sum p_s = 1. With machines that agree (sum r = 1), d = 0 and p = r. A class is more probable
-    than another if its machine says so.
+    where d is the root of sum p_s = 1. If the machines agree (sum r = 1), d = 0 and p = r. The order of p is the order
+    of r.
 
-    Choose it for one class against the rest: it is the same and faster.
+    Choose it for one class against the rest: it gives the same result, faster.
     """
     machine, sign = machine_of_class(problem.code.matrix)
     L = sign * problem.logits[machine, start:stop].T.astype(np.float64)
@@ -171,7 +171,7 @@ def is_one_vs_rest(matrix: NDArray[np.int8]) -> bool:
 
 
 def machine_of_class(matrix: NDArray[np.int8]) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
-    """(N,) the machine that has each class alone on a side, and the sign of that side."""
+    """(N,) the machine in which each class is alone on its side, and the sign of that side."""
     machine = _alone(matrix).argmax(axis=1)
     return machine, matrix[np.arange(len(matrix)), machine]
 
@@ -203,7 +203,7 @@ def probabilities_against_rest(r: NDArray[np.float64]) -> tuple[NDArray[np.float
         low[active] = np.where(excess >= 0, d[active], low[active])
         high[active] = np.where(excess <= 0, d[active], high[active])
         step = d[active] + excess / slope.sum(axis=1)
-        # Where p is near 0 or 1, sum p has bends so sharp that Newton's steps creep: then bisect.
+        # If some p is near 0 or 1, sum p has sharp bends and Newton's steps become tiny: then bisect.
         good = (step > low[active]) & (step < high[active]) & (np.abs(step - d[active]) < moved[active] / 2)
         new = np.where(good, step, (low[active] + high[active]) / 2)
         moved[active] = np.abs(new - d[active])
@@ -221,7 +221,7 @@ def _p_and_slope(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """p(d), the root of d p^2 - (1 + d) p + r = 0 in [0, 1], and -dp/dd = p (1 - p) / root.
 
-    Each form is without cancellation where it is used; at d = 0 the first is p = r.
+    Both forms are used where nothing cancels; at d = 0 the first is p = r.
     """
     root = np.sqrt(np.where(d < 0, (1 + d) ** 2 - 4 * r * d, (1 - d) ** 2 + 4 * (1 - r) * d))
     with np.errstate(divide="ignore", invalid="ignore"):

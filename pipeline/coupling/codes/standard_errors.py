@@ -18,7 +18,7 @@ def standard_errors(p: ArrayLike, code: ArrayLike, counts: ArrayLike) -> NDArray
         J F^-1 J,   F = sum_q n_q rho_q (1 - rho_q) d_q d_q',   J = diag p - p p'
 
     where rho_q = q+ / q is the machine's true probability and d_q is p / q+ on its positive and -p / q- on its negative
-    side [HLW Theorem 2]_. F is the information on log p, of which the mean does not count; its inverse leaves that out.
+    side [HLW Theorem 2]_. F is the information on log p. It is singular along the constants; F^-1 is a pseudo-inverse.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def standard_errors(p: ArrayLike, code: ArrayLike, counts: ArrayLike) -> NDArray
     if not code_identifies(matrix):
         raise ValueError(
             "standard_errors: code must identify the probabilities (see code_identifies), got one for which some"
-            " change of p changes no machine. Add machines."
+            " changes of p change no machine. Add machines."
         )
     variance = np.diagonal(covariance(x, matrix, n_q), axis1=1, axis2=2)
     return np.sqrt(variance).reshape(np.shape(p))

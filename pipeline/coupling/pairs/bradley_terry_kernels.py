@@ -9,7 +9,7 @@ from pairloom.pipeline.coupling.vector_kernels import BLOCK, exp32_within, gathe
 _ZERO, _ONE = np.float32(0), np.float32(1)
 #: No p is smaller than exp of this.
 _LOWEST = -700.0
-#: If potentials are further apart than this, another start is considered too: curvatures leave float32 at 87.
+#: If potentials differ by more than this, another start is considered too: curvatures leave float32 at 87.
 _FAR = 48.0
 #: Bounds of the tolerance of a Newton step, as a share of its gradient: far from the solution, a tighter tolerance
 #: costs more products than it saves steps.
@@ -79,7 +79,7 @@ def descending(u):
 
 @inline_kernel()
 def close_gaps(u):
-    """Move the classes together until neighbours differ by at most the clip: r carries no more than that."""
+    """Move the classes together until neighbours differ by at most the clip, since r is clipped there."""
     order = descending(u)
     previous, below = u[order[0]], 0.0
     for t in order:
@@ -105,9 +105,9 @@ def mismatch(weights, wins, u):
 def first_guess(matrix, potentials, weights, wins, u):
     """Write the initial u: the potentials of `normal`, unless they are too far apart for the clipped r.
 
-    If they are, there are two candidates. Where the logits are consistent, the classes are in the right order, and the
-    gaps between them are closed. Otherwise the clipped means are nearer. In both, every class has a neighbour whose
-    curvature float32 can represent.
+    If they are, there are two candidates, and the one with the smaller mismatch is taken. For consistent logits, the
+    classes are in the right order, so closing the gaps is a good start. Otherwise the clipped means are better. In
+    either, every class has a neighbour whose curvature float32 can represent.
     """
     n = u.shape[0]
     lowest, highest = np.inf, -np.inf
@@ -154,7 +154,7 @@ def score_and_curvature(wins, weights, p, score, H, diagonal):
 
 @simd_kernel()
 def laplacian_product(H, t, x):
-    """sum_j H_tj (x_t - x_j), from differences: else weak links between a winner and the rest are lost in rounding."""
+    """sum_j H_tj (x_t - x_j), from differences, so that weak links between a winner and the rest survive rounding."""
     row, x_t = H[t], x[t]
     product = _ZERO
     for j in range(x.shape[0]):
@@ -255,7 +255,7 @@ def couple_bradley_terry(L, start, stop, weights, potentials, width, tol, limit,
     n = L.shape[0]
     matrices = np.zeros((BLOCK, n, width), np.float32)
     H, direction = np.zeros((n, width), np.float32), np.zeros(width, np.float32)
-    # Each an array of its own: rows of one array count as strided, for which loops are compiled twice.
+    # Separate arrays: LLVM takes rows of one array as strided, and compiles their loops twice.
     diagonal, score, step = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     residue, image = np.empty(n, np.float32), np.empty(n, np.float32)
     wins, u, x, odds = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)

@@ -50,14 +50,14 @@ Float = TypeVar("Float", bound=np.floating)
 
 
 class PairProblem(NamedTuple):
-    """What is coupled, checked: shapes as in `pairloom.pipeline`.
+    """A checked problem. Shapes: see `pairloom.pipeline`.
 
     Attributes
     ----------
     L : (N, N, R) array
         Logits of all pairs.
     potentials : (R, N) array
-        Where the methods that iterate start: the solution of `normal`, unless another start is given.
+        The start of iterative methods: the solution of `normal`, unless another start is given.
     weights : (N, N) array, optional
         Weight per pair, with a zero diagonal.
     tol : float
@@ -124,8 +124,8 @@ def solve_stratified(problem: PairProblem, start: int, stop: int, solution: Solu
     .. math:: p = M p, \qquad M_{ij} = e^{L_{ij}} / \sum_k e^{L_{kj}}, \qquad \sum_i p_i = 1
 
     with L_jj = 0. M is positive and its columns sum to one, so p is unique and positive: the stationary vector of a
-    Markov chain. It is computed by Gauss-Seidel sweeps. Where these converge slowly (machines that contradict each
-    other in cycles), it is computed by elimination, so it always converges.
+    Markov chain. It is computed by Gauss-Seidel sweeps. If they converge slowly (machines that contradict each other in
+    cycles), it is computed by elimination, so the method always converges.
 
     Choose it by default: machines that were not trained on the true class do not vote on it, which matters more with
     more classes.
@@ -152,10 +152,10 @@ def solve_wlw2(problem: PairProblem, start: int, stop: int, solution: Solution) 
     .. math:: \tfrac12 \sum_i \sum_{j \ne i} (r_{ji} p_i - r_{ij} p_j)^2, \qquad \sum_i p_i = 1
 
     a convex quadratic p'Qp with Q_ii = sum_s r_si^2 and Q_ij = -r_ji r_ij, whose minimum is positive. It is computed
-    by the fixed point Q_tt p_t = -sum_{j != t} Q_tj p_j + p'Qp, sweeping over t [LW]. Where that converges slowly
-    (classes that only win against each other), the linear system is solved directly, so it always converges.
+    by the fixed point Q_tt p_t = -sum_{j != t} Q_tj p_j + p'Qp, sweeping over t [LW]. If that converges slowly (classes
+    that only win against each other), the linear system is solved directly, so the method always converges.
 
-    Choose it to agree with LIBSVM, or as a fast and even-tempered default where the machines are noisy.
+    Choose it to agree with LIBSVM, or as a fast and robust default for noisy machines.
     """
     L, guess = problem.L, softmax(problem.potentials)
     couple_wlw2(L, start, stop, guess, padded(len(L)), problem.tol, WLW2_LIMIT, *solution)
@@ -165,14 +165,14 @@ def solve_wlw2(problem: PairProblem, start: int, stop: int, solution: Solution) 
 
 
 def pair_probabilities(L: NDArray[np.float64]) -> NDArray[np.float64]:
-    """r_ij of logits held to the range of the methods that work on probabilities [LW]."""
+    """r_ij of logits that are clipped as in all methods that work on probabilities [LW]."""
     return np.asarray(expit(np.clip(L, -CLIP, CLIP)), np.float64)
 
 
 def wlw2_directly(L: NDArray[np.float64]) -> NDArray[np.float64]:
     """(T, N) `wlw2` probabilities of matrices L (T, N, N), from Q p + b e = 0, e'p = 1.
 
-    Q is given a unit diagonal first: that of a class that wins all its pairs may be 1e-14.
+    Q is scaled to a unit diagonal first: the entry of a class that wins all its pairs may be 1e-14.
     """
     n, r = L.shape[1], pair_probabilities(L)
     r[:, np.arange(n), np.arange(n)] = 0
@@ -387,7 +387,7 @@ def method_named(method: str) -> Solver:
 
 
 def check_tensor(logits: ArrayLike, owner: str = "couple") -> Logits:
-    """Logits as a contiguous (N, N, R) float array. Its entries are checked later, where they are read."""
+    """Logits as a contiguous (N, N, R) float array. Its entries are checked by the first pass that reads them."""
     condition = "with N at least 2 classes"
     L = real_logits(owner, logits, ("N", "N", "R"), condition)
     if L.shape[0] != L.shape[1] or len(L) < 2:

@@ -1,8 +1,8 @@
 """Couplings of pairs in double precision, and the gradient of their log odds with respect to the logits of all pairs.
 
-`couple` works in float32 and stops at a tolerance, which is right for thousands of samples. Where one sample is
-explained, the logarithms of small probabilities matter too: `log_probabilities` is exact for classes whose probability
-is 1e-30, and so is `gradient_of_odds`, which is written in terms of log p and takes the weights of pairs.
+`couple` works in float32 and stops at a tolerance, which suits thousands of samples. To explain a single sample, the
+logarithms of small probabilities matter too: `log_probabilities` is exact for classes whose probability is 1e-30, and
+so is `gradient_of_odds`, which is written in terms of log p and takes the weights of pairs.
 All couplings except voting are smooth in L. A gradient G[i, j] is with respect to L_ij, where L_ji = -L_ij changes too.
 
 References
@@ -44,14 +44,14 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 #: Smaller probabilities of the true class count as this one, so that its log loss is bounded.
 SMALLEST = 1e-12
-#: Newton steps from the solution of `couple`, which is right to six digits: two would do.
+#: Newton steps from the solution of `couple`, which has six digits: two would be enough.
 _NEWTON_STEPS = 6
 
 
 def log_probabilities(L: Floats, method: str, weights: Floats | None = None) -> Floats:
     """(T, N) log probabilities of antisymmetric matrices L (T, N, N), coupled by one of `SMOOTH_METHODS`.
 
-    ``weights`` (N, N) are those of the pairs, for "normal" and "bradley_terry".
+    ``weights`` (N, N) are the weights of the pairs, for "normal" and "bradley_terry".
 
     Examples
     --------
@@ -59,7 +59,7 @@ def log_probabilities(L: Floats, method: str, weights: Floats | None = None) -> 
     >>> np.exp(log_probabilities((u[:, None] - u)[None], "stratified")).round(3)
     array([[0.7, 0.2, 0.1]])
     """
-    # Two classes have (r, 1 - r) of logits that are not clipped, whatever the method.
+    # With two classes every method gives (r, 1 - r), without clipping.
     return (_normal if L.shape[1] == 2 else SMOOTH_METHODS[method])(L, weights)
 
 
@@ -71,7 +71,7 @@ def _normal(L: Floats, weights: Floats | None) -> Floats:
 
 
 def _stratified(L: Floats, weights: Floats | None) -> Floats:
-    """The stationary vector by the elimination of Grassmann, Taksar and Heyman, which has no subtraction to cancel."""
+    """The stationary vector by the elimination of Grassmann, Taksar and Heyman: no subtraction, so no cancellation."""
     chain, n = np.exp(np.maximum(log_softmax(L, axis=1), -690.0)), L.shape[1]
     for last in range(n - 1, 0, -1):
         chain[:, last, :last] /= chain[:, :last, last].sum(axis=1)[:, None]
@@ -101,7 +101,7 @@ def _bradley_terry(L: Floats, weights: Floats | None) -> Floats:
 
 
 def regular_laplacian(weight: Floats) -> Floats:
-    """(T, N, N) diag(sum_j w_ij) - w, made regular along the constants, of symmetric weights with a zero diagonal."""
+    """(T, N, N) the Laplacian diag(sum_j w_ij) - w of symmetric weights, made regular along the constants."""
     n = weight.shape[1]
     total = weight.sum(axis=2)
     laplacian: Floats = total.mean(axis=1)[:, None, None] / n - weight
@@ -109,7 +109,7 @@ def regular_laplacian(weight: Floats) -> Floats:
     return laplacian
 
 
-#: Every coupling of pairs but voting: the odds are smooth in the logits.
+#: All couplings of pairs except voting: their odds are smooth in the logits.
 SMOOTH_METHODS: dict[str, Callable[[Floats, Floats | None], Floats]] = {
     "normal": _normal,
     "stratified": _stratified,
@@ -135,15 +135,15 @@ def gradient_of_odds(
     weights : (N, N) array, optional
         Weights of the pairs, for "normal" and "bradley_terry".
     """
-    # Two classes have (r, 1 - r) of logits that are not clipped, whatever the method.
+    # With two classes every method gives (r, 1 - r), without clipping.
     return (_normal_gradient if L.shape[1] == 2 else GRADIENTS[method])(L, log_p, target, weights)
 
 
 def gradient_of_true_class(L: Floats, p: Floats, y: NDArray[np.integer], method: str) -> Floats:
-    """(T, N, N) gradient of log p_y with respect to all pairs, where p (T, N) is the coupling of L, as `couple` has it.
+    """(T, N, N) gradient of log p_y with respect to all pairs, where p (T, N) is the result of `couple` for L.
 
-    The gradient of log p_y is that of sum_c target_c log p_c with target = e_y - p: adding the same to all log p
-    changes nothing.
+    It is the gradient of sum_c target_c log p_c with target = e_y - p, since adding a constant to all log p changes no
+    probability.
     """
     p = np.maximum(p, SMALLEST)
     target = -p
@@ -169,7 +169,7 @@ def _stratified_gradient(L: Floats, log_p: Floats, target: Floats, weights: Floa
     """
     log_M, n = log_softmax(L, axis=1), L.shape[1]
     W = np.exp(log_M + log_p[:, None, :] - log_p[:, :, None])
-    # Singular along the stationary vector of W, which does not move the derivative: the sum of z is made zero.
+    # I - W' is singular, along a vector that does not change the derivative: fix z by a zero sum.
     system = np.eye(n) - W.transpose(0, 2, 1) + 1 / n
     z = np.linalg.solve(system, target[:, :, None])[:, :, 0]
     G: Floats = z[:, :, None] * W - np.exp(log_M) * np.einsum("ti,tij->tj", z, W)[:, None, :]

@@ -1,4 +1,4 @@
-"""Stationary vector of each sample's Markov chain: Gauss-Seidel in float32, GTH in float64 where that is slow."""
+"""Stationary vector of each sample's Markov chain: Gauss-Seidel in float32, or GTH in float64 if that is slow."""
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from pairloom.pipeline.coupling.vector_kernels import (
 )
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
-#: Products of larger residual logits leave the range of float32: such a sample is solved directly.
+#: Products of larger residual logits leave the range of float32: such samples are solved directly.
 _RANGE = np.float32(60)
 #: Up to this many classes, elimination costs no more than the sweeps.
 SMALL = 12
-#: A chain that mixes less than this per step may have classes that hardly communicate. Sweeps from a single start then
-#: seem to converge long before they do, so they are run from a second start too, and accepted if both agree.
+#: A chain that mixes less than this per step may have classes that hardly communicate. Sweeps then seem to converge
+#: long before they do, so they are repeated from a second start, and accepted if both results agree.
 _MIXING = np.float32(1e-4)
 
 
@@ -41,7 +41,7 @@ def residual_odds(matrix, u, a, F, s):
         logits, odds = matrix[i, i + 1 : n], F[i, i + 1 : n]
         others_u, others_a, others_s = u[i + 1 :], a[i + 1 :], s[i + 1 :]
         u_i, a_i, own = u[i], a[i], _ZERO
-        # Two loops, since LLVM does not vectorise one that uses five arrays which might overlap.
+        # Two loops: LLVM does not vectorise one loop over five arrays that might overlap.
         for j in range(logits.shape[0]):
             e = logits[j] - (u_i - others_u[j])
             beyond += np.float32(abs(e) > _RANGE)

@@ -78,8 +78,8 @@ def fixed_point(Q, diagonal, p, tol, limit):
                 steps[t] = step
             for t in range(low, high):
                 p[t] += steps[t]
-        # Normalised before it is compared: where one class wins every pair by the clip, Q_tt is 1e-14, and rounding
-        # can change that class, hence the mass, by any factor without changing p.
+        # Normalise before comparing: if a class wins every pair by the clip, its Q_tt is 1e-14, and rounding can change
+        # its entry, hence the mass, by any factor without changing the normalised p.
         change = 0.0
         for t in range(n):
             p[t] = max(p[t] * np.float32(1 / mass), _ZERO)
