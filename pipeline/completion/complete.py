@@ -1,9 +1,8 @@
 """Completion: the logits of pairs that were not trained, from those that were; and the ranking of all classes.
 
-The ranking needs no tensor. Its potentials u minimise the sum over trained pairs of (u_i - u_j - L_ij)^2: `normal`
-coupling of a graph that is not completed, and `normal` itself if all pairs are trained. They are linear in the logits.
-So they are computed once for every scale; and where the machines are affine, so is the ranking: one row of weights per
-class.
+The ranking needs no tensor. Its potentials u minimise the sum over trained pairs of (u_i - u_j - L_ij)^2: this is
+`normal` coupling without completion, and `normal` itself if all pairs are trained. They are linear in the logits. So
+they are computed once for all scales, and if the machines are affine, so is the ranking: one row of weights per class.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Completion:
     Attributes
     ----------
     n_classes : int
-        N, how many classes there are.
+        N, the number of classes.
     edges : (E, 2) int64 array
         Trained pairs, i < j, sorted.
     offsets : (N + 1,) int64 array
@@ -53,10 +52,10 @@ class Completion:
     neighbours : (2 E,) int64 array
         Neighbours of all classes.
     edge_of : (2 E,) int64 array
-        For each entry of `neighbours` its edge, counted from 1, and negative where the class is the edge's second.
+        For each entry of `neighbours` its edge, counted from 1, and negative if the class is the edge's second.
     counts : (N,) float64 array, optional
-        Training samples of each class, where every pair weighs as many as it has in the coupling; None where all pairs
-        weigh alike.
+        Training samples of each class, if pairs are weighted by their training samples in the coupling; None for equal
+        weights.
     """
 
     n_classes: int
@@ -68,7 +67,7 @@ class Completion:
 
     @cached_property
     def trained(self) -> NDArray[np.bool_]:
-        """(N, N) adjacency matrix, for completing all pairs. Shortlists do without."""
+        """(N, N) adjacency matrix, for completing all pairs. Shortlists do not need it."""
         trained = np.zeros((self.n_classes, self.n_classes), dtype=bool)
         i, j = self.edges.T
         trained[i, j] = trained[j, i] = True
@@ -77,7 +76,7 @@ class Completion:
     @cached_property
     def to_potentials(self) -> NDArray[np.float64]:
         """(N, N) from divergences to potentials; (0, 0) if no pair is at distance three or more."""
-        # One class that is joined to all others makes the diameter two.
+        # A class that is joined to all others makes the diameter two.
         joined_to_all = np.diff(self.offsets).max() == self.n_classes - 1
         if joined_to_all or not has_distant_pairs(self.trained):
             return np.empty((0, 0))
@@ -89,21 +88,21 @@ class Completion:
 
     @property
     def n_machines(self) -> int:
-        """E, how many pairs are trained."""
+        """E, the number of trained pairs."""
         return len(self.edges)
 
     @cached_property
     def weights(self) -> NDArray[np.float64] | None:
-        """(N, N) weights of the pairs in the coupling, with mean one; None where all are alike."""
+        """(N, N) weights of the pairs in the coupling, with mean one; None if all are equal."""
         return None if self.counts is None else pair_weights(self.counts)
 
     def weighted_by(self, counts: NDArray[np.float64] | None) -> Completion:
-        """The same with pairs that weigh as many as they have training samples."""
+        """The same with pairs weighted by their training samples."""
         return self if counts is None else replace(self, counts=counts)
 
     @cached_property
     def ranking(self) -> Ranking:
-        """How all classes are ranked without the tensor."""
+        """The ranking of all classes, without the tensor."""
         return plan_ranking(self.n_classes, self.edges)
 
 
@@ -116,7 +115,7 @@ def plan_completion(graph: nx.Graph) -> Completion:
 def completion_over(n: int, edges: NDArray[np.int64]) -> Completion:
     """Arrays for completing logits over the connected graph of n classes with these sorted edges.
 
-    Half a million edges are too many for a networkx graph in every worker.
+    Takes no networkx graph, which would be too large in every worker for half a million edges.
     """
     first, second, number = *edges.T, np.arange(1, len(edges) + 1)
     classes, neighbours = np.concatenate([first, second]), np.concatenate([second, first])
@@ -141,7 +140,7 @@ def potentials_of(tensor: NDArray[np.floating], completion: Completion) -> NDArr
 def complete_slab(
     edge_logits: NDArray[np.floating], completion: Completion, tensor: NDArray[Float]
 ) -> NDArray[Float]:
-    """Write the completed logits of all pairs into `tensor` (N, N, samples) from those of the edges (E, samples)."""
+    """Write the completed logits of all pairs into `tensor` (N, N, samples), from edge logits (E, samples)."""
     scatter(edge_logits, completion.edges, tensor)
     fill_missing(
         tensor,
@@ -160,7 +159,7 @@ def complete_logits(logits: ArrayLike, graph: nx.Graph) -> NDArray[np.floating]:
 
         L_ij = mean over m of (L_im + L_mj),   (i, m) and (m, j) trained,
 
-    and where there is none, by potentials: u minimises the sum over trained pairs of (u_i - u_j - L_ij)^2, and
+    or, if there is no such class, by potentials: u minimises the sum over trained pairs of (u_i - u_j - L_ij)^2, and
     L_ij = u_i - u_j. [S]_ prints a minus in (4) and (5); with antisymmetric logits it must be a plus.
 
     Shapes: see `pairloom.pipeline`.
@@ -232,7 +231,7 @@ _COLUMNS = 64
 
 
 class Ranking(NamedTuple):
-    """From the logits of the edges to the potentials of the classes.
+    """The map from the logits of the edges to the potentials of the classes.
 
     Attributes
     ----------
@@ -247,9 +246,9 @@ class Ranking(NamedTuple):
     solve: Solve
 
     def potentials(self, edge_values: NDArray[np.floating]) -> NDArray[np.float32]:
-        """(N, columns) potentials, which sum to zero, from columns of values of the edges (E, columns)."""
+        """(N, columns) potentials, which sum to zero, from edge values (E, columns)."""
         potentials = np.empty((self.n_classes, edge_values.shape[1]), np.float32)
-        # A few columns at a time: of half a million edges a second copy would be a gigabyte.
+        # A few columns at a time: for half a million edges, a second copy would take a gigabyte.
         for columns in pieces(edge_values.shape[1], _COLUMNS):
             some = np.ascontiguousarray(edge_values[:, columns].T, np.float32)
             potentials[:, columns] = self.of_samples(some).T
@@ -262,7 +261,7 @@ class Ranking(NamedTuple):
         return np.ascontiguousarray(self.solved(sums.T).T)
 
     def solved(self, sums: NDArray[np.floating]) -> NDArray[np.float32]:
-        """(N, columns) potentials from columns of divergences (N, columns), which sum to zero: a symmetric matrix."""
+        """(N, columns) potentials from divergences (N, columns) that sum to zero. This map is symmetric."""
         return np.asarray(self.solve(sums), np.float32)
 
 

@@ -1,7 +1,7 @@
-"""Missing pairs: fill those of a slab of logits in place, or those of the shortlists of samples.
+"""Kernels of completion: fill the missing pairs of a slab of logits in place, or of the shortlists of samples.
 
-A shortlist says which edges it needs, and has the completed logits of its own pairs only. Machines that did not see
-some samples are joined class by class, and applied to single samples.
+A shortlist needs few edges, and has the completed logits of its own pairs only. For held-out samples, machines that did
+not see them are summed per class, and applied to single samples.
 """
 
 import numpy as np
@@ -28,8 +28,8 @@ def scatter(edge_logits, edges, tensor):
 def fill_missing(tensor, trained, offsets, neighbours, potentials):
     """L_ij = mean over m in O_ij of (L_im + L_mj) for every pair that is not trained [S eq. 4 and 5, with a plus].
 
-    Only trained entries are read and only others are written, so no second tensor is needed. Where O_ij is empty, the
-    pair gets the difference of the `potentials` (N, samples), which may be empty if there is no such pair.
+    Only trained entries are read and only others are written, so no second tensor is needed. If O_ij is empty, the pair
+    gets the difference of the `potentials` (N, samples), which may be empty if there is no such pair.
     """
     n = tensor.shape[0]
     for i in range(n):
@@ -37,7 +37,7 @@ def fill_missing(tensor, trained, offsets, neighbours, potentials):
             if trained[i, j]:
                 continue
             forward, backward = tensor[i, j], tensor[j, i]
-            # Common neighbours are searched among the neighbours of the class that has fewer.
+            # Search common neighbours among the neighbours of the class that has fewer.
             few, other = (i, j) if offsets[i + 1] - offsets[i] <= offsets[j + 1] - offsets[j] else (j, i)
             common = 0
             forward[:] = 0
@@ -61,7 +61,7 @@ def fill_missing(tensor, trained, offsets, neighbours, potentials):
 
 @simd_kernel()
 def graph_potentials(tensor, offsets, neighbours, to_potentials, potentials):
-    """potentials = to_potentials @ divergence, divergence_i = sum of L_im over the neighbours m of i, in float64."""
+    """potentials = to_potentials @ divergence in float64; divergence_i = sum of L_im over the neighbours m of i."""
     n, n_samples = tensor.shape[0], tensor.shape[2]
     divergence = np.zeros((n, n_samples))
     for i in range(n):
@@ -75,10 +75,10 @@ def graph_potentials(tensor, offsets, neighbours, to_potentials, potentials):
 
 @kernel()
 def mean_operator(trained, offsets, neighbours, edge_of, operator):
-    """operator[i, e] = the coefficient of the logit of edge e in sum_j L_ij of the completed tensor, near pairs only.
+    """operator[i, e] = the coefficient of the logit of edge e in sum_j L_ij of the completed tensor.
 
-    `edge_of[at]` is the edge between a class and its neighbour `neighbours[at]`, counted from 1, negative where
-    the class is the edge's second.
+    Pairs at distance three or more are not included. `edge_of[at]` is the edge between a class and its neighbour
+    `neighbours[at]`, counted from 1, negative if the class is the edge's second.
     """
     n = trained.shape[0]
     common = np.empty(n)
@@ -100,7 +100,7 @@ def mean_operator(trained, offsets, neighbours, edge_of, operator):
 
 @kernel()
 def divergences(logits, edges, sums):
-    """sums[r, i] = the sum of the logits of the edges of class i for sample r, each seen from i."""
+    """sums[r, i] = the sum of the logits L_im over the neighbours m of i, for sample r."""
     for r in range(logits.shape[0]):
         row, total = logits[r], sums[r]
         total[:] = 0
@@ -111,7 +111,7 @@ def divergences(logits, edges, sums):
 
 @kernel()
 def mark_neighbours(c, offsets, neighbours, edge_of, edge_to):
-    """edge_to[m] = the edge between class c and its neighbour m, counted from 1, negative where c is its second."""
+    """edge_to[m] = the edge between class c and its neighbour m, counted from 1, negative if c is its second."""
     for at in range(offsets[c], offsets[c + 1]):
         edge_to[neighbours[at]] = edge_of[at]
 
@@ -125,7 +125,7 @@ def clear_neighbours(c, offsets, neighbours, edge_to):
 
 @kernel()
 def logit_of(row, edge):
-    """The logit of an edge, counted from 1, seen from the class that the sign of its number says."""
+    """The logit of an edge, counted from 1, for its first class; a negative number means its second class."""
     return row[edge - 1] if edge > 0 else -row[-edge - 1]
 
 
@@ -133,8 +133,8 @@ def logit_of(row, edge):
 def complete_block(row, listed, u, offsets, neighbours, edge_of, edge_to, block):
     """block[a, b] = the completed logit of classes listed[a] and listed[b], from the logits of all edges of a sample.
 
-    A trained pair keeps its logit. Another one is the mean of L_im + L_mj over the common neighbours m, and u_i - u_j
-    where there is none.
+    A trained pair keeps its logit. Other pairs get the mean of L_im + L_mj over the common neighbours m, or u_i - u_j
+    if there is none.
     """
     k = listed.shape[0]
     for a in range(k):
@@ -173,9 +173,9 @@ def complete_blocks(logits, lists, potentials, offsets, neighbours, edge_of, ten
 
 @kernel()
 def needed_edges(listed, offsets, neighbours, edge_of, edge_to, noted, needed):
-    """Write the edges that `complete_block` reads into `needed`, each once, counted from 0. Returns how many.
+    """Write the edges that `complete_block` reads into `needed`, each once, counted from 0. Returns their number.
 
-    noted (E,) bool is False for every edge, before and afterwards.
+    noted (E,) bool is scratch space: False for every edge, before and afterwards.
     """
     count = 0
     for a in range(listed.shape[0]):
@@ -221,7 +221,7 @@ def apply_pairs(weights, bias, X, samples, edges, logits):
 
 @kernel()
 def apply_and_complete(weights, bias, X, lists, potentials, offsets, neighbours, edge_of, tensor):
-    """As `complete_blocks`, with the logits of affine edges, of which only those that a sample needs are computed."""
+    """As `complete_blocks`, for affine edges: only the logits that a sample needs are computed."""
     n_samples, k = lists.shape
     n_edges = weights.shape[0]
     edge_to = np.zeros(potentials.shape[1], np.int64)
@@ -240,7 +240,7 @@ def apply_and_complete(weights, bias, X, lists, potentials, offsets, neighbours,
 def needed_by_samples(lists, n_classes, n_edges, offsets, neighbours, edge_of, starts, found):
     """Write the edges that sample r needs into found[starts[r]:starts[r + 1]].
 
-    If `found` is empty, they are only counted: starts[r + 1] - starts[r] says how many there are.
+    If `found` is empty, they are only counted: starts[r + 1] - starts[r] is their number.
     """
     edge_to = np.zeros(n_classes, np.int64)
     noted, needed = np.zeros(n_edges, np.bool_), np.empty(n_edges, np.int64)
@@ -270,10 +270,7 @@ def complete_needed(values, starts, found, n_edges, lists, potentials, offsets, 
 
 @kernel()
 def add_class_sums(maps, edges, sums):
-    """Add the maps (T, n) of edges (T, 2) to those of their classes, sums (N, n).
-
-    The map of an edge counts for its first class, and against its second.
-    """
+    """Add the maps (T, n) of edges (T, 2) to the sums (N, n) of their first classes; subtract from their second's."""
     for e in range(maps.shape[0]):
         add_multiple(np.float32(1), maps[e], sums[edges[e, 0]])
         add_multiple(np.float32(-1), maps[e], sums[edges[e, 1]])
@@ -281,11 +278,11 @@ def add_class_sums(maps, edges, sums):
 
 @kernel()
 def apply_unseen(coef, shares, bias, X, groups, samples, edges, logits):
-    """logits[a] = that of edge edges[a] for sample samples[a], by machines that did not see it.
+    """logits[a] = the logit of edge edges[a] for sample samples[a], by machines that did not see the sample.
 
     coef (T, M, D) are the weights of the machines of T edges. The logit of edge e for a sample x of group g is the sum
     over m of shares[g, e, m] * (coef[e, m] . x), plus bias[g, e]: the samples of a group share the machines that did
-    not see them, and the parameters that were found without them.
+    not see them, and the parameters that were fitted without them.
     """
     for a in range(samples.shape[0]):
         e, r = edges[a], samples[a]

@@ -1,7 +1,7 @@
-"""Couplers: how the logits of a model's machines become probabilities, on pairs and on sets of classes.
+"""Couplers: from the logits of a model's machines to probabilities, for pairs and for sets of classes.
 
-A `Coupler` makes `ScoredSamples` of the logits of machines: samples that can be coupled at any scale. Pairs are
-completed first, all of them or those of a shortlist; machines on sets of classes are coupled as they are.
+A `Coupler` turns the logits of machines into `ScoredSamples`, which can be coupled at any scale. Pairs are completed
+first, all of them or the pairs of a shortlist; machines on sets of classes need no completion.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class ScoredSamples(Protocol):
         """(R, N) probabilities, with the logits multiplied by the scale."""
 
     def class_scores(self) -> NDArray[np.float32]:
-        """(R, N) the mean logit of each class against the others, at scale one: how well it fits, not normalised."""
+        """(R, N) the mean logit of each class against the others, at scale one: its fit, not normalised."""
 
     def of_samples(self, samples: slice) -> Self:
         """Some of the samples."""
 
 
 class Coupler(ABC):
-    """How the logits (E, R) of the machines of a model become probabilities (R, N)."""
+    """Turns the logits (E, R) of the machines of a model into probabilities (R, N)."""
 
     #: The couplings of this kind of machines.
     couplings: ModelCouplings
@@ -66,36 +66,36 @@ class Coupler(ABC):
     @property
     @abstractmethod
     def n_classes(self) -> int:
-        """N, how many classes there are."""
+        """N, the number of classes."""
 
     @property
     @abstractmethod
     def n_machines(self) -> int:
-        """E, how many machines there are."""
+        """E, the number of machines."""
 
     @property
     @abstractmethod
     def weights(self) -> NDArray[np.float64] | None:
-        """Weights in the coupling with mean one, of pairs (N, N) or of machines (m,); None where all are alike."""
+        """Weights in the coupling with mean one, of pairs (N, N) or of machines (m,); None if all are equal."""
 
     @property
     def completion(self) -> Completion:
-        """How pairs that were not trained are completed."""
+        """The completion of pairs that were not trained. Raises for machines on sets of classes."""
         raise TypeError("Machines on sets of classes have no pairs to complete.")
 
     def method_named(self, asked: str, machine_weight: str, owner: str) -> str:
-        """The method that the parameter `coupling` stands for, or an error if the model cannot be coupled by it."""
+        """The method that the parameter `coupling` stands for. Raises if it does not suit the model."""
         method = self.couplings.named(asked, owner)
         self.couplings.check_weighted(method, machine_weight, owner)
         return method
 
     @abstractmethod
     def shortlist_size(self, shortlist: int | Literal["auto", "none"]) -> int | None:
-        """How many classes of a sample are listed; None where all are coupled."""
+        """The number of classes listed per sample; None if all are coupled."""
 
     @abstractmethod
     def shift(self, scale: float, calibration: str, method: str) -> NDArray[np.float64]:
-        """(E,) what is added to logits that were multiplied by the scale; see `neutral_shift`."""
+        """(E,) the shift to add after logits are multiplied by the scale; see `neutral_shift`."""
 
     @abstractmethod
     def scored(
@@ -107,8 +107,8 @@ class Coupler(ABC):
     ) -> ScoredSamples:
         """Samples ready for coupling, given the logits of their machines (E, R).
 
-        ``shortlist`` None means all pairs; machines on sets of classes have no shortlists. For these, ``calibration``
-        says how the logits are calibrated where a scale is still to be chosen.
+        ``shortlist`` None means all pairs; machines on sets of classes have no shortlists. They need ``calibration``,
+        the calibration of the logits, if a scale is still to be chosen.
         """
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Coupler(ABC):
 
 
 def coupler_of(graph: nx.Graph | ModelCode, counts: NDArray[np.float64] | None = None) -> Coupler:
-    """The coupler of a model graph or code; with counts per class, machines weigh as many samples as they have."""
+    """The coupler of a model graph or code; given counts per class, machines are weighted by their training samples."""
     if isinstance(graph, ModelCode):
         return CodeCoupler(graph, counts)
     return PairCoupler(plan_completion(graph).weighted_by(counts))
@@ -145,12 +145,12 @@ class PairCoupler(Coupler):
 
     @property
     def n_classes(self) -> int:
-        """N, how many classes there are."""
+        """N, the number of classes."""
         return self._completion.n_classes
 
     @property
     def n_machines(self) -> int:
-        """E, how many pairs are trained."""
+        """E, the number of trained pairs."""
         return self._completion.n_machines
 
     @property
@@ -160,15 +160,15 @@ class PairCoupler(Coupler):
 
     @property
     def completion(self) -> Completion:
-        """How pairs that were not trained are completed."""
+        """The completion of pairs that were not trained."""
         return self._completion
 
     def shortlist_size(self, shortlist: int | Literal["auto", "none"]) -> int | None:
-        """How many classes of a sample are listed; None where all are coupled."""
+        """The number of classes listed per sample; None if all are coupled."""
         return shortlist_size(shortlist, self.n_classes)
 
     def shift(self, scale: float, calibration: str, method: str) -> NDArray[np.float64]:
-        """Zeros: a pair that knows nothing has the logit zero at every scale."""
+        """Zeros: the uninformative logit of a pair is zero at every scale."""
         return np.zeros(self.n_machines)
 
     def scored(
@@ -178,12 +178,12 @@ class PairCoupler(Coupler):
         memory_limit: int = DEFAULT_MEMORY,
         calibration: str | None = None,
     ) -> ScoredSamples:
-        """Samples whose pairs are completed: those of their shortlists, or all, now if the memory limit allows it."""
+        """Samples with completed pairs: of their shortlists, or all; all at once if the memory limit allows."""
         completion, n, n_samples = self._completion, self.n_classes, logits.shape[1]
         if shortlist is not None and shortlist < n:
             by_sample = np.ascontiguousarray(logits.T)
             return shortlists(by_sample, completion.ranking.of_samples(by_sample), completion, shortlist)
-        # Twice: the tensor is multiplied by the scale before it is coupled.
+        # Twice the tensor: `couple` multiplies a copy by the scale.
         if 2 * 4 * n**2 * n_samples > memory_limit:
             return AllPairs(logits, completion, memory_limit)
         tensor = np.empty((n, n, n_samples), np.float32)
@@ -193,7 +193,7 @@ class PairCoupler(Coupler):
     def couple(
         self, logits: NDArray[np.floating], method: str, *, tol: float = 1e-6, n_jobs: int | None = None
     ) -> NDArray[np.floating]:
-        """(R, N) probabilities, as `couple_slab` has them."""
+        """(R, N) probabilities, by `couple_slab`."""
         return couple_slab(logits, self._completion, [method], n_jobs=n_jobs)[method]
 
     def gradient(
@@ -209,14 +209,14 @@ class PairCoupler(Coupler):
 
 @dataclass(frozen=True, eq=False)
 class CodeCoupler(Coupler):
-    """Machines on sets of classes are coupled as they are, by a code that is checked and stored once.
+    """Machines on sets of classes are coupled without completion, by a code that is checked and stored once.
 
     Attributes
     ----------
     code : ModelCode
     counts : (N,) float64 array, optional
-        Training samples of each class, where every machine weighs as many as it has [HLW eq. 8]; None where all
-        machines weigh alike.
+        Training samples of each class, if machines are weighted by their training samples [HLW eq. 8]; None for equal
+        weights.
     """
 
     couplings = ON_SETS
@@ -226,12 +226,12 @@ class CodeCoupler(Coupler):
 
     @property
     def n_classes(self) -> int:
-        """N, how many classes there are."""
+        """N, the number of classes."""
         return self.code.n_classes
 
     @property
     def n_machines(self) -> int:
-        """m, how many machines there are."""
+        """m, the number of machines."""
         return self.code.n_machines
 
     @cached_property
@@ -244,7 +244,7 @@ class CodeCoupler(Coupler):
 
     @cached_property
     def stored(self) -> StoredCode:
-        """The code as the kernels read it."""
+        """The code in the form that kernels read."""
         return StoredCode.of(self.code.matrix)
 
     @cached_property
@@ -253,7 +253,7 @@ class CodeCoupler(Coupler):
         return resolved_barrier(None, "bradley_terry", self.code.matrix)
 
     def method_named(self, asked: str, machine_weight: str, owner: str) -> str:
-        """The method that the parameter `coupling` stands for, or an error if the code cannot be coupled by it."""
+        """The method that the parameter `coupling` stands for. Raises if it does not suit the code."""
         method = super().method_named(asked, machine_weight, owner)
         check_code_suits(method, self.code, owner)
         return method
@@ -262,7 +262,7 @@ class CodeCoupler(Coupler):
         """None: machines on sets of classes have no shortlists."""
 
     def shift(self, scale: float, calibration: str, method: str) -> NDArray[np.float64]:
-        """(m,) what is added to logits that were multiplied by the scale; see `neutral_shift`."""
+        """(m,) the shift to add after logits are multiplied by the scale; see `neutral_shift`."""
         return neutral_shift(self.code.matrix, scale, calibration, method)
 
     def scored(
@@ -272,13 +272,13 @@ class CodeCoupler(Coupler):
         memory_limit: int = DEFAULT_MEMORY,
         calibration: str | None = None,
     ) -> ScoredSamples:
-        """Samples with the logits of all machines; there is nothing to complete or to list."""
+        """Samples with the logits of all machines; nothing is completed or listed."""
         return CodeSamples(np.ascontiguousarray(logits), self, calibration)
 
     def couple(
         self, logits: NDArray[np.floating], method: str, *, tol: float = 1e-6, n_jobs: int | None = None
     ) -> NDArray[np.floating]:
-        """(R, N) probabilities, as `couple_code` has them."""
+        """(R, N) probabilities, by `couple_code`."""
         L = check_machine_logits(logits, self.n_machines, "couple_code")
         n_q = check_machine_weights(self.weights, method, L.shape)
         barrier = self.barrier if method == "bradley_terry" else 0.0
@@ -300,12 +300,12 @@ class CodeCoupler(Coupler):
 def neutral_shift(
     matrix: NDArray[np.int8], scale: float, calibration: str, method: str = "bradley_terry"
 ) -> NDArray[np.float64]:
-    """(m,) what is added to the logits of machines that were multiplied by the scale of the coupled model.
+    """(m,) the shift to add after the logits of machines are multiplied by the scale b of the coupled model.
 
-    A machine that knows nothing has the logit u = log(classes at +1 / classes at -1): with it, and not with zero, all
-    classes are equally likely. So a scale below one must move a calibrated logit l to u, b (l - u) + u, and not to
-    zero. A distance is zero where the machine knows nothing: b l + u. For pairs of classes u is zero, and "linear"
-    decoding has equal classes at zero.
+    The uninformative logit of a machine, for which all classes are equally likely, is not zero but
+    u = log(classes at +1 / classes at -1). So a scale below one must shrink a calibrated logit l towards u:
+    b (l - u) + u. An uninformative distance is zero, so a distance d becomes b d + u. For pairs of classes, and for
+    "linear" decoding, u is zero.
 
     Examples
     --------
@@ -319,7 +319,7 @@ def neutral_shift(
 
 
 class AllPairs(NamedTuple):
-    """Samples whose pairs are completed and coupled a slab at a time, again for every scale."""
+    """Samples whose pairs are completed and coupled slab by slab, again for every scale."""
 
     edge_logits: NDArray[np.float32]
     completion: Completion
@@ -356,7 +356,7 @@ class AllPairs(NamedTuple):
 
 
 class CompletedPairs(NamedTuple):
-    """Samples whose logits (N, N, R) of all pairs are completed, once for every scale."""
+    """Samples with the completed logits (N, N, R) of all pairs, completed once for all scales."""
 
     tensor: NDArray[np.float32]
     weights: NDArray[np.float64] | None = None
@@ -375,9 +375,9 @@ class CompletedPairs(NamedTuple):
 
 
 class CodeSamples(NamedTuple):
-    """Samples whose logits (m, R) are those of machines on sets of classes.
+    """Samples with the logits (m, R) of machines on sets of classes.
 
-    ``calibration`` says how they are calibrated before the scale of the coupled model; None if they have it already.
+    ``calibration`` is their calibration before the scale of the coupled model; None if they are scaled already.
     """
 
     logits: NDArray[np.float32]
@@ -385,7 +385,7 @@ class CodeSamples(NamedTuple):
     calibration: str | None = None
 
     def couple(self, method: str, scale: float = 1.0, n_jobs: int | None = None) -> NDArray[np.float32]:
-        """(R, N) probabilities, with the logits multiplied by the scale, and moved by what belongs to it."""
+        """(R, N) probabilities, with the logits multiplied by the scale and shifted accordingly."""
         logits = self.logits * np.float32(scale)
         if self.calibration is not None:
             logits += self.coupler.shift(scale, self.calibration, method)[:, None].astype(np.float32)

@@ -1,8 +1,9 @@
 """Potentials of a connected graph: u from its divergences, L u = b, where L is the Laplacian and b sums to zero.
 
-Three ways. Of a complete graph L u = n u. Of few classes the matrix is factorised once. Of many classes, whose matrix
-would not fit into memory, it stays sparse: a graph that is almost a tree is factorised with little fill-in, and others,
-above all those with hubs, take some fifteen steps of conjugate gradients whatever their size.
+There are three solvers. For a complete graph, L u = n u. For few classes, the dense matrix is factorised once. For many
+classes, whose dense matrix would not fit into memory, the matrix is sparse: a graph that is almost a tree is factorised
+with little fill-in, and other graphs, above all those with hubs, take some fifteen steps of conjugate gradients,
+whatever their size.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = ["Solve", "laplacian_solver", "solver_bytes"]
 
-#: Classes whose matrix is factorised: 32 MiB.
+#: Most classes whose dense matrix is factorised: 32 MiB.
 _FEW_CLASSES = 2048
 #: Columns that are solved at once.
 _COLUMNS = 64
-#: Of the divergence, the part that may be left unexplained.
+#: Relative residual at which conjugate gradients stop.
 _TOLERANCE = 1e-9
 
 
 class Solve(Protocol):
-    """From columns of divergences (N, columns), or one of them (N,), to potentials that sum to zero."""
+    """Maps divergences (N, columns), or a single column (N,), to potentials that sum to zero."""
 
     def __call__(self, sums: NDArray[np.floating]) -> NDArray[np.floating]:
         """The potentials."""
@@ -45,7 +46,7 @@ def laplacian_solver(n: int, edges: NDArray[np.int64]) -> Solve:
 
 
 def solver_bytes(n: int, n_edges: int) -> int:
-    """Memory of a solver in the making and at work: a factor with a copy, or a sparse matrix and a few columns."""
+    """Peak memory of a solver: a factor with copies, or a sparse matrix and a few columns."""
     if n <= _FEW_CLASSES:
         return 3 * 8 * n**2
     return 2 * n_edges * 60 + 6 * 8 * _COLUMNS * n
@@ -63,7 +64,7 @@ def _by_factor(factor: NDArray[np.float64], sums: NDArray[np.floating]) -> NDArr
 def _dense_factor(n: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     """Cholesky factor of the Laplacian plus the projector onto the constants.
 
-    The divergences sum to zero, so adding a multiple of the projector changes nothing but to make the matrix regular.
+    Divergences sum to zero, so the projector does not change the solution; it makes the matrix regular.
     """
     regular = np.full((n, n), 1 / n)
     regular[edges[:, 0], edges[:, 1]] -= 1
@@ -92,13 +93,13 @@ class SparseLaplacian:
         solve = self._by_elimination if len(self._edges) < 2 * self.n else self._by_conjugate_gradients
         for some in pieces(columns.shape[1], _COLUMNS):
             b = np.ascontiguousarray(columns[:, some], np.float64)
-            # Rounded sums do not sum to zero exactly, and what is left has no potentials: the steps would never end.
-            found = solve(b - b.mean(axis=0))
-            potentials[:, some] = found - found.mean(axis=0)
+            # Rounded divergences do not sum to zero exactly. The rest has no potentials: iterations would never end.
+            u = solve(b - b.mean(axis=0))
+            potentials[:, some] = u - u.mean(axis=0)
         return potentials.reshape(sums.shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is found again: a factor of scipy's cannot be pickled."""
+        """Without cached properties: scipy's factor cannot be pickled."""
         return {"n": self.n, "_edges": self._edges}
 
     @cached_property
@@ -113,7 +114,7 @@ class SparseLaplacian:
 
     @cached_property
     def _factor(self) -> Any:
-        """The factor of the Laplacian without its first class, whose potential is then zero."""
+        """The factor of the Laplacian without the first class, whose potential is set to zero."""
         grounded = self._matrix[1:, 1:].tocsc()
         return splu(grounded, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
 
@@ -121,7 +122,7 @@ class SparseLaplacian:
         return np.concatenate([np.zeros((1, b.shape[1])), self._factor.solve(b[1:])])
 
     def _by_conjugate_gradients(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Conjugate gradients on all columns side by side, preconditioned by the degrees."""
+        """Conjugate gradients on all columns at once, preconditioned by the degrees."""
         L, degrees = self._matrix, self._matrix.diagonal()[:, None]
         u, r = np.zeros_like(b), b.copy()
         enough = _TOLERANCE * np.linalg.norm(b, axis=0)
@@ -146,5 +147,5 @@ def _products(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def _ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """a / b, and zero for a column that is solved to the last bit."""
+    """a / b, or zero for a column that is solved exactly."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

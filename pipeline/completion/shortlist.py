@@ -1,11 +1,11 @@
 """Coupling of a shortlist: the likeliest classes of each sample are completed and coupled, the others only ranked.
 
-A sample has a handful of candidates among a thousand classes. All classes are ranked without a tensor, the k best are
-completed and coupled as if there were no others, and share the probability that the ranking gives them together; each
-of the others keeps what the ranking gave it. The cost of a sample becomes E + k^2 instead of N^2.
+A sample has a handful of candidates among a thousand classes. All classes are ranked without a tensor. The k best are
+completed and coupled as if there were no others, and share the total probability that the ranking gives them; each of
+the others keeps its probability from the ranking. The cost per sample becomes E + k^2 instead of N^2.
 
-Coupling and ranking are two models, and where classes overlap or are thousands they want different scales. So the
-ranking has a scale of its own, and the log odds of the list against the rest an offset: its `ListMass`.
+Coupling and ranking are two models. If classes overlap, or are thousands, their best scales differ. So the ranking has
+a scale of its own, and the log odds of the list against the rest have an offset: see `ListMass`.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ __all__ = [
 
 Samples = TypeVar("Samples")
 
-#: The size of "auto", and the number of classes up to which "auto" lists none but couples all of them.
+#: The size for "auto", and the number of classes up to which "auto" couples all of them without a list.
 USUAL_SIZE, FEW_CLASSES = 20, 50
 
 
 def shortlist_size(shortlist: int | Literal["auto", "none"], n_classes: int) -> int | None:
-    """How many of so many classes the parameter `shortlist` lists; None where all are coupled."""
+    """The number of classes that the parameter `shortlist` lists; None if all are coupled."""
     if shortlist == "auto":
         return None if n_classes <= FEW_CLASSES else USUAL_SIZE
     return None if shortlist == "none" or shortlist >= n_classes else shortlist
 
 
 class ListMass(NamedTuple):
-    """What the list and the rest have together, and how the rest is shared out.
+    """The division of probability between the list and the rest, and among the rest.
 
     Attributes
     ----------
     ranking : float
-        The scale of the potentials, relative to that of the list.
+        The scale of the potentials, relative to the scale of the list.
     offset : float
-        What is added to the log odds of the list against the rest.
+        Added to the log odds of the list against the rest.
     """
 
     ranking: float = 1.0
@@ -70,9 +70,9 @@ class ListMass(NamedTuple):
     def ranked(
         self, potentials: NDArray[Float], classes: NDArray[np.integer], scale: float = 1.0
     ) -> NDArray[Float]:
-        """(R, N) what the ranking gives every class, from the potentials (R, N) and the listed classes (R, k).
+        """(R, N) probabilities by the ranking, from the potentials (R, N) and the listed classes (R, k).
 
-        All listed classes are moved by the offset. Where all classes are listed, that changes nothing.
+        All listed classes are moved by the offset. If all classes are listed, that changes nothing.
         """
         moved = potentials * potentials.dtype.type(scale * self.ranking)
         if self.offset:
@@ -85,7 +85,7 @@ class ListMass(NamedTuple):
         return softmax(moved)
 
 
-#: One scale for the list and the rest.
+#: The same scale for the list and the rest.
 ONE_SCALE = ListMass()
 
 
@@ -99,7 +99,7 @@ class Lists(NamedTuple):
     tensor : (k, k, R) float32 array
         Their completed logits.
     weights : (N, N) float64 array, optional
-        Weight per pair in the coupling; None where all are alike.
+        Weight per pair in the coupling; None if all are equal.
     """
 
     classes: NDArray[np.int64]
@@ -114,7 +114,7 @@ class Lists(NamedTuple):
         return self._weighted(tensor, self.weights, method, n_jobs)
 
     def places(self, y: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(R,) the place of the class y of each sample in its list; -1 where it is not listed."""
+        """(R,) the place of the class y of each sample in its list; -1 if it is not listed."""
         is_true = self.classes == y[:, None]
         return np.where(is_true.any(axis=1), is_true.argmax(axis=1), -1)
 
@@ -133,7 +133,7 @@ class Lists(NamedTuple):
         method: str,
         n_jobs: int | None,
     ) -> NDArray[np.float32]:
-        """Couple lists one by one, as each has weights of its own."""
+        """Couple lists one by one, since each has its own weights."""
 
         def of_sample(r: int) -> NDArray[np.float32]:
             of_list = weights[np.ix_(self.classes[r], self.classes[r])]
@@ -155,7 +155,7 @@ class Shortlists(NamedTuple):
     potentials : (R, N) float32 array
         The ranking of all classes.
     weights : (N, N) float64 array, optional
-        Weight per pair in the coupling; None where all are alike.
+        Weight per pair in the coupling; None if all are equal.
     mass : ListMass
         How the list and the rest share the probability.
     """
@@ -179,7 +179,7 @@ class Shortlists(NamedTuple):
         return p
 
     def class_scores(self) -> NDArray[np.float32]:
-        """(R, N) the potentials: of all pairs, they would be the mean logit of each class against the others."""
+        """(R, N) the potentials. If all pairs are trained, they are the mean logit of each class against the others."""
         return self.potentials
 
     def of_samples(self, samples: slice) -> Shortlists:
@@ -190,7 +190,7 @@ class Shortlists(NamedTuple):
 
 
 def with_mass(samples: Samples, mass: ListMass) -> Samples:
-    """Samples whose lists have this mass. Samples without lists are as they were."""
+    """Samples whose lists have this mass. Samples without lists are returned unchanged."""
     return samples._replace(mass=mass) if isinstance(samples, Shortlists) else samples
 
 
@@ -202,7 +202,7 @@ def affine_shortlists(
     completion: Completion,
     k: int,
 ) -> Shortlists:
-    """As `shortlists`, where the logit of edge e is weights[e] . x + bias[e], and only those that are read are found.
+    """As `shortlists`, for affine edge logits weights[e] . x + bias[e], of which only the needed ones are computed.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def affine_shortlists(
 
 
 class NeededEdges(NamedTuple):
-    """The edges from which the lists of samples are completed, a few of all that a model has.
+    """The edges that are needed to complete the lists of samples: a few of all edges of a model.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class NeededEdges(NamedTuple):
 
     @classmethod
     def of(cls, classes: NDArray[np.int64], completion: Completion) -> NeededEdges:
-        """Those of lists (R, k)."""
+        """The edges that lists (R, k) need."""
         graph = (completion.offsets, completion.neighbours, completion.edge_of)
         sizes = (classes, np.int64(completion.n_classes), np.int64(completion.n_machines), *graph)
         starts = np.zeros(len(classes) + 1, np.int64)
@@ -246,13 +246,13 @@ class NeededEdges(NamedTuple):
 
     @property
     def samples(self) -> NDArray[np.int64]:
-        """The sample that needs each of the edges."""
+        """The sample of each entry of `edges`."""
         return np.repeat(np.arange(len(self.classes)), np.diff(self.starts))
 
     def completed(
         self, logits: NDArray[np.float32], potentials: NDArray[np.float32], completion: Completion
     ) -> Shortlists:
-        """The completed lists, given the logits of the edges, each for its sample."""
+        """The completed lists, from the logit of each entry of `edges` for its sample."""
         k = self.classes.shape[1]
         tensor = np.empty((k, k, len(self.classes)), np.float32)
         graph = (completion.offsets, completion.neighbours, completion.edge_of)

@@ -2,7 +2,7 @@
 
 `couple_slab` completes and couples the (N, N, samples) tensor in place, as many samples at a time as the limit allows.
 Completion followed by `normal` coupling is one linear map of the edge logits, so `normal` alone needs no tensor.
-The chain rule of completion, which is linear, is its transpose.
+Completion is linear, so gradients pass through it by its transpose.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_MEMORY = 512 * 2**20
 
 
 def slab_width(n_classes: int, memory_limit: int = DEFAULT_MEMORY) -> int:
-    """How many samples a slab may hold: a (N, N, samples) float32 tensor, and a block of the coupling's matrices."""
+    """The number of samples for which the (N, N, samples) float32 tensor and the coupling's block of matrices fit."""
     bytes_per_sample = 4 * n_classes**2
     width = memory_limit // bytes_per_sample - BLOCK
     if width < 1:
@@ -49,9 +49,8 @@ def couple_slab(
 ) -> dict[str, NDArray[np.float32]]:
     """Complete and couple the edge logits of some samples by each of the methods.
 
-    The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, completed in
-    place. Where only `normal` is asked for it does not exist at all, unless the graph has so many edges that the matrix
-    which takes its place is beyond the limit.
+    The (N, N, samples) tensor exists once, for as many samples at a time as the memory limit allows, and is completed
+    in place. For `normal` alone there is no tensor but an (N, E) matrix, unless that matrix is beyond the limit.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def couple_slab(
         From `plan_completion(graph)`.
     methods : sequence of str
     scales : mapping of method -> float, optional
-        Logits are multiplied by this before they are coupled; by default by one.
+        Factor of the logits before coupling; by default one.
     memory_limit : int
         Maximum memory, in bytes per thread, for the tensor and its scratch.
     n_jobs : int, optional
@@ -84,7 +83,7 @@ def couple_slab(
         part = np.ascontiguousarray(edge_logits[:, samples])
         slab = complete_slab(part, completion, np.empty((n, n, part.shape[1]), np.float32))
         for method, factor in factors.items():
-            # Completion is linear: scaling its result is scaling its input, once for all methods.
+            # Completion is linear, so its result is scaled instead of its input, and serves all methods.
             coupled[method][samples] = couple(
                 _scaled(slab, factor), method, completion.weights, n_jobs=n_jobs
             )
@@ -162,10 +161,10 @@ def gradient_of_log_probability(
 
 
 def completion_transpose(G: NDArray[np.float64], completion: Completion) -> NDArray[np.float64]:
-    """From the gradient with respect to all pairs, G (R, N, N) antisymmetric, to that of the edges, (E, R).
+    """The gradient with respect to the edges (E, R), from that with respect to all pairs, G (R, N, N) antisymmetric.
 
-    A missing pair is the mean of (L_im + L_mj), so its gradient is passed on to both, with a share of 1 / |O_ij| each.
-    The gradient of a pair without common neighbours is passed on to the potentials.
+    A missing pair is the mean of (L_im + L_mj) over m, so each of these logits gets 1 / |O_ij| of its gradient. The
+    gradient of a pair without common neighbours passes through the potentials.
     """
     trained = completion.trained.astype(np.float64)
     common = trained @ trained
@@ -173,7 +172,7 @@ def completion_transpose(G: NDArray[np.float64], completion: Completion) -> NDAr
     near, distant = missing & (common > 0), missing & (common == 0)
     i, j = completion.edges.T
     handed = G * np.where(near, 1 / np.maximum(common, 1), 0)
-    # d/dL_im of sum_{jm} handed_ij: row i passes its gradient to (i, m) for every j joined to m.
+    # L_im gets handed_ij for every j joined to m.
     through = handed @ trained
     total = G[:, i, j] + through[:, i, j] - through[:, j, i]
     if distant.any():
@@ -192,8 +191,8 @@ Potentials: TypeAlias = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 def normal_from_edges(edge_logits: NDArray[np.float32], completion: Completion) -> NDArray[np.float32]:
     """Compute the `normal` probabilities (R, N) from the logits of the edges (E, R).
 
-    u_i = (1/N) sum_j L_ij over the completed pairs is linear in the trained logits, so it is a matrix (N, E) times
-    them. For a complete bipartite graph (a star, hubs) it is two row means, and no matrix is needed.
+    u_i = (1/N) sum_j L_ij over the completed pairs is linear in the trained logits: a matrix (N, E). For a complete
+    bipartite graph (a star, hubs) it is two row means, and no matrix is needed.
     """
     hubs = hub_classes(completion)
     apply = _operator_potentials(completion) if hubs is None else _bipartite_potentials(completion, hubs)
@@ -222,7 +221,7 @@ def _bipartite_potentials(completion: Completion, hubs: NDArray[np.intp]) -> Pot
     """For K(d, N - d): the classes of a side differ by their mean logits against the other side.
 
     Two classes i, j of one side share all their neighbours, so L_ij = a_i - a_j with a_i the mean of L_im over the
-    other side; then N u_i = (size of the other side) a_i + sum over the own side of (a_i - a_j) = N a_i - sum a_j.
+    other side. So N u_i = (size of the other side) a_i + sum over i's side of (a_i - a_j) = N a_i - sum a_j.
     """
     n = completion.n_classes
     is_hub = np.zeros(n, dtype=bool)
@@ -250,7 +249,7 @@ def _bipartite_potentials(completion: Completion, hubs: NDArray[np.intp]) -> Pot
 
 
 def _operator_potentials(completion: Completion) -> Potentials:
-    """For any model graph: the matrix of the map. A kernel adds pairs with common neighbours, potentials the others."""
+    """For any model graph: the matrix of the map, for pairs with common neighbours plus distant pairs."""
     n, n_edges = completion.n_classes, len(completion.edges)
     operator = np.zeros((n, n_edges), np.float32)
     mean_operator(completion.trained, completion.offsets, completion.neighbours, completion.edge_of, operator)
