@@ -47,12 +47,12 @@ CoupledLevel = Literal["scale", "edges", "none"]
 COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
 
 
-#: Fewer held-out samples choose next to nothing.
+#: With fewer held-out samples, choices need stronger evidence.
 FEW_SAMPLES = 100
 
 
 class PairSlopes(NamedTuple):
-    """The slope of every pair before the scale of the coupled model, and the distribution they are drawn from."""
+    """The slope of every pair before the scale of the coupled model, and the distribution of slopes."""
 
     slopes: Slopes
     prior: SlopePrior
@@ -64,11 +64,11 @@ class PairSlopes(NamedTuple):
         return cls(slopes_of(profile, prior), prior)
 
     def followed_by(self, profile: NDArray[np.float32]) -> PairSlopes:
-        """These slopes, and those of more pairs from the same distribution, given their profiles."""
+        """These slopes, then the slopes of more pairs, from their profiles and the same distribution."""
         return self._replace(slopes=self.slopes.followed_by(slopes_of(profile, self.prior)))
 
     def replaced(self, edges: NDArray[np.integer], profile: NDArray[np.float32]) -> PairSlopes:
-        """The same with other slopes for some pairs, given their profiles."""
+        """The same with fresh slopes for some pairs, from their profiles."""
         slopes = Slopes(*(values.copy() for values in self.slopes))
         for values, fresh in zip(slopes, slopes_of(profile, self.prior), strict=True):
             values[edges] = fresh
@@ -88,13 +88,13 @@ class CoupledCalibration(NamedTuple):
     scale : float
         The scale of the coupled model.
     slope, shift : (E,) float64
-        At level "scale" a slope is the scale, times that of the pair where pairs have slopes of their own.
+        At level "scale", the slope is the scale, times the slope of the pair if pairs have slopes.
     log_loss : float, optional
-        That of the held-out samples at the scale, where it has just been chosen.
+        The log loss of the held-out samples at the scale, if it has just been chosen.
     pairs : PairSlopes, optional
         The slopes of the pairs before the scale, for ``calibration="slopes"``.
     mass : ListMass
-        Of shortlists, how the list and the rest share the probability.
+        How a shortlist and the rest share the probability.
     """
 
     level: CoupledLevel
@@ -109,7 +109,7 @@ class CoupledCalibration(NamedTuple):
     def uniform(
         cls, level: CoupledLevel, scale: float, n_edges: int, pairs: PairSlopes | None = None
     ) -> CoupledCalibration:
-        """The same scale for every edge, times its slope if it has one of its own."""
+        """The same scale for every edge, times the slope of the edge if ``pairs`` are given."""
         slope = np.full(n_edges, scale) if pairs is None else scale * pairs.slopes.slope
         return cls(level, scale, slope, np.zeros(n_edges), pairs=pairs)
 
@@ -123,12 +123,12 @@ class CoupledCalibration(NamedTuple):
         coupling: str,
         pairs: PairSlopes | None = None,
     ) -> CoupledCalibration:
-        """The same scale for every machine, and on sets of classes the shift that belongs to it."""
+        """The same scale for every machine, with the shifts that machines on sets of classes need."""
         uniform = cls.uniform(level, scale, coupler.n_machines, pairs)
         return uniform._replace(shift=coupler.shift(scale, calibration, coupling))
 
     def extended(self, profile: NDArray[np.float32]) -> CoupledCalibration:
-        """The calibration of a model to which edges with these profiles were added at the end."""
+        """The calibration after edges with these profiles are appended to the model."""
         n_edges = len(self.slope) + len(profile)
         pairs = None if self.pairs is None else self.pairs.followed_by(profile)
         more = self.uniform(self.level, self.scale, n_edges, pairs)._replace(mass=self.mass)
@@ -137,7 +137,7 @@ class CoupledCalibration(NamedTuple):
         return more._replace(slope=slope, shift=np.concatenate([self.shift, more.shift[kept:]]))
 
     def retrained(self, edges: NDArray[np.integer], profile: NDArray[np.float32]) -> CoupledCalibration:
-        """The calibration of a model of which some edges were trained again and have these profiles."""
+        """The calibration after some edges are retrained and have these profiles."""
         if self.pairs is None:
             return self
         pairs, slope = self.pairs.replaced(edges, profile), self.slope.copy()
@@ -150,18 +150,18 @@ class CoupledCalibration(NamedTuple):
         return self._replace(slope=self.slope[edges], shift=self.shift[edges], log_loss=None, pairs=pairs)
 
     def applied(self) -> CoupledCalibration:
-        """The calibration of logits to which this one was applied: it leaves them as they are."""
+        """The identity, for logits to which this calibration has been applied."""
         ones, zeros = np.ones_like(self.slope), np.zeros_like(self.shift)
         return self._replace(slope=ones, shift=zeros, pairs=None)
 
     def rescaled(self, scale: float, mass: ListMass) -> CoupledCalibration:
-        """Another scale for all edges and another mass of the lists, unless the model is to have none."""
+        """The same with another scale and list mass; unchanged if the level is "none"."""
         if self.level == "none":
             return self
         return self.uniform(self.level, scale, len(self.slope), self.pairs)._replace(mass=mass)
 
     def held_out(self, logits: NDArray[np.float32], parts: NDArray[np.integer]) -> NDArray[np.float32]:
-        """(E, R) calibrated logits of training samples, with slopes that were found without the part of the sample."""
+        """(E, R) calibrated logits of training samples, with slopes estimated without the part of the sample."""
         if self.pairs is None:
             slope, shift = (of[:, None].astype(np.float32) for of in (self.slope, self.shift))
             return np.asarray(logits * slope + shift)
@@ -170,7 +170,7 @@ class CoupledCalibration(NamedTuple):
 
 
 class JudgedCalibration(NamedTuple):
-    """A calibration of the trained machines with a coupling, and the scale that is best for them."""
+    """A calibration of the trained machines with a coupling, and the best scale for both."""
 
     calibration: Calibration
     coupling: str
@@ -187,10 +187,10 @@ class JudgedCalibration(NamedTuple):
 
 
 def best_calibration(judged: Sequence[JudgedCalibration]) -> JudgedCalibration:
-    """The calibration and coupling with the least log loss on held-out samples, or the first of those that are like it.
+    """The first calibration and coupling whose held-out log loss is not clearly above the least one.
 
-    Like it are those whose loss is larger by less than a standard error of the difference, sample by sample. Of few
-    samples the least loss may be a matter of luck, and three standard errors are asked for.
+    Clearly above means by a standard error of the difference, computed sample by sample. With few samples, the least
+    loss may be due to chance, so three standard errors are required.
     """
     least = min(judged, key=lambda one: one.choice.log_loss)
     errors = 3.0 if len(least.choice.losses) < FEW_SAMPLES else 1.0
@@ -204,16 +204,16 @@ def judge_couplings(
     couplings: Sequence[str],
     n_jobs: int | None = None,
 ) -> list[JudgedCalibration]:
-    """Calibrations with the coupling that they were judged by, then with the others of ``couplings``.
+    """The judged calibrations, then the same with the other ``couplings``.
 
-    Where lists are coupled, which takes longer, only the best calibration is judged with the others. The logits of a
-    tree never contradict each other: all couplings agree, and there are no others.
+    With shortlists, where coupling takes longer, only the best calibration is judged with other couplings. On a tree
+    logits cannot contradict each other and all couplings agree, so no others are judged.
 
     Parameters
     ----------
     judged : sequence of JudgedCalibration
     held_out_by : callable
-        ``held_out_by(calibration)`` are the samples that it was judged by.
+        ``held_out_by(calibration)`` returns the held-out samples with this calibration.
     coupler : Coupler
     couplings : sequence of str
     n_jobs : int, optional
@@ -239,7 +239,7 @@ def _choice_near(
     coupling: str,
     n_jobs: int | None,
 ) -> ScaleChoice:
-    """The scale of a calibration with another coupling, which is close to that with its own."""
+    """The scale of a calibration with another coupling, searched near its scale with the first one."""
     return calibrate_scale(held_out_by(judged.calibration), coupling, n_jobs, judged.choice.scale)
 
 
@@ -256,8 +256,8 @@ def calibrate_coupled(
 ) -> CoupledCalibration:
     """Choose the scale of the coupled model, and at level "edges", from edge logits, each edge's slope and shift.
 
-    ``calibration`` is that of the machines, ``pairs`` are the slopes that the samples were scored with, and ``choice``
-    the scale, where it has been chosen before.
+    ``calibration`` is the calibration of the machines, ``pairs`` are the slopes that the samples were scored with, and
+    ``choice`` is the scale, if it has been chosen before.
     """
     choice = calibrate_scale(held_out, coupling, n_jobs) if choice is None else choice
     _warn_of_bound(choice, len(held_out.classes))
@@ -276,7 +276,7 @@ def calibrate_coupled(
 def calibrate_scale(
     held_out: HeldOutSamples, coupling: str, n_jobs: int | None = None, near: float | None = None
 ) -> ScaleChoice:
-    """Choose the scale of the coupled model, starting from one that is close to it, if that is known."""
+    """Choose the scale of the coupled model. The search starts near ``near``, if given."""
     return choose_scale(
         held_out.samples,
         held_out.classes,
@@ -292,9 +292,9 @@ def calibrate_scale(
 def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
     if choice.bound:
         why = {
-            "lower": "they do not tell the classes apart better than guessing, and probabilities are nearly even. Check"
-            " that the labels belong to these rows",
-            "upper": "they are all told apart, and probabilities are nearly certain",
+            "lower": "the model does no better than guessing on them, and probabilities are nearly even. Check that the"
+            " labels belong to these rows",
+            "upper": "the model tells all of them apart, and probabilities are nearly certain",
         }[choice.bound]
         warnings.warn(
             f"The scale of the coupled model, from {n_samples} held-out samples, is at its {choice.bound} bound:"
@@ -324,13 +324,12 @@ def calibrate_edges(
     shrinkage: float = 10.0,
     max_iterations: int = 30,
 ) -> EdgeCalibration:
-    """Every machine's slope and shift by the gradient of the coupled likelihood, shrunk to one scale for all.
+    """Every machine's slope and shift, by the gradient of the coupled likelihood, shrunk towards one scale for all.
 
-    ``start`` are shifts that these are added to, such as those of `couplers.neutral_shift`.
+    ``start`` are shifts to which the fitted ones are added, such as those of `couplers.neutral_shift`.
 
     Minimises  -mean_t log p_{y_t}(x_t) + (shrinkage / R) sum_e [log(slope_e / scale)^2 + shift_e^2]  from slope =
-    scale, shift = 0 [I 4]. The penalty is a prior, one nat for an edge whose odds change by e, so edges without
-    evidence stay where they are.
+    scale, shift = 0 [I 4]. The penalty is a prior: edges without evidence keep the common scale and no shift.
     """
     n_edges, n_samples = edge_logits.shape
     penalty, first = shrinkage / n_samples, 0.0 if start is None else start

@@ -1,17 +1,17 @@
 """Learning through the coupling: the weights of all machines at once, by the likelihood of the coupled model [I 4].
 
-A machine is fitted on two classes and knows nothing of the others. Here the machines are a start: every edge's logit
-gets a change that is affine in the features, and the changes maximise the coupled likelihood of training samples,
+A machine is fitted on two classes and knows nothing of the others. Learning starts from these machines: every edge's
+logit gets a change that is affine in the features, and the changes maximise the coupled likelihood of training samples,
 
     minimise over v, c:  -mean_r log p_{y_r}(L_r) + sum_e (|v_e|^2 + c_e^2) / (2 strength R),
     L_re = l_re + v_e . z_r + c_e,
 
-where l are the logits of the machines, and z the features with a mean squared norm of one. The penalty is a prior that
-the machines are right; a strength is the variance of the changes that it expects.
+where l are the logits of the machines, and z the features with a mean squared norm of one. The penalty is a Gaussian
+prior of the changes, with mean zero; the strength is its variance.
 
-L-BFGS takes few steps, and samples that neither the machines nor the gradient have seen say when to stop: the number
-of steps with their least loss is kept, with the strength that it belongs to. The same steps are then taken on all
-samples, from the machines of all folds. Where these samples do not gain clearly, the machines stay as they are.
+L-BFGS takes few steps. Held-out samples, which neither the machines nor the gradient have seen, choose the number of
+steps and the strength, by their least log loss. The same number of steps is then taken on all samples, from the
+machines of all folds. If the held-out log loss does not clearly improve, the machines are not changed.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from pairloom.pipeline.threads import in_threads, pieces
 __all__ = ["CoupledLoss", "LearningRecord", "LearningSamples", "learn_changes", "sample_limit"]
 
 Floats: TypeAlias = NDArray[np.float64]
-#: Variances of the changes: embeddings with few rows per class want little, tables with many rows much. Chosen by test
-#: losses, of which tinyimagenet50's is least near 3 and letter's near 100: docs/learning.md.
+#: Candidates of the variance of the changes: embeddings with few rows per class need a small one, tables with many rows
+#: a large one. Test losses are least near 3 (tinyimagenet50) and near 100 (letter): docs/learning.md.
 STRENGTHS = (3.0, 100.0)
-#: Steps of L-BFGS at most, steps without a gain after which it stops, and the pairs of vectors that it remembers.
+#: Most steps of L-BFGS, steps without improvement after which it stops, and the pairs of vectors that it remembers.
 MOST_STEPS, PATIENCE, MEMORY = 100, 10, 5
-#: Multiply-adds of the edges on the samples, in all steps of a descent together: 15 steps of 10,000 rows of clinc150.
+#: Most multiply-adds of edges and samples in all steps of a descent: 15 steps of 10,000 rows of clinc150.
 MOST_WORK = 1e11
-#: Samples at most, and logits of samples at most: 256 MiB.
+#: Most samples, and most logits of samples: 256 MiB.
 MOST_SAMPLES, MOST_LOGITS = 10_000, 2**26
-#: With fewer held-out samples the machines are kept as they are.
+#: With fewer held-out samples, the machines are not changed.
 FEW_SAMPLES = 100
-#: Samples and edges of a piece of work, whatever the number of threads: the products keep their shape and their bits.
+#: Samples and edges per piece of work, whatever the number of threads, so that products keep their shape and bits.
 _SLAB, _EDGES = 256, 256
 
 
 class LearningSamples(NamedTuple):
-    """Samples as the machines leave them.
+    """Samples and their logits by the machines.
 
     Attributes
     ----------
@@ -76,18 +76,18 @@ class LearningRecord(NamedTuple):
     Attributes
     ----------
     iterations : int
-        Steps of L-BFGS. Zero if the held-out samples did not gain: the machines stayed as they were.
+        Steps of L-BFGS. Zero if the held-out log loss did not clearly improve: the machines were not changed.
     strength : float
-        The variance of the changes that the penalty expects.
+        The prior variance of the changes.
     samples : int
-        Training samples whose likelihood was maximised.
+        The number of training samples whose likelihood was maximised.
     log_loss_before, log_loss_after : float
-        Of these samples, which the machines were fitted on.
+        The log loss of these samples, on which the machines were fitted.
     held_out : int
-        Samples that decided the number of steps.
+        The number of held-out samples that chose the number of steps.
     held_out_before, held_out_after : float
-        Their log loss, by machines fitted and changed without them; after as many steps as were best, whether or not
-        that was clear.
+        Their log loss, by machines fitted and changed without them; after the best number of steps, even if the
+        improvement was not clear.
     """
 
     iterations: int
@@ -102,10 +102,10 @@ class LearningRecord(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CoupledLoss:
-    """The log loss of samples as a function of the changes (E, D) of their machines.
+    """The log loss of samples as a function of the changes (E, D) of the machines.
 
-    At most `USUAL_SIZE` classes of a sample are coupled, whatever the model's own shortlist: the cost of a sample then
-    does not grow with the cube of the number of classes. ``mass`` is that of the model's lists.
+    At most `USUAL_SIZE` classes per sample are coupled, whatever the model's own shortlist, since the cost of a sample
+    grows with the cube of their number. ``mass`` is the list mass of the model.
     """
 
     samples: LearningSamples
@@ -117,11 +117,11 @@ class CoupledLoss:
 
     @property
     def listed(self) -> int:
-        """How many classes of a sample are coupled."""
+        """The number of classes that are coupled per sample."""
         return min(self.completion.n_classes, self.shortlist or USUAL_SIZE, USUAL_SIZE)
 
     def losses(self, change: Floats) -> Floats:
-        """(R,) log loss of every sample, bounded as `log_losses` bounds it."""
+        """(R,) log loss of every sample, bounded as in `log_losses`."""
 
         def of_slab(slab: slice) -> Floats:
             logits, y = self._logits(slab, changed), self.samples.classes[slab]
@@ -134,7 +134,7 @@ class CoupledLoss:
         return np.asarray(-np.maximum(log_p, np.log(SMALLEST)))
 
     def mean(self, losses: Floats) -> float:
-        """Mean of losses of the samples, with their weights."""
+        """The weighted mean of losses of the samples."""
         return float(np.average(losses, weights=self.samples.weight))
 
     def value_and_gradient(self, change: Floats) -> tuple[float, Floats]:
@@ -175,21 +175,22 @@ class CoupledLoss:
 
 
 def sample_limit(n_edges: int) -> int:
-    """How many samples are learned from, at most."""
+    """The largest number of samples to learn from."""
     return max(1, min(MOST_SAMPLES, MOST_LOGITS // n_edges))
 
 
 def learn_changes(
     seen: CoupledLoss, held_out: CoupledLoss, everything: Callable[[], CoupledLoss]
 ) -> tuple[Floats, LearningRecord]:
-    """Changes (E, D) of the machines that make the coupled model likelier, and how they were found.
+    """Learn changes (E, D) of the machines by the coupled likelihood. Returns them and a record of the learning.
 
     Parameters
     ----------
     seen, held_out : CoupledLoss
-        Samples that some machines were fitted on, and samples that these have not seen: they find the number of steps.
+        Samples that the machines of some folds were fitted on, and samples that these machines have not seen, which
+        choose the number of steps.
     everything : callable
-        All samples with the logits of all machines, on which the steps are then taken.
+        Returns all samples with the logits of all machines, on which the steps are then taken.
     """
     rows, logits = seen.samples.rows, seen.samples.logits
     none = np.zeros(logits.shape[1] * rows.shape[1])
@@ -215,7 +216,7 @@ def learn_changes(
 def _early_stopped(
     seen: CoupledLoss, held_out: CoupledLoss, start: Floats, before: Floats
 ) -> tuple[float, int, Floats]:
-    """Strength, number of steps and losses of held-out samples where they are least; no steps without a clear gain."""
+    """The strength and number of steps with the least held-out loss, and the losses; 0 steps without a clear gain."""
     best = (STRENGTHS[0], 0, before)
     if len(before) < FEW_SAMPLES:
         return best
@@ -225,13 +226,13 @@ def _early_stopped(
         if followed.least < held_out.mean(best[2]):
             best = (strength, followed.best, followed.losses)
     gain = before - best[2]
-    # Two standard errors, as the best of many steps looks better than it is.
+    # Two standard errors, since the best of many steps is optimistically biased.
     clear = held_out.mean(gain) > 2 * gain.std() / np.sqrt(len(gain))
     return best if clear else (best[0], 0, best[2])
 
 
 class _Follower:
-    """Follows the loss of held-out samples from step to step, and stops when it has not improved for some."""
+    """Follows the held-out loss from step to step, and stops the descent when it has not improved for some steps."""
 
     def __init__(self, held_out: CoupledLoss, before: Floats) -> None:
         self._held_out, self._steps = held_out, 0
@@ -258,14 +259,14 @@ def _descended(
     steps: int,
     after_each: Callable[[OptimizeResult], None] | None = None,
 ) -> Floats:
-    """The changes after so many steps of L-BFGS."""
+    """The changes after ``steps`` steps of L-BFGS, at most."""
     penalty = 1 / (strength * len(loss.samples.classes))
 
     def objective(change: Floats) -> tuple[float, Floats]:
         value, gradient = loss.value_and_gradient(change)
         return value + penalty / 2 * float(change @ change), gradient.ravel() + penalty * change
 
-    # The gradient is a mean over samples, so it is small: the usual tolerance of 1e-5 would stop at once.
+    # The gradient is a mean over samples, hence small: the default tolerance of 1e-5 would stop at once.
     options = {"maxiter": steps, "maxcor": MEMORY, "gtol": 1e-7}
     result = minimize(objective, start, jac=True, method="L-BFGS-B", callback=after_each, options=options)
     return np.asarray(result.x)

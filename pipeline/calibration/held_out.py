@@ -1,6 +1,6 @@
 """Held-out samples: training samples scored by machines and parameters that they had no part in; their log loss.
 
-They are drawn alike in every class, each with the fold it is in.
+About the same number is drawn from every class. Each sample comes with its fold and part.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-#: Training samples whose out-of-fold logits calibrate the coupled model, unless a user says otherwise.
+#: Default number of training samples that are drawn to calibrate the coupled model.
 CALIBRATION_SAMPLES = 2000
 
 
@@ -53,14 +53,14 @@ class DrawnSamples(NamedTuple):
 
 
 def draws_by_class(sizes: NDArray[np.int64], most: int, folds: int, whitened: bool) -> NDArray[np.int64]:
-    """How many samples each class gives when ``most`` are wanted in total.
+    """The number of samples to draw from each class, ``most`` in total.
 
-    The same number of each class, but two where that would be fewer, as far as ``most`` allows: of many classes some
+    The same number from each class, and at least two, as far as ``most`` allows. With too many classes for that, some
     give two and the others one, or some give one and the others none, spread evenly. A class with fewer samples than
-    folds gives none, as none of them is held out.
+    folds gives none, as none of its samples are held out.
 
-    Where features are whitened at most half of a class is drawn, and the covariance is found from the others: a sample
-    that had a part in it lies nearer to its class than a new one will, and calibrating on it would make the model
+    If features are whitened, at most half of a class is drawn, and the covariance is estimated from the others. A
+    sample that contributed to it lies nearer to its class than a new one, and calibrating on it would make the model
     overconfident (4000 rows of 1280 features, a shrinkage of 0.5: a scale of 2.9 where 2.5 is best on new samples).
     """
     quota, able = np.zeros(len(sizes), np.int64), np.flatnonzero(sizes >= folds)
@@ -92,26 +92,26 @@ def draw_by_class(
     whitened: bool,
     keys: NDArray[np.int64] | None = None,
 ) -> DrawnSamples:
-    """Draw samples of every class, from (seed, class) and nothing else. Fewer are a part of more.
+    """Draw samples of every class, seeded by (seed, class) alone. A smaller draw is part of a larger one.
 
-    Only the sizes of the classes need be known: ``rows`` of the result are counted within each class. Where classes
-    have come and gone, ``keys`` are the numbers they were given when they came.
+    Only the sizes of the classes are needed: ``rows`` of the result are counted within each class. ``keys`` are the
+    numbers that seed the classes, by default 0..N-1; a class keeps its key when others are added or removed.
     """
     keys = np.arange(len(sizes)) if keys is None else keys
     return _drawn(sizes, draws_by_class(sizes, most, folds, whitened), folds, seed, keys)
 
 
 def draw_evenly(y: NDArray[np.int64], most: int, folds: int, seed: int) -> DrawnSamples:
-    """Draw at most so many samples of y in total, the same share of every class and at least one.
+    """Draw about ``most`` samples of y in total: the same share of every class, and at least one.
 
-    Classes with fewer samples than folds are drawn from too, in the fold `NEVER_HELD_OUT`.
+    Classes with fewer samples than folds are included, in the fold `NEVER_HELD_OUT`.
     """
     drawn = draw_evenly_by_class(np.bincount(y), most, folds, seed)
     return drawn._replace(rows=_rows_of(y, drawn))
 
 
 def draw_evenly_by_class(sizes: NDArray[np.int64], most: int, folds: int, seed: int) -> DrawnSamples:
-    """As `draw_evenly`, where only the sizes of the classes are known: rows are counted within each class."""
+    """`draw_evenly` from the sizes of the classes alone: rows are counted within each class."""
     quotas = np.maximum(1, (sizes * min(1.0, most / sizes.sum())).astype(np.int64))
     return _drawn(sizes, quotas, folds, seed, np.arange(len(sizes)))
 
@@ -119,7 +119,7 @@ def draw_evenly_by_class(sizes: NDArray[np.int64], most: int, folds: int, seed: 
 def every_sample(
     y: NDArray[np.int64], folds: int, seed: int, keys: NDArray[np.int64] | None = None
 ) -> DrawnSamples:
-    """All samples of y in their order, with the fold and the part that each has in its class."""
+    """All samples of y in their order, with the fold and the part of each in its class."""
     sizes = np.bincount(y)
     drawn = _drawn(sizes, sizes, folds, seed, np.arange(len(sizes)) if keys is None else keys)
     order = np.argsort(_rows_of(y, drawn))
@@ -133,7 +133,7 @@ def _drawn(
     seed: int,
     keys: NDArray[np.int64],
 ) -> DrawnSamples:
-    """So many samples of every class, from (seed, class) and nothing else, with rows counted within each class."""
+    """Draw ``quotas`` samples per class, seeded by (seed, class) alone, with rows counted within each class."""
     rows_of, folds_of, parts_of = [], [], []
     for size, quota, key in zip(sizes.tolist(), quotas.tolist(), keys.tolist(), strict=True):
         chosen = np.random.default_rng([seed, key, 1]).permutation(size)[:quota]
@@ -149,7 +149,7 @@ def _drawn(
 
 
 def _rows_of(y: NDArray[np.int64], drawn: DrawnSamples) -> NDArray[np.int64]:
-    """The rows of drawn samples in y, where they were counted within each class."""
+    """The rows in y of drawn samples whose rows are counted within each class."""
     sizes = np.bincount(y)
     starts = np.cumsum(sizes) - sizes
     return np.asarray(np.argsort(y, kind="stable")[starts[drawn.classes] + drawn.rows])
@@ -168,7 +168,7 @@ def members_of(y: NDArray[np.integer], n_classes: int) -> list[NDArray[np.int64]
 
 
 def first_of_each_class(classes: NDArray[np.integer], quotas: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which drawn samples a smaller draw would have drawn too: the first ``quotas[c]`` of class c.
+    """Which drawn samples a smaller draw contains too: the first ``quotas[c]`` of class c.
 
     Examples
     --------
@@ -179,25 +179,26 @@ def first_of_each_class(classes: NDArray[np.integer], quotas: NDArray[np.int64])
     return np.asarray(np.arange(len(classes)) - starts[classes] < quotas[classes])
 
 
-#: Edges that are enough for the median size of a sample's logits.
+#: Number of edges that is enough to estimate the median size of a sample's logits.
 ENOUGH = 512
 
 
 class HeldOutSamples(NamedTuple):
-    """Training samples by which the coupled model is calibrated and scored.
+    """Training samples on which the coupled model is calibrated and scored.
 
     Attributes
     ----------
     samples : ScoredSamples
-        Their out-of-fold logits, completed as the model completes them.
+        Their out-of-fold logits, completed in the way of the model.
     classes : (R,) int array
     weight : (R,) float array, optional
     unit : float
-        The size of logits that the prior of the scale expects.
+        The typical size of the logits, at which the prior of the scale is centred.
     edge_logits : (E, R) float32 array, optional
-        The logits of the edges, where something is learned from these too.
+        The logits of the edges, if they are needed too.
     totals : (N,) float array, optional
-        The training samples of every class, or the sum of their weights: classes give equally many to be held out.
+        The number of training samples of every class, or the sum of their weights. The same number is held out from
+        every class, so totals give the weight of a held-out sample.
     """
 
     samples: ScoredSamples
@@ -220,7 +221,7 @@ class HeldOutSamples(NamedTuple):
         shortlist: int | None = None,
         memory_limit: int = DEFAULT_MEMORY,
     ) -> HeldOutSamples:
-        """The samples whose machines have these out-of-fold logits (E, R); of pairs, all or a shortlist completed."""
+        """Samples with these out-of-fold logits (E, R); of pairs, all or a shortlist are completed."""
         return cls(
             coupler.scored(edge_logits, shortlist, memory_limit, calibration),
             classes,
@@ -232,7 +233,7 @@ class HeldOutSamples(NamedTuple):
 
 
 def typical_sizes(edge_logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(R,) the median size of the logits of each sample, from those of all edges (E, R), or of enough of them."""
+    """(R,) the median absolute logit of each sample, over all edges (E, R), or over about `ENOUGH` of them."""
     if not edge_logits.size:
         return np.zeros(edge_logits.shape[1], np.float32)
     some = edge_logits[:: max(1, len(edge_logits) // ENOUGH)]
@@ -240,9 +241,9 @@ def typical_sizes(edge_logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def unit_of(sizes: NDArray[np.floating], calibration: Calibration) -> float:
-    """The unit of the logits of samples, from their typical sizes: one where they are log odds already.
+    """The unit of the logits of samples, from their typical sizes, for distances; 1 for logits that are log odds.
 
-    Distances are not; with slopes they are.
+    Distances times slopes are log odds too.
     """
     if calibration != "distance" or not sizes.size:
         return 1.0
@@ -255,12 +256,12 @@ class OutOfFoldMachines(Protocol):
 
     @property
     def n_edges(self) -> int:
-        """E, how many pairs are trained."""
+        """E, the number of trained pairs."""
 
     def held_out_logits(
         self, shares: NDArray[np.float64], X: Any, parts: NDArray[np.integer], /
     ) -> NDArray[np.float32]:
-        """(E, R) logits of samples X with these shares (M,) of the machines, each without the part of the sample."""
+        """(E, R) logits of samples X with these shares (M,) of the machines, parameters without the sample's part."""
 
 
 def out_of_fold_edge_logits(
@@ -270,19 +271,19 @@ def out_of_fold_edge_logits(
     folds: NDArray[np.integer],
     parts: NDArray[np.integer],
 ) -> NDArray[np.float32]:
-    """(E, R) logits of training samples by machines that were not fitted on them, in memory sample by sample.
+    """(E, R) logits of training samples by machines that were not fitted on them, contiguous per sample.
 
-    A sample of fold k is scored by the machines that were not fitted on fold k, on every edge: also on those that do
-    not touch its class, whose machines have all not seen it. Otherwise the logits of the true class would be means of
-    fewer machines than the others, and their larger spread would reveal it. The sample is also scored with the
-    parameters of its part, to which it did not contribute. Otherwise every edge would make the model a little
-    overconfident, and hundreds of edges add up: even on features that are pure noise it would beat guessing.
+    A sample of fold k is scored, on every edge, by the machines that were not fitted on fold k. This holds also for
+    edges that do not touch its class, although none of their machines has seen it: otherwise the logits of the true
+    class would be means of fewer machines than the others, and their larger spread would reveal the class. The sample
+    is also scored with the parameters of its part, to which it did not contribute: otherwise every edge would make the
+    model a little overconfident, and hundreds of edges add up, so that even on pure noise it would beat guessing.
 
     Parameters
     ----------
     trained : OutOfFoldMachines
     scheme : FoldScheme
-    X, folds, parts : the samples, and the fold and the part of each in its class
+    X, folds, parts : the samples, and their folds and parts
 
     Returns
     -------
@@ -297,8 +298,8 @@ def out_of_fold_edge_logits(
     return logits.T
 
 
-#: Smaller probabilities count as this one. float32 probabilities of the true class can be zero; the loss of a sample
-#: is at most about 16, so that a single certain error does not dominate the mean.
+#: Lower bound of probabilities in log losses. float32 probabilities of the true class can be zero. The loss of a sample
+#: is at most about 16, so a single confident error does not dominate the mean.
 SMALLEST = 1e-7
 
 

@@ -1,11 +1,11 @@
-"""Held-out scores: what the coupled model says of its held-out samples, kept for what is asked of it later.
+"""Held-out scores: the coupled model's predictions for its held-out samples, kept with the model.
 
-Prediction sets, rejections and answers at the level of groups keep a promise about new samples. All are calibrated on
-the held-out samples of the fit, each of which was scored by machines and with parameters that it had no part in. So no
-second calibration split is needed, and a few numbers per sample are enough: the probability of its class, that of the
-classes before it, and the likeliest classes with theirs.
+Prediction sets, rejections and predictions of groups guarantee a coverage or an error rate on new samples. All of them
+are calibrated on the held-out samples of the fit, which were scored by machines and with parameters that they had no
+part in. So no second calibration split is needed, and a few numbers per sample are enough: the probability of the true
+class, the sum of the larger probabilities, and the likeliest classes with their probabilities.
 
-How strange a sample is comes from the signals of `novelty_signals`, with the weights that were learned for them.
+The strangeness of a sample is a weighted sum of the signals of `novelty_signals`, with learned weights.
 """
 
 from __future__ import annotations
@@ -39,36 +39,37 @@ __all__ = [
     "weighted_quantiles",
 ]
 
-#: How many of the likeliest classes of a sample are kept.
+#: The number of likeliest classes that are kept per sample.
 KEPT = 20
-#: How strange a stored sample is that was not judged: results on disk are finite.
+#: Stored in place of NaN for samples without a strangeness, since results on disk must be finite.
 _NOT_JUDGED = np.finfo(np.float64).min
-#: How many fields of the scores have an entry per sample.
+#: The number of fields with an entry per sample; they come first.
 _BY_SAMPLE = 8
 
 
 class HeldOutScores(NamedTuple):
-    """R held-out samples and what the model says of them.
+    """R held-out samples and their scores by the model.
 
     Attributes
     ----------
     classes : (R,) int64
     weight : (R,) float64
-        How many samples each stands for, with mean one: classes give equally many to be held out, whatever their share.
+        The number of training samples that each stands for, divided by the mean: every class has the same number of
+        held-out samples, whatever its share.
     p, above : (R,) float64
-        The probability of the true class, and the sum of those of the classes before it.
+        The probability of the true class, and the sum of the probabilities before it.
     rank : (R,) int64
-        The place of the true class, counted from 1.
+        The rank of the true class, counted from 1.
     listed : (R, k) int64
         The likeliest classes, the likeliest first.
     listed_p : (R, k) float64
         Their probabilities.
     strangeness : (R,) float64
-        How unlike the classes the sample is; NaN where it had a part in what that is measured by.
+        How unlike the known classes the sample is; NaN if the sample had a part in estimating the signals.
     novelty : NoveltyWeights
-        What the signals of strangeness weigh.
+        The weights of the signals of strangeness.
     places : ClassPlaces, optional
-        By which one of them is measured.
+        The class means and covariance behind the signal of distance.
     """
 
     classes: NDArray[np.int64]
@@ -93,7 +94,7 @@ class HeldOutScores(NamedTuple):
         places: ClassPlaces | None = None,
     ) -> HeldOutScores:
         """The scores of samples with these probabilities (R, N)."""
-        # Some samples at a time: of many classes the probabilities are a matrix that is copied several times.
+        # Some samples at a time: the matrix of probabilities is copied several times, and large for many classes.
         parts = [_scored(p[some], classes[some]) for some in pieces(len(p), SAMPLES_AT_ONCE)]
         true, above, rank, listed, listed_p = map(
             np.concatenate, zip(*parts or [_scored(p, classes)], strict=True)
@@ -128,7 +129,7 @@ class HeldOutScores(NamedTuple):
         return fields[:_BY_SAMPLE]
 
     def table(self) -> NDArray[np.float64]:
-        """(R, 6 + 2 k) all of the samples as one array, which is how it is stored."""
+        """(R, 6 + 2 k) the fields with an entry per sample as one array, for storage."""
         stored = self._replace(strangeness=np.nan_to_num(self.strangeness, nan=_NOT_JUDGED))
         columns = (values if values.ndim == 2 else values[:, None] for values in stored._by_sample)
         return np.concatenate([values.astype(np.float64) for values in columns], axis=1)
@@ -141,7 +142,7 @@ class HeldOutScores(NamedTuple):
         novelty: NoveltyWeights,
         places: ClassPlaces | None = None,
     ) -> HeldOutScores:
-        """The scores that `table` has written; rows whose class is negative are padding."""
+        """The scores from their `table`; rows with a negative class are padding."""
         k = min(KEPT, n_classes)
         if table.ndim != 2 or table.shape[1] != n_columns(n_classes):
             raise ValueError(
@@ -167,7 +168,7 @@ class HeldOutScores(NamedTuple):
         return scores
 
     def weight_of_class(self, n_classes: int) -> NDArray[np.float64]:
-        """(N,) the weight of a sample of each class; the largest of all for a class that has none."""
+        """(N,) the weight of a sample of each class; for a class without samples, the largest weight."""
         weights = np.full(n_classes, self.weight.max(initial=1.0))
         counts = np.bincount(self.classes, minlength=n_classes)
         sums = np.bincount(self.classes, self.weight, n_classes)
@@ -176,14 +177,14 @@ class HeldOutScores(NamedTuple):
 
 
 def _scored(p: NDArray[np.floating], classes: NDArray[np.integer]) -> tuple[NDArray[Any], ...]:
-    """The fields of the true class and of the likeliest, of samples with these probabilities (R, N)."""
+    """The fields from `p` to `listed_p`, for samples with these probabilities (R, N)."""
     exact = p.astype(np.float64)
     listed = likeliest(exact, KEPT)
     return *true_class_ranks(exact, classes), listed, np.take_along_axis(exact, listed, axis=1)
 
 
 def n_columns(n_classes: int) -> int:
-    """The columns of `HeldOutScores.table`."""
+    """The number of columns of `HeldOutScores.table`."""
     return 6 + 2 * min(KEPT, n_classes)
 
 
@@ -198,10 +199,10 @@ def score_held_out(
     distances: Distances | None = None,
     places: ClassPlaces | None = None,
 ) -> HeldOutScores:
-    """What the calibrated model says of its held-out samples, whose distances to the classes may be known.
+    """Score the held-out samples by the calibrated model; ``distances`` to the classes are an optional signal.
 
-    At level "edges" their logits are given every edge's slope and shift, which they had a part in; the scale is one
-    number for all of them.
+    At level "edges", the slopes and shifts of the edges were fitted on these samples, so the scores are slightly
+    optimistic. At level "scale", only one number was.
     """
     samples, scale = held_out.samples, coupled.scale
     if coupled.level == "edges":
@@ -226,17 +227,17 @@ def _strangeness(
     scale: float,
     distances: Distances | None,
 ) -> tuple[NDArray[np.float64], NoveltyWeights]:
-    """(R,) how unlike the classes held-out samples are, and the weights that were learned from them."""
+    """(R,) the strangeness of held-out samples, and the weights of signals learned from them."""
     known, novel = fit_signals(samples, p, scale), without_own_class(samples, p, y, coupler, scale)
     judged = np.ones(len(y), bool)
     if distances is not None:
         judged = np.isfinite(distances.known)
         known = np.column_stack([known, distances.known])
         novel = None if novel is None else np.column_stack([novel, distances.without_own])
-    found = np.full(len(y), np.nan)
+    strangeness = np.full(len(y), np.nan)
     novelty = learned_weights(known[judged], None if novel is None else novel[judged], weight[judged])
-    found[judged] = novelty(known[judged])
-    return found, novelty
+    strangeness[judged] = novelty(known[judged])
+    return strangeness, novelty
 
 
 def likeliest(p: NDArray[np.floating], k: int) -> NDArray[np.int64]:
@@ -271,10 +272,10 @@ def weighted_quantiles(
     share: float,
     extra: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """For each weight ``extra`` of a new sample, the least score below which its share of all weights lies.
+    """The conformal quantile of weighted scores, for each weight ``extra`` of a new sample.
 
-    That is the conformal quantile: the new sample counts as one of infinite score. It is infinite where the samples are
-    too few. With equal weights it is the ceil((n + 1) share)-th of n scores.
+    It is the least score up to which a ``share`` of all weights lies, where the new sample counts with an infinite
+    score. It is infinite if there are too few samples. With equal weights it is the ceil((n + 1) share)-th of n scores.
 
     Examples
     --------
@@ -283,6 +284,6 @@ def weighted_quantiles(
     """
     order = np.argsort(scores, kind="stable")
     ordered, reached = np.append(scores[order], np.inf), np.cumsum(weight[order])
-    # A weight that is a sum of floats must not miss its share by their rounding.
+    # Tolerate the rounding of summed weights.
     needed = share * (weight.sum() + extra) * (1 - 1e-12)
     return np.asarray(ordered[np.searchsorted(reached, needed)])

@@ -79,7 +79,7 @@ def test_constant_features_predict_the_shares_of_the_classes(whiten):
 
 def test_the_same_rows_under_both_labels_leave_the_model_unsure(data):
     X, y = np.repeat(data.X[:20], 2, axis=0), np.tile([0, 1], 20)
-    with pytest.warns(UserWarning, match="do not tell the classes apart better than guessing"):
+    with pytest.warns(UserWarning, match="does no better than guessing"):
         model = PairwiseSVC(random_state=0).fit(X, y)
     p = model.predict_proba(X)
     assert np.abs(p - 0.5).max() < 0.2

@@ -105,7 +105,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(data, tmp_path, parameters):
 )
 def test_labels_of_any_kind_come_back_as_they_were(data, tmp_path, labels):
     y = np.asarray(labels)[np.arange(48) % 2]
-    with pytest.warns(UserWarning, match="do not tell the classes apart better than guessing"):
+    with pytest.warns(UserWarning, match="does no better than guessing"):
         model = PairwiseSVC(class_weight={labels[0]: 2.0}, random_state=1).fit(data.X, y)
     model.save(tmp_path / "model")
     loaded = PairwiseSVC.load(tmp_path / "model")
