@@ -18,7 +18,6 @@ import io
 import json
 import warnings
 import zipfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 from pairloom.pipeline.display.evaluation import confusion_counts
+from pairloom.pipeline.experiments.code_digest import code_digest
 from pairloom.pipeline.features.feature_set import FeatureSet, rows_for_test
 from pairloom.pipeline.features.source_files import location_of_source
 from pairloom.pipeline.images.image_folder import POOL, TEST, TRAIN
@@ -205,7 +205,7 @@ UNITS, EPOCHS = 512, 20
 
 def adapted_set(data: FeatureSet, path: Path, seed: int = 0) -> tuple[FeatureSet, NetworkAnswers]:
     """A set seen by a network that was trained on it, and the network's answers; kept in the file `path`."""
-    recipe = json.dumps([version("pairloom"), UNITS, EPOCHS, seed, data.fingerprints], sort_keys=True)
+    recipe = json.dumps([code_digest(__name__), UNITS, EPOCHS, seed, data.fingerprints], sort_keys=True)
     try:
         with np.load(path, allow_pickle=False) as kept:
             if str(kept["recipe"]) != recipe:

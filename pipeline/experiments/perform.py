@@ -28,6 +28,7 @@ from pairloom.pipeline.experiments import (
     simulated_encodings,
     star_centres,
 )
+from pairloom.pipeline.experiments.code_digest import code_digest
 from pairloom.pipeline.experiments.experiment import (
     Experiment,
     Item,
@@ -52,7 +53,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
 from pairloom.pipeline.features.embedded_sets import EMBEDDED
 from pairloom.pipeline.features.feature_set import FeatureSet
 from pairloom.pipeline.machines.settings import MachineSettings
-from pairloom.pipeline.storage.digests import digest_of, file_digest
+from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.threads import one_blas_thread
 
 #: The experiments by name, in the order of the paper; then those of other papers. Each has rows of its own type.
@@ -162,7 +163,8 @@ def perform(
     times = repetitions or experiment.usual_repetitions(len(features.classes), full)
     source = _source(data)
     made_of = [features.fingerprints, pictures_digest(source), str(pictures and pictures.absolute())]
-    recipe = digest_of([experiment.name, times, seed, settings.__dict__, radial, made_of, code_digest()])
+    code = code_digest(experiment.row.__module__)
+    recipe = digest_of([experiment.name, times, seed, settings.__dict__, radial, made_of, code])
     if resume and _recipe_in(folder / f"{experiment.name}.json") == recipe:
         messages.print(f"{experiment.name}, {folder.name}: measured already", highlight=False)
         return []
@@ -201,7 +203,7 @@ def perform(
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
         "recipe": recipe,
-        "code": code_digest()[:10],
+        "code": code[:10],
         "machines": machines,
         "adapted": adapted,
         **_circumstances(features, settings),
@@ -219,13 +221,6 @@ def _recipe_in(path: Path) -> str | None:
     except (OSError, ValueError):
         return None
     return recipe if isinstance(recipe, str) else None
-
-
-def code_digest() -> str:
-    """A digest of the source files that results depend on: those of `graphs` and `pipeline`."""
-    package = Path(__file__).parents[2]
-    files = (file for folder in ("graphs", "pipeline") for file in (package / folder).rglob("*.py"))
-    return digest_of({file.relative_to(package).as_posix(): file_digest(file) for file in files})
 
 
 def _circumstances(features: FeatureSet, settings: MachineSettings) -> dict[str, Any]:

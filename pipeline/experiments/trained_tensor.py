@@ -14,7 +14,6 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +34,7 @@ from pairloom.pipeline.completion.completion_kernels import scatter
 from pairloom.pipeline.completion.couplers import coupler_of
 from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.completion.slab import couple_slab
+from pairloom.pipeline.experiments.code_digest import code_digest
 from pairloom.pipeline.experiments.network_answers import (
     NetworkAnswers,
     picture_files,
@@ -387,7 +387,7 @@ def cached_tensor(
 
 
 class TensorFile(NamedTuple):
-    """Where a trained tensor is kept, and of which version, data and settings it must be."""
+    """Where a trained tensor is kept, and of which code, data and settings it must be."""
 
     path: Path
     recipe: str
@@ -418,7 +418,7 @@ def tensor_file(
     path: Path, data: FeatureSet, settings: MachineSettings, source: str = "", *, radial: bool = False
 ) -> TensorFile:
     """The file of the tensor of these data and settings."""
-    recipe = [version("pairloom"), data.fingerprints, settings.__dict__, pictures_digest(source), radial]
+    recipe = [code_digest(__name__), data.fingerprints, settings.__dict__, pictures_digest(source), radial]
     return TensorFile(path, json.dumps(recipe, sort_keys=True))
 
 
