@@ -71,14 +71,17 @@ class Disagreements(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Number of disagreements of one kind, and of those in which the machine of the critical pair is right."""
+    """Number of disagreements of one kind, and of those in which the machine of the critical pair is right.
+
+    Columns of a calibration without any disagreement are empty: the authors' machines have Platt's only.
+    """
 
     wrong: str
     right: str
-    platt: int
-    platt_machine_right: int
-    distance: int
-    distance_machine_right: int
+    platt: int | str
+    platt_machine_right: int | str
+    distance: int | str
+    distance_machine_right: int | str
     paper: int
 
 
@@ -154,7 +157,11 @@ def summary(rows: Sequence[Disagreement]) -> list[Count]:
     ]
 
 
-def _counts(rows: Iterable[Disagreement], calibration: str, kind: tuple[str, str]) -> tuple[int, int]:
+def _counts(
+    rows: Sequence[Disagreement], calibration: str, kind: tuple[str, str]
+) -> tuple[int, int] | tuple[str, str]:
+    if not any(row.calibration == calibration for row in rows):
+        return "", ""
     cases = _of_kinds(rows, [kind], calibration)
     return len(cases), sum(row.machine_log_odds > 0 for row in cases)
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import Each, Experiment, Row, in_turn, mean_and_standard_error
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
-from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
+from pairloom.pipeline.experiments.paired_bootstrap import Resampled, interval, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 
 #: The name of the complete graph's model, and the coupling of a tree: all couplings give one model.
@@ -49,7 +49,7 @@ Wrong: TypeAlias = Mapping[Key, NDArray[np.float32]]
 Trees: TypeAlias = Callable[[NDArray[np.float64]], Mapping[str, nx.Graph]]
 
 _COLOURS = {"platt": "#a40000", "distance": "#3465a4", "": "#2e3436"}
-#: An error in percent, or as it is printed; None where the paper has none.
+#: An error in percent as the paper prints it, or None where it prints none; ours as text, with an interval.
 Percent: TypeAlias = float | str | None
 
 
@@ -159,7 +159,8 @@ class ModelError(NamedTuple):
     """Mean error of a model over draws of classes. The coupling of a tree is `any`, as all couplings give one model.
 
     The standard error is that of the difference between the error and its mean over the models in the same draw, since
-    the draws of classes differ much more than the models.
+    the draws of classes differ much more than the models. From low to high is the 95% interval of the error itself,
+    which differs between draws of classes and of test samples.
     """
 
     calibration: str
@@ -167,6 +168,8 @@ class ModelError(NamedTuple):
     coupling: str
     error: float
     standard_error: float
+    low: float
+    high: float
 
 
 def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[NDArray[np.int64]]:
@@ -215,17 +218,24 @@ def mean_errors(wrong: Wrong) -> list[ModelError]:
     """Mean error of each model over the draws."""
     errors = np.array([np.nanmean(of_model, axis=1, dtype=np.float64) for of_model in wrong.values()]).T
     _, spreads = mean_and_standard_error(errors - errors.mean(axis=1, keepdims=True))
-    summaries = zip(wrong, errors.mean(axis=0).tolist(), spreads.tolist(), strict=True)
-    return [ModelError(*key, mean, spread) for key, mean, spread in summaries]
+    intervals = (interval(resampled) for resampled in resampled_means(wrong).values())
+    summaries = zip(wrong, errors.mean(axis=0).tolist(), spreads.tolist(), intervals, strict=True)
+    return [ModelError(*key, mean, spread, *limits) for key, mean, spread, limits in summaries]
 
 
-def percent_errors(rows: Iterable[ModelError], calibration: str) -> dict[str, float]:
-    """{model: error in percent} of one calibration; of the maximal model, {coupling: error}."""
+def percent_errors(rows: Iterable[ModelError], calibration: str) -> dict[str, str]:
+    """{model: error in percent, with its interval} of one calibration; of the maximal model, {coupling: error}."""
     return {
-        row.coupling if row.model == MAXIMAL else row.model: 100 * row.error
+        row.coupling if row.model == MAXIMAL else row.model: _percent(row)
         for row in rows
         if row.calibration in (calibration, "")
     }
+
+
+def _percent(row: ModelError) -> str:
+    """Such as "3.79 (3.42 to 4.15)"; the error alone where nothing can be said of others."""
+    error = f"{100 * row.error:.2f}"
+    return error if np.isnan(row.low) else f"{error} ({100 * row.low:.2f} to {100 * row.high:.2f})"
 
 
 def ordering(
@@ -443,13 +453,13 @@ def _summary(
     """Rows with the columns of the paper's table, one per calibration. A stand-in for the network is named."""
     kind, summaries = type(table[0]), []
     for calibration in dict.fromkeys(row.calibration for row in rows if row.calibration):
-        errors: dict[str, Percent] = {**percent_errors(rows, calibration)}
+        errors = percent_errors(rows, calibration)
         if STAND_IN in errors:
-            errors[NETWORK] = f"{errors.pop(STAND_IN):.2f} ({STAND_IN})"
+            errors[NETWORK] = f"{errors.pop(STAND_IN)}, {STAND_IN}"
         columns = {"errors_of": calibration} | {
             models.get(model, model): error for model, error in errors.items()
         }
-        summaries.append(printed(kind._make(columns[field] for field in kind._fields), 2))
+        summaries.append(kind._make(columns[field] for field in kind._fields))
     return summaries
 
 

@@ -32,6 +32,15 @@ def test_disagreements_are_samples_that_only_one_coupling_gets_right(digits, mea
         assert row.machine_log_odds == digits.calibrated(row.calibration).logits[truth, other, row.sample]
 
 
+def test_a_calibration_that_the_machines_do_not_have_is_left_blank(measured):
+    of_platt = [row for row in measured.cases if row.calibration == "platt"]
+    for count, of_both in zip(
+        disagreements.summary(of_platt), disagreements.summary(measured.cases), strict=True
+    ):
+        assert (count.distance, count.distance_machine_right) == ("", "")
+        assert count[:4] == of_both[:4]
+
+
 def test_the_published_counts_stand_beside_ours(measured):
     assert [(count.wrong, count.right, count.paper) for count in disagreements.summary(measured.cases)] == [
         ("wlw2", "stratified", 5),

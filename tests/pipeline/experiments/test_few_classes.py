@@ -249,18 +249,34 @@ def test_the_summary_has_the_columns_of_the_paper(digits, experiment):
     table = experiment.summary(mean_errors(wrong))
     assert [row.errors_of for row in table] == list(CALIBRATIONS)
     assert table[0]._fields == experiment.published[0]._fields
-    by_key = {(row.calibration, row.model, row.coupling): row.error for row in mean_errors(wrong)}
+    by_key = {(row.calibration, row.model, row.coupling): row for row in mean_errors(wrong)}
     for row in table:
-        assert float(row.normal) == pytest.approx(100 * by_key[row.errors_of, MAXIMAL, "normal"], abs=0.005)
+        of_normal = by_key[row.errors_of, MAXIMAL, "normal"]
+        assert (
+            row.normal
+            == f"{100 * of_normal.error:.2f} ({100 * of_normal.low:.2f} to {100 * of_normal.high:.2f})"
+        )
     if experiment is TEN_CLASS:
-        error = 100 * by_key["", "softmax layer", ANY]
-        assert table[0].network == table[1].network == f"{error:.2f} (softmax layer)"
+        error = 100 * by_key["", "softmax layer", ANY].error
+        assert table[0].network == table[1].network
+        assert table[0].network.startswith(f"{error:.2f} (")
+        assert table[0].network.endswith("), softmax layer")
+
+
+def test_the_interval_of_an_error_is_that_of_a_binomial_share():
+    """One draw of classes, so only the samples are resampled. Student's stretch of 400 of them is nothing."""
+    wrong = np.zeros((1, 400), np.float32)
+    wrong[:, :40] = 1
+    (row,) = mean_errors({("platt", "star", ANY): wrong})
+    assert row.error == pytest.approx(0.1)
+    assert (row.low, row.high) == pytest.approx((0.1 - 1.96 * 0.015, 0.1 + 1.96 * 0.015), abs=0.003)
 
 
 def test_the_networks_own_answers_are_not_called_a_stand_in(digits):
     wrong = TEN_CLASS.measure(digits._replace(stand_in=False), 1)
     (row, _) = TEN_CLASS.summary(mean_errors(wrong))
-    assert row.network == f"{100 * np.nanmean(wrong['', 'network', ANY]):.2f}"
+    assert row.network.startswith(f"{100 * np.nanmean(wrong['', 'network', ANY]):.2f} (")
+    assert row.network.endswith(")")
 
 
 def test_the_page_has_one_table_of_our_rows_and_the_papers(tmp_path):
