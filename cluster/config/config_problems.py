@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 
 from pairloom.cluster.config.config_reference import sections
+from pairloom.graphs.text import did_you_mean
 from pairloom.pipeline.config.cluster_config import is_shown
 from pairloom.pipeline.config.config import Config
-from pairloom.pipeline.config.sections import PATTERNS
+from pairloom.pipeline.config.sections import PATTERNS, ModelConfig
+from pairloom.pipeline.model.rules import CONFIGURATION, requirement, words_among
+from pairloom.pipeline.model.settings import VALUES
 from pairloom.pipeline.storage.location import without_credentials
 
 __all__ = ["did_you_mean_key", "problems_of", "similar"]
@@ -30,6 +33,7 @@ def problems_of(details: list[dict[str, Any]], tables: dict[str, Any]) -> list[s
 
 def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
     key, detail = ".".join(location), details[0]
+    values = _values_of_parameter(location)
     if detail["type"] == "extra_forbidden":
         return f"{key}: unknown key.{did_you_mean_key(location, _keys_beside(location))}"
     if detail["type"] == "missing":
@@ -40,7 +44,17 @@ def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
     if isinstance(value, str):
         value = without_credentials(value)
     got = repr(value) if is_shown(key) else f"a {type(value).__name__}"  # it may be a secret
+    if values is not None:
+        must = f"must be {requirement(values, CONFIGURATION)}"
+        return f"{key} {must}, got {got}.{did_you_mean(value, words_among(values)) if isinstance(value, str) else ''}"
     return f"{key} {_or([_requirement(detail) for detail in details])}, got {got}."
+
+
+def _values_of_parameter(location: tuple[str, ...]) -> Any:
+    """The values of a parameter that PairwiseSVC checks by the same type; None for other keys."""
+    if len(location) != 2 or location[0] != "model" or location[1] not in VALUES:
+        return None
+    return get_type_hints(ModelConfig, include_extras=True)[location[1]]
 
 
 def _requirement(detail: dict[str, Any]) -> str:

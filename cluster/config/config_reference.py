@@ -129,6 +129,8 @@ def _values(schema: Mapping[str, Any]) -> str:
         return PATTERNS[schema["pattern"]]
     if schema["type"] in ("array", "object"):
         return _collection(schema)
+    if {"minimum", "maximum"} <= schema.keys():
+        return f"{_TYPES[schema['type']]} from {schema['minimum']:g} to {schema['maximum']:.10g}"
     bounds = " and ".join(f"{word} {schema[bound]}" for bound, word in _BOUNDS.items() if bound in schema)
     return f"{_TYPES[schema['type']]} {bounds}".rstrip()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from pairloom.pipeline.machines.pair_calibration import SlopePrior, Slopes, slop
 from pairloom.pipeline.machines.settings import Calibration
 
 __all__ = [
-    "COUPLED_LEVELS",
     "FEW_SAMPLES",
     "CoupledCalibration",
     "CoupledLevel",
@@ -44,7 +43,6 @@ __all__ = [
 
 #: One scale for all edges; every edge's slope and shift as well; or neither.
 CoupledLevel = Literal["scale", "edges", "none"]
-COUPLED_LEVELS: tuple[str, ...] = get_args(CoupledLevel)
 
 
 #: With fewer held-out samples, choices need stronger evidence.

@@ -25,15 +25,17 @@ from pairloom.pipeline.machines.folds import folds_of
 from pairloom.pipeline.machines.kernel_function import KernelFunction
 from pairloom.pipeline.machines.kinds import svm_kind
 from pairloom.pipeline.machines.settings import Calibration
-from pairloom.pipeline.model.settings import (
+from pairloom.pipeline.model.rules import (
     CONFIGURATION,
-    Candidate,
-    ModelSettings,
-    calibrations_of,
     check_coupling,
     check_edges_calibrated,
     check_learnable,
     check_no_shortlist,
+)
+from pairloom.pipeline.model.settings import (
+    Candidate,
+    ModelSettings,
+    calibrations_of,
     couplings_to_compare,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
+from annotated_types import MinLen
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
 from pairloom.graphs import family_parameters
@@ -13,15 +14,19 @@ from pairloom.pipeline.features.source_files import MissingChunks
 from pairloom.pipeline.features.tables import Missing, TableColumns
 from pairloom.pipeline.growth.waves import GrowthBudget, GrowthCost
 from pairloom.pipeline.machines.folds import FitOn
-from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, is_inner_product
-from pairloom.pipeline.model.learning import Learn
+from pairloom.pipeline.machines.kernel_function import Gamma, is_inner_product
+from pairloom.pipeline.model.rules import CONFIGURATION, MEASURED, check_distances, check_fold_alone
 from pairloom.pipeline.model.settings import (
-    CONFIGURATION,
-    LARGEST_COUNT,
-    MEASURED,
-    check_distances,
-    check_fold_alone,
-    is_share,
+    CalibrationSamples,
+    Degree,
+    Folds,
+    Kernel,
+    Learn,
+    Penalty,
+    RunCalibration,
+    Shortlist,
+    Tolerance,
+    Whiten,
 )
 from pairloom.pipeline.storage.location import BadUrl, location_of
 
@@ -48,7 +53,9 @@ class Section(BaseModel):
     """A section of the TOML file, or the whole of it."""
 
     # Some values are secrets, so pydantic's own errors, which a traceback may show, must not repeat values.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
 
 SIZE = r"^\d{1,12}(\.\d{1,12})?\s?[KMGT]i?B$"
@@ -177,34 +184,27 @@ PairCoupling = Literal["stratified", "normal", "wlw2", "bradley_terry", "vote"]
 Coupling = Literal[
     "stratified", "normal", "wlw2", "bradley_terry", "vote", "linear", "zadrozny", "closed_form"
 ]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto", "scale"]
 
 
 class ModelConfig(Section):
     """The model. Keys have the names, values and defaults of the parameters of `PairwiseSVC`."""
 
     coupling: Coupling | Literal["auto"] = Field("auto", description="how logits become probabilities")
-    kernel: Literal["auto", "linear", "rbf", "poly", "sigmoid"] = Field(
+    kernel: Kernel = Field(
         "auto", description="kernel of the machines; auto: linear or rbf, by held-out log loss"
     )
-    gamma: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["scale", "auto"] = Field(
-        "scale", description="coefficient of the kernels rbf, poly and sigmoid"
-    )
-    degree: int = Field(3, ge=1, le=HIGHEST_DEGREE, description="degree of the kernel poly")
-    coef0: Finite = Field(0.0, description="constant of the kernels poly and sigmoid")
-    C: Penalty | list[Penalty] = Field(
+    gamma: Gamma = Field("scale", description="coefficient of the kernels rbf, poly and sigmoid")
+    degree: Degree = Field(3, description="degree of the kernel poly")
+    coef0: float = Field(0.0, description="constant of the kernels poly and sigmoid")
+    C: Penalty | Annotated[list[Penalty], MinLen(1)] = Field(
         "auto", description="penalty of an error; of several values, the run keeps the best"
     )
-    folds: Annotated[int, Field(ge=2)] | Literal["auto"] = Field("auto", description="folds per class")
+    folds: Folds = Field("auto", description="folds per class")
     fit_on: FitOn = Field("rest", description="fold scheme")
-    # The machines of a run are SVMs, which have no probabilities of their own: calibration = "none" is not for them.
-    calibration: Literal["auto", "distance", "slopes", "platt"] = Field(
-        "auto", description="how decision values become logits"
-    )
+    calibration: RunCalibration = Field("auto", description="how decision values become logits")
     coupled_calibration: CoupledLevel = Field("scale", description="parameters learned through the coupling")
-    calibration_samples: int = Field(
-        2000, ge=1, le=LARGEST_COUNT, description="maximum number of training samples for that"
+    calibration_samples: CalibrationSamples = Field(
+        2000, description="maximum number of training samples for that"
     )
     learn: Learn = Field(
         "machines",
@@ -215,38 +215,22 @@ class ModelConfig(Section):
         description="divide each column by its standard deviation; C and gamma are then for such columns; auto: where"
         " units differ, by held-out log loss",
     )
-    whiten: float | Literal["auto", "none"] = Field(
-        "auto", description="shrinkage of the pooled within-class covariance, 0 to 1"
-    )
-    shortlist: Annotated[int, Field(ge=2)] | Literal["auto", "none"] = Field(
+    whiten: Whiten = Field("auto", description="shrinkage of the pooled within-class covariance, 0 to 1")
+    shortlist: Shortlist = Field(
         "auto", description="how many classes of a sample are coupled, the likeliest by a ranking of all"
     )
     machine_weight: MachineWeight = Field("none", description="weight of a machine in the coupling")
     thresholds: bool = Field(False, description="shift each pair's logit to the point of fewest errors")
-    priors: list[float] | dict[str, Finite] | None = Field(
+    priors: list[float] | dict[str, float] | None = Field(
         None, description="class priors at prediction, in the order of the sorted labels or by class name"
     )
-    class_weight: dict[str, Finite] | Literal["balanced"] | None = Field(
+    class_weight: dict[str, float] | Literal["balanced"] | None = Field(
         None, description="weight of the samples of each class, by class name"
     )
-    tol: float = Field(1e-3, gt=0, lt=1, description="relative duality gap at which training stops")
+    tol: Tolerance = Field(1e-3, description="relative duality gap at which training stops")
     random_state: int = Field(
         0, ge=0, description="seed of folds and draws; must be set, since runs are repeatable"
     )
-
-    @field_validator("C")
-    @classmethod
-    def _some(cls, value: Any) -> Any:
-        if value == []:
-            raise ValueError("must have at least one value")
-        return value
-
-    @field_validator("whiten")
-    @classmethod
-    def _share(cls, t: float | str) -> float | str:
-        if not isinstance(t, str) and not is_share(t):
-            raise ValueError("must be between 0 and 1, 'auto' or 'none'")
-        return t
 
     @model_validator(mode="after")
     def _measures_distances(self) -> Self:
@@ -287,7 +271,7 @@ class GrowthConfig(Section):
     pairs: int | None = Field(None, ge=1, description="maximum number of pairs, including the initial graph")
     share: float | None = Field(None, gt=0, le=1, description="the same, as a share of all pairs")
     seconds: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="maximum time to grow; restarts when a run is resumed"
+        None, gt=0, description="maximum time to grow; restarts when a run is resumed"
     )
     plateau: float | Literal["never"] = Field(
         0.01, description="stop when two waves in a row improve the log loss by less than this share"

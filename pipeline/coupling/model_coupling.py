@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 
 __all__ = [
     "COUPLINGS",
-    "MACHINE_WEIGHTS",
     "ON_PAIRS",
     "ON_SETS",
     "SIGN_VOTE",
@@ -37,7 +36,6 @@ __all__ = [
 
 #: The weights of machines in the coupling: equal, or the number of training samples of each.
 MachineWeight = Literal["none", "counts"]
-MACHINE_WEIGHTS: tuple[str, ...] = get_args(MachineWeight)
 #: The vote by the signs of decision values, which calibration may change. For models on pairs only.
 SIGN_VOTE = "sign_vote"
 #: All values of the parameter. The graph decides which of them are allowed.

@@ -32,10 +32,8 @@ from pairloom.pipeline.display.tables import Records
 from pairloom.pipeline.estimator.containers import decisions, gathered, keeps_container, labels, probabilities
 from pairloom.pipeline.estimator.fit import fit_samples, row_ids, support_ids, training_samples
 from pairloom.pipeline.estimator.parameters import (
-    check_one_of,
     check_parameters,
-    check_positive,
-    check_shortlist,
+    check_values,
     is_precomputed,
     resources_of,
     shortlist_of,
@@ -85,7 +83,8 @@ from pairloom.pipeline.model.prediction_sets import (
     pool_classes,
     sets_of_probabilities,
 )
-from pairloom.pipeline.model.settings import ESTIMATOR, check_no_shortlist, error_prefix
+from pairloom.pipeline.model.rules import ESTIMATOR, check_no_shortlist
+from pairloom.pipeline.model.settings import error_prefix
 from pairloom.pipeline.model.summary import summary_html, summary_rows
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.threads import one_blas_thread
@@ -431,9 +430,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def _checked_samples(self, X: Any) -> Any:
         """Samples, where the estimator is fitted and its parameters of prediction are in order."""
         check_is_fitted(self)
-        check_one_of(self, "coupling")
-        check_shortlist(self)
-        check_positive(self, "memory_limit")
+        check_values(self, "coupling", "shortlist", "memory_limit")
         if self.model_.code is not None:
             check_no_shortlist(self.shortlist, ESTIMATOR)
         accept_sparse = False if is_precomputed(self) else "csr"

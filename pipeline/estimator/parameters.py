@@ -1,4 +1,4 @@
-"""The allowed values of the parameters of a PairwiseSVC, the errors about others, and derived settings."""
+"""The rules that only the parameters of a PairwiseSVC have to follow, and derived settings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from pairloom.graphs import asks_for_code
-from pairloom.graphs.text import did_you_mean
-from pairloom.pipeline.calibration.coupled_calibration import COUPLED_LEVELS
-from pairloom.pipeline.coupling.model_coupling import COUPLINGS, MACHINE_WEIGHTS
 from pairloom.pipeline.machines.estimator_machines import has_feature_norm
-from pairloom.pipeline.machines.folds import ALONE, FIT_ON
-from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, KERNEL_NAMES, is_inner_product
-from pairloom.pipeline.machines.kinds import candidate_Cs
-from pairloom.pipeline.machines.settings import CALIBRATIONS
+from pairloom.pipeline.machines.folds import ALONE
+from pairloom.pipeline.machines.kernel_function import is_inner_product
 from pairloom.pipeline.model.fitting import Resources
-from pairloom.pipeline.model.learning import LEARN
-from pairloom.pipeline.model.settings import (
+from pairloom.pipeline.model.rules import (
     ESTIMATOR,
-    LARGEST_COUNT,
     MEASURED,
     check_coupling,
     check_distances,
@@ -28,19 +21,14 @@ from pairloom.pipeline.model.settings import (
     check_fold_alone,
     check_learnable,
     check_no_shortlist,
-    is_count,
-    is_finite,
-    is_positive,
-    is_share,
+    check_value,
 )
+from pairloom.pipeline.model.settings import VALUES
 
 __all__ = [
-    "KERNELS",
     "Parameters",
-    "check_one_of",
     "check_parameters",
-    "check_positive",
-    "check_shortlist",
+    "check_values",
     "holds_samples_out",
     "is_linear",
     "is_precomputed",
@@ -54,57 +42,15 @@ __all__ = [
 
 #: A PairwiseSVC, of which only the parameters are used. Until they are checked, each may have any type.
 Parameters: TypeAlias = Any
-KERNELS = ("auto", "linear", *KERNEL_NAMES)
-_CHOICES = {
-    "coupling": COUPLINGS,
-    "machine_weight": MACHINE_WEIGHTS,
-    "kernel": KERNELS,
-    "fit_on": FIT_ON,
-    "calibration": ("auto", *CALIBRATIONS),
-    "coupled_calibration": COUPLED_LEVELS,
-    "learn": LEARN,
-}
 
 
 def check_parameters(model: Parameters) -> None:
     """Raise unless a PairwiseSVC can be fitted with its parameters."""
-    for name in _CHOICES:
-        check_one_of(model, name)
+    check_values(model, *VALUES)
     _check_coupling(model)
-    Cs = candidate_Cs(model.C)
-    if len(Cs) == 0 or not all(_is_word(C, "scale") or _is_word(C, "auto") or is_positive(C) for C in Cs):
-        raise ValueError(
-            f"PairwiseSVC: C must be positive, 'scale', 'auto', or a list of these, got {model.C!r}."
-        )
-    if not (_is_word(model.whiten, "auto") or _is_word(model.whiten, "none") or is_share(model.whiten)):
-        raise ValueError(f"PairwiseSVC: whiten must be 'auto', 'none' or from 0 to 1, got {model.whiten!r}.")
-    for name, least in (("folds", 2), ("calibration_samples", 1)):
-        value = getattr(model, name)
-        if name == "folds" and _is_word(value, "auto"):
-            continue
-        if not is_count(value, least):
-            or_auto = ", or 'auto'" if name == "folds" else ""
-            raise ValueError(
-                f"PairwiseSVC: {name} must be an integer of at least {least}{or_auto}, got {value!r}."
-            )
-        if value > LARGEST_COUNT:
-            raise ValueError(f"PairwiseSVC: {name} must be at most {LARGEST_COUNT}, got {value!r}.")
-    _check_kernel(model)
-    check_shortlist(model)
     if asks_for_code(model.graph):
         check_no_shortlist(model.shortlist, ESTIMATOR)
     _check_distances(model)
-    check_positive(model, "tol")
-    check_positive(model, "memory_limit")
-    if model.tol >= 1:
-        raise ValueError(f"PairwiseSVC: tol must be below 1, got {model.tol!r}.")
-    for name in ("thresholds", "standardise", "verbose"):
-        value = getattr(model, name)
-        if not isinstance(value, (bool, np.bool_)) and not (
-            (name == "verbose" and is_count(value, 0)) or (name == "standardise" and _is_word(value, "auto"))
-        ):
-            words = "True, False or 'auto'" if name == "standardise" else "True or False"
-            raise ValueError(f"PairwiseSVC: {name} must be {words}, got {value!r}.")
     if model.estimator is not None and not _decides(model.estimator):
         raise TypeError(
             "PairwiseSVC: estimator must be a classifier with decision_function or predict_proba,"
@@ -115,10 +61,16 @@ def check_parameters(model: Parameters) -> None:
     _check_fold_alone(model)
 
 
+def check_values(model: Parameters, *names: str) -> None:
+    """Raise unless parameters have values that they may have."""
+    for name in names:
+        check_value(name, getattr(model, name), VALUES[name], ESTIMATOR)
+
+
 def _check_standardised(model: Parameters) -> None:
     """Raise if features are to be standardised for machines that take them raw."""
     if (
-        _is_word(model.standardise, "auto")
+        model.standardise == "auto"
         or not model.standardise
         or (model.estimator is None and model.kernel != "precomputed")
     ):
@@ -164,32 +116,6 @@ def _machines(model: Parameters) -> str:
     """The parameter that determines the machines, with its value, for messages."""
     name = "kernel" if model.estimator is None else "estimator"
     return ESTIMATOR.value(name, getattr(model, name))
-
-
-def _check_kernel(model: Parameters) -> None:
-    """Raise unless the parameters of the kernel are valid."""
-    gamma = model.gamma
-    if not (_is_word(gamma, "scale") or _is_word(gamma, "auto") or is_positive(gamma)):
-        raise ValueError(f"PairwiseSVC: gamma must be 'scale', 'auto' or a positive number, got {gamma!r}.")
-    if not is_count(model.degree, 1) or model.degree > HIGHEST_DEGREE:
-        raise ValueError(
-            f"PairwiseSVC: degree must be an integer from 1 to {HIGHEST_DEGREE}, got {model.degree!r}."
-        )
-    if not is_finite(model.coef0):
-        raise ValueError(f"PairwiseSVC: coef0 must be a finite number, got {model.coef0!r}.")
-
-
-def check_shortlist(model: Parameters) -> None:
-    """Raise unless the parameter `shortlist` is valid."""
-    value = model.shortlist
-    if (
-        value is not None
-        and not (isinstance(value, str) and value in ("auto", "none"))
-        and not is_count(value, 2)
-    ):
-        raise ValueError(
-            f"PairwiseSVC: shortlist must be 'auto', 'none' or an integer of at least 2, got {value!r}."
-        )
 
 
 def _check_distances(model: Parameters) -> None:
@@ -263,23 +189,6 @@ def measures_distances(model: Parameters) -> bool:
     return is_inner_product(model.kernel, model.coef0)
 
 
-def check_positive(model: Parameters, name: str) -> None:
-    """Raise unless a parameter is a positive number."""
-    value = getattr(model, name)
-    if not is_positive(value):
-        raise ValueError(f"PairwiseSVC: {name} must be positive, got {value!r}.")
-
-
-def check_one_of(model: Parameters, name: str) -> None:
-    """Raise unless a parameter is one of its allowed words, and suggest the nearest."""
-    value, known = getattr(model, name), _CHOICES[name]
-    if not (isinstance(value, str) and value in known):
-        raise ValueError(
-            f"PairwiseSVC: {name} must be one of {', '.join(map(repr, known))}, got {value!r}."
-            f"{did_you_mean(value, known)}"
-        )
-
-
 def seed_of(random_state: Any) -> int:
     """The seed of a fit: an integer is taken as it is; otherwise the seed is drawn from the random state."""
     try:
@@ -293,10 +202,6 @@ def seed_of(random_state: Any) -> int:
             "PairwiseSVC: random_state must be an integer of at least 0, a numpy.random.RandomState or None,"
             f" got {random_state!r}."
         ) from None
-
-
-def _is_word(value: Any, word: str) -> bool:
-    return isinstance(value, str) and value == word
 
 
 def _decides(estimator: Any) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Gt
 from numpy.typing import NDArray
 
 from pairloom.pipeline.features.moments import Moments
@@ -16,7 +17,6 @@ from pairloom.pipeline.machines.normalisation import Normalisation
 __all__ = [
     "HIGHEST_DEGREE",
     "KEPT_BYTES",
-    "KERNEL_NAMES",
     "MOST_ROWS",
     "Gamma",
     "GramBlocks",
@@ -30,10 +30,9 @@ __all__ = [
 
 
 KernelName = Literal["rbf", "poly", "sigmoid", "precomputed"]
-KERNEL_NAMES: tuple[str, ...] = get_args(KernelName)
 #: Highest degree of a polynomial. Powers of numbers other than one soon leave the range of floats.
 HIGHEST_DEGREE = 1000
-Gamma = float | Literal["scale", "auto"]
+Gamma = Annotated[float, Gt(0)] | Literal["scale", "auto"]
 
 
 @dataclass(frozen=True)

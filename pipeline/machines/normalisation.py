@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
@@ -200,7 +201,7 @@ def _halved(variance: float) -> int:
 
 
 #: How far the covariance is shrunk towards a multiple of the identity, from 0 to 1; "none" means no whitening.
-Shrinkage = float | Literal["none"]
+Shrinkage = Annotated[float, Ge(0), Le(1)] | Literal["none"]
 
 
 def is_whitened(shrinkage: Shrinkage) -> bool:

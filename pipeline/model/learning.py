@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,13 @@ from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.threads import thread_count
 
 __all__ = [
-    "LEARN",
     "MOST_WEIGHTS",
     "DrawnRows",
-    "Learn",
     "Learned",
     "check_weights",
     "learn_weights",
 ]
 
-#: Keep the weights of the trained machines, or learn all of them together through the coupling.
-Learn = Literal["machines", "coupled"]
-LEARN: tuple[str, ...] = get_args(Learn)
 #: The fold whose samples decide when learning stops.
 HELD_OUT_FOLD = 0
 #: Maximum number of weights of all machines: L-BFGS keeps 15 numbers of 8 bytes per weight, 1 GiB in total.

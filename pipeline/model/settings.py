@@ -1,7 +1,8 @@
-"""The settings of a model, the rules between them, the candidates for C and whitening, and the calibrations.
+"""The settings of a model, the values of its parameters, the candidates for C and whitening, and the calibrations.
 
 They represent the parameters of a PairwiseSVC or the section [model] of a configuration. `ModelSettings.of_parameters`
-reads them from either by the names of its fields.
+reads them from either by the names of its fields. A new parameter needs its values and a field here,
+a key in the section and an argument of the estimator: no other module lists them, see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -19,29 +21,31 @@ from pairloom.graphs.text import did_you_mean, listed, quoted
 from pairloom.pipeline.calibration.coupled_calibration import CoupledLevel
 from pairloom.pipeline.calibration.held_out import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import shortlist_size
-from pairloom.pipeline.coupling.model_coupling import MachineWeight, couplings_of
-from pairloom.pipeline.machines.folds import ALONE, FitOn
-from pairloom.pipeline.machines.kernel_function import KernelFunction
+from pairloom.pipeline.coupling.model_coupling import COUPLINGS, MachineWeight, couplings_of
+from pairloom.pipeline.machines.folds import FitOn
+from pairloom.pipeline.machines.kernel_function import HIGHEST_DEGREE, Gamma, KernelFunction
 from pairloom.pipeline.machines.kinds import LinearKind, MachineKind
 from pairloom.pipeline.machines.normalisation import NormalisedMoments, Shrinkage, is_whitened
 from pairloom.pipeline.machines.settings import Calibration, MachineSettings
 
 __all__ = [
-    "CONFIGURATION",
-    "ESTIMATOR",
     "LARGEST_COUNT",
-    "MEASURED",
+    "VALUES",
+    "CalibrationSamples",
     "Candidate",
-    "Door",
+    "Degree",
+    "Folds",
+    "Kernel",
+    "Learn",
     "ModelSettings",
+    "Penalty",
+    "RunCalibration",
+    "Shortlist",
+    "Step",
+    "Tolerance",
+    "Whiten",
     "calibrations_of",
     "candidates_of",
-    "check_coupling",
-    "check_distances",
-    "check_edges_calibrated",
-    "check_fold_alone",
-    "check_learnable",
-    "check_no_shortlist",
     "class_weights",
     "couplings_to_compare",
     "error_prefix",
@@ -50,6 +54,48 @@ __all__ = [
     "is_positive",
     "is_share",
 ]
+
+#: The largest number of samples, or seconds: numpy's integers hold it, and its products with numbers of classes.
+LARGEST_COUNT = 2**31 - 1
+
+# The values of parameters. The keys of the section [model] have these types, by which pydantic checks a configuration;
+# `rules.check_value` checks the parameters of an estimator by them.
+Kernel = Literal["auto", "linear", "rbf", "poly", "sigmoid"]
+Degree = Annotated[int, Ge(1), Le(HIGHEST_DEGREE)]
+Penalty = Annotated[float, Gt(0)] | Literal["scale", "auto"]
+Folds = Annotated[int, Ge(2), Le(LARGEST_COUNT)] | Literal["auto"]
+#: The machines of a run are SVMs, which have no probabilities of their own: "none" is not for them.
+RunCalibration = Literal["auto", "distance", "slopes", "platt"]
+CalibrationSamples = Annotated[int, Ge(1), Le(LARGEST_COUNT)]
+#: Keep the weights of the trained machines, or learn all of them together through the coupling.
+Learn = Literal["machines", "coupled"]
+Whiten = Shrinkage | Literal["auto"]
+Shortlist = Annotated[int, Ge(2)] | Literal["auto", "none"]
+Tolerance = Annotated[float, Gt(0), Lt(1)]
+
+#: The values of the parameters of PairwiseSVC, by name. It takes a few more than a configuration.
+VALUES: Mapping[str, Any] = {
+    "coupling": COUPLINGS,
+    "kernel": Kernel | Literal["precomputed"],
+    "gamma": Gamma,
+    "degree": Degree,
+    "coef0": float,
+    "C": Penalty | list[Penalty],
+    "folds": Folds,
+    "fit_on": FitOn,
+    "calibration": RunCalibration | Literal["none"],
+    "coupled_calibration": CoupledLevel,
+    "calibration_samples": CalibrationSamples,
+    "learn": Learn,
+    "standardise": bool | Literal["auto"],
+    "whiten": Whiten,
+    "shortlist": Shortlist | None,
+    "machine_weight": MachineWeight,
+    "thresholds": bool,
+    "tol": Tolerance,
+    "memory_limit": Annotated[float, Gt(0)],
+    "verbose": bool | Annotated[int, Ge(0)],
+}
 
 
 #: Relative duality gap of the machines of a trial. Losses differ from those at 0.001 by less than one percent.
@@ -112,9 +158,23 @@ def candidates_of(
     return tuple(Candidate(c, t, how) for c in kind.Cs(C, moments) for t in kind.shrinkages(whiten, moments))
 
 
+#: The steps of a fit that read a setting. Of a run, the keys of its stages have the settings that their steps read.
+Step = Literal["training", "drawing", "listing", "coupling", "calibrating", "learning"]
+
+
+_TRAINING: tuple[Step, ...] = ("training",)
+
+
+def _read_in(*steps: Step) -> dict[str, tuple[Step, ...]]:
+    """The metadata of a field that these steps read; the steps after them read what these have made."""
+    return {"steps": steps}
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """The settings with which a model is fitted, given its samples and its graph.
+
+    A field that does not name the steps that read it counts as read by training, on which everything else depends.
 
     Attributes
     ----------
@@ -142,21 +202,22 @@ class ModelSettings:
         Whether the weights of the machines are then learned through the coupling.
     """
 
-    candidates: tuple[Candidate, ...]
-    calibrations: tuple[Calibration, ...]
-    coupling: str = "stratified"
-    couplings: tuple[str, ...] = ("stratified",)
-    folds: int = 4
+    # The first four and the kind are in the keys of stages as the run has decided them.
+    candidates: tuple[Candidate, ...] = field(metadata=_read_in())
+    calibrations: tuple[Calibration, ...] = field(metadata=_read_in())
+    coupling: str = field(default="stratified", metadata=_read_in())
+    couplings: tuple[str, ...] = field(default=("stratified",), metadata=_read_in())
+    folds: int = field(default=4, metadata=_read_in("training", "drawing"))
     fit_on: FitOn = "rest"
-    coupled_calibration: CoupledLevel = "scale"
-    calibration_samples: int = CALIBRATION_SAMPLES
+    coupled_calibration: CoupledLevel = field(default="scale", metadata=_read_in("calibrating"))
+    calibration_samples: int = field(default=CALIBRATION_SAMPLES, metadata=_read_in("drawing"))
     thresholds: bool = False
     tol: float = 1e-3
-    seed: int = 0
-    shortlist: int | Literal["auto", "none"] = "auto"
-    machine_weight: MachineWeight = "none"
-    kind: MachineKind = field(default_factory=LinearKind)
-    learn: Literal["machines", "coupled"] = "machines"
+    seed: int = field(default=0, metadata=_read_in("training", "drawing"))
+    shortlist: int | Literal["auto", "none"] = field(default="auto", metadata=_read_in("listing"))
+    machine_weight: MachineWeight = field(default="none", metadata=_read_in("coupling"))
+    kind: MachineKind = field(default_factory=LinearKind, metadata=_read_in())
+    learn: Learn = field(default="machines", metadata=_read_in("learning"))
 
     @classmethod
     def of_parameters(cls, parameters: Any, **others: Any) -> ModelSettings:
@@ -166,6 +227,13 @@ class ModelSettings:
         """
         given = {name: getattr(parameters, name) for name in _names(cls) - others.keys()}
         return cls(**{name: _plain(value) for name, value in given.items()}, **others)
+
+    def read_in(self, *steps: Step) -> dict[str, Any]:
+        """The settings that some steps of a fit read, by name."""
+        read = [
+            one.name for one in fields(self) if not {*steps}.isdisjoint(one.metadata.get("steps", _TRAINING))
+        ]
+        return {name: getattr(self, name) for name in read}
 
     def machines(self, C: float = 1.0, calibration: Calibration = "platt") -> MachineSettings:
         """The settings of the machines at one C."""
@@ -252,10 +320,6 @@ def class_weights(
     return np.array([class_weight.get(label, 1.0) for label in labels], np.float64)
 
 
-#: The largest number of samples, or seconds: numpy's integers hold it, and its products with numbers of classes.
-LARGEST_COUNT = 2**31 - 1
-
-
 def is_count(value: Any, least: int) -> bool:
     """Whether a value is an integer of at least `least`."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
@@ -294,157 +358,3 @@ def error_prefix(must: str) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{must}: {error}") from error
-
-
-@dataclass(frozen=True)
-class Door:
-    """How messages name a parameter and its value: `coupling` of PairwiseSVC is `model.coupling` of a configuration.
-
-    Attributes
-    ----------
-    owner, end : str
-        Beginning and end of messages.
-    prefix : str
-        Prefix of every parameter.
-    equals, quote : str
-        Text between a parameter and its value, and around a word.
-    """
-
-    owner: str
-    end: str
-    prefix: str
-    equals: str
-    quote: str
-
-    def value(self, parameter: str, value: Any) -> str:
-        """A parameter with the value that was given."""
-        return f"{self.prefix}{parameter}{self.equals}{value!r}"
-
-    def word(self, parameter: str, *words: str) -> str:
-        """A parameter with a word, or with one of several, as a user writes them."""
-        return f"{self.prefix}{parameter}{self.equals}{self.words(*words)}"
-
-    def words(self, *words: str) -> str:
-        """Words as a user writes them."""
-        return " or ".join(f"{self.quote}{word}{self.quote}" for word in words)
-
-    def error(self, message: str) -> ValueError:
-        """The error with this message."""
-        return ValueError(f"{self.owner}{message}{self.end}")
-
-
-ESTIMATOR = Door("PairwiseSVC: ", ".", "", "=", "'")
-CONFIGURATION = Door("", "", "model.", " = ", '"')
-
-
-def check_coupling(asked: str, machine_weight: str, code: bool, door: Door, key: str = "coupling") -> str:
-    """The method for a coupling; raise unless it suits the machines, which ``code`` says are on sets of classes.
-
-    ``key`` is the parameter that names the coupling.
-    """
-    owner, couplings = f"{door.owner}{key}", couplings_of(code)
-    try:
-        method = couplings.named(asked, owner)
-        couplings.check_weighted(method, machine_weight, owner)
-    except ValueError as error:
-        raise ValueError(str(error).removesuffix(".") + door.end) from error
-    return method
-
-
-def check_edges_calibrated(method: str, given: str, machine_weight: str, code: bool, door: Door) -> None:
-    """Raise if slopes and shifts of edges cannot be learned through a coupling; ``given`` is the user's value of it."""
-    edges, gradients = door.word("coupled_calibration", "edges"), couplings_of(code).gradients
-    if method not in gradients:
-        raise door.error(f"{edges} needs a coupling with a gradient, one of {listed(gradients)}, got {given}")
-    if machine_weight == "counts" and not code:
-        raise door.error(
-            f"{edges} with {door.word('machine_weight', 'counts')} is for machines on sets of classes only. Use"
-            f" {door.word('coupled_calibration', 'scale')}, or the graph {door.words('one_vs_one')}, the code of all"
-            " pairs"
-        )
-
-
-def check_no_shortlist(shortlist: Any, door: Door) -> None:
-    """Raise if a shortlist is requested for machines on sets of classes."""
-    if shortlist is not None and not isinstance(shortlist, str):
-        raise door.error(
-            f"{door.prefix}shortlist must be {door.words('auto', 'none')} for machines on sets of classes, which are"
-            f" coupled with all of them, got {shortlist!r}"
-        )
-
-
-def check_learnable(
-    method: str, machine_weight: str, *, graph: str, code: bool, machines: str, door: Door
-) -> None:
-    """Raise if weights cannot be learned through the coupling, because it or the machines have no gradient.
-
-    ``graph`` is the parameter of the graph with its value; ``machines`` are the parameters that make machines
-    nonlinear, with their values, or empty.
-    """
-    learned = door.word("learn", "coupled")
-    if code or machine_weight != "none":
-        raise door.error(
-            f"{learned} needs machines on pairs of classes, all with the same weight, got {graph},"
-            f" {door.value('machine_weight', machine_weight)}"
-        )
-    gradients = couplings_of(code).gradients
-    if method not in gradients:
-        raise door.error(
-            f"{learned} needs a coupling with a gradient, one of {listed(gradients)}, got {method!r}"
-        )
-    if machines:
-        raise door.error(f"{learned} needs linear machines, since their weights are learned, got {machines}")
-
-
-#: Calibrations that need the distance of a machine to a sample.
-MEASURED = ("distance", "slopes")
-
-
-def check_distances(parameters: Any, measured: bool, machines: str, door: Door) -> None:
-    """Raise if distances are to be logits but have no slope, or cannot be measured.
-
-    ``parameters`` have ``calibration``, ``coupled_calibration`` and ``thresholds``; ``measured`` says whether machines
-    know their distance to a sample; ``machines`` are the parameters that decide this, with their values.
-    """
-    distance, level = door.word("calibration", parameters.calibration), parameters.coupled_calibration
-    if level == "none" and parameters.calibration == "distance":
-        raise door.error(
-            f"{distance} needs {door.word('coupled_calibration', 'scale', 'edges')}, since its slope is the scale of"
-            f" the coupled model, got {door.words('none')}"
-        )
-    if parameters.calibration == "slopes" and (level != "scale" or parameters.thresholds):
-        raise door.error(
-            f"{distance} needs {door.word('coupled_calibration', 'scale')} and no thresholds, since every pair has its"
-            f" slope already, got {door.value('coupled_calibration', level)},"
-            f" {door.value('thresholds', parameters.thresholds)}"
-        )
-    if not measured:
-        raise door.error(
-            f"{distance} needs machines whose norm in feature space is known (linear ones, or a kernel that is an inner"
-            f" product, which neither the sigmoid nor a polynomial with coef0 < 0 is), got {machines}"
-        )
-
-
-#: Parameters that machines need if each standardises and calibrates itself on the fold that it is trained on.
-_OF_ONE_FOLD = {
-    "kernel": "linear",
-    "calibration": "platt",
-    "thresholds": False,
-    "standardise": False,
-    "whiten": "none",
-}
-
-
-def check_fold_alone(parameters: Any, door: Door) -> None:
-    """Raise unless machines of a single fold are linear SVMs with a sigmoid of that fold.
-
-    ``parameters`` have the names in `_OF_ONE_FOLD`, and ``fit_on``.
-    """
-    if parameters.fit_on != ALONE:
-        return
-    for name, value in _OF_ONE_FOLD.items():
-        if (given := getattr(parameters, name)) != value:
-            raise door.error(
-                f"{door.word('fit_on', ALONE)} needs {door.value(name, value)}, since its machines standardise and"
-                f" calibrate themselves, each by its own fold, got {door.value(name, given)}"
-            )

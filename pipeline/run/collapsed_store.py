@@ -32,7 +32,7 @@ from pairloom.pipeline.run.machine_store import (
     read_machines,
     read_tiles,
 )
-from pairloom.pipeline.run.results import as_chosen, chosen_calibration, chosen_candidate, read_learned
+from pairloom.pipeline.run.results import as_chosen, chosen_candidate, read_learned
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.location import Location
@@ -138,7 +138,7 @@ def _needed_logits(
 
 # The machines of one run, shared by all threads because of their size: all edges times all features or, with a kernel,
 # all support vectors and their coefficients.
-_kept: dict[tuple[Location, str, str, str, str], Predictor] = {}
+_kept: dict[tuple[Location, str, str, str], Predictor] = {}
 _lock = threading.Lock()
 
 
@@ -147,8 +147,7 @@ def collapsed_machines(run: Run) -> Predictor:
 
     The logits are uncalibrated, unless they were learned through the coupling: see `results.remaining_calibrations`.
     """
-    stored = (run.digest("machines"), run.digest("learning"))
-    key = (run.directory, *stored, run.settings.machine_weight, chosen_calibration(run))
+    key = (run.directory, run.digest("machines"), run.digest("calibration"), run.digest("learning"))
     with _lock:
         if key not in _kept:
             _kept.clear()

@@ -64,13 +64,10 @@ class Calibration(Stage):
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on the held-out samples and on how they are coupled."""
-        model, shape = run.config.model, run.shape
-        common: list[Any] = [earlier["held_out"], model.coupled_calibration, model.calibration_samples]
-        common += [model.shortlist, *(["distances to support"] if run.kernel is not None else [])]
-        return tuple(
-            digest_of([*common, model.machine_weight, coupling, shape.edges_calibrated])
-            for coupling in shape.couplings
-        )
+        shape, settings = run.shape, run.settings.read_in("listing", "coupling", "calibrating")
+        common: list[Any] = [earlier["held_out"], settings, shape.edges_calibrated]
+        common += ["distances to support"] if run.kernel is not None else []
+        return tuple(digest_of([*common, coupling]) for coupling in shape.couplings)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Calibrate the model for a coupling."""

@@ -37,10 +37,9 @@ class Candidates(Stage):
         """Later trials depend on the results of earlier ones, which depend on the same facts, so the facts suffice."""
         if run.probe is None:
             return ()
-        model, graph = run.config.model, run.probe.graph
-        sides = decomposition_of(graph).described()
+        sides = decomposition_of(run.probe.graph).described()
         probe = [run.probe.classes.tolist(), sides, run.probe.most_rows]
-        coupled = [run.shape.couplings[0], model.shortlist, model.calibration_samples, model.machine_weight]
+        coupled = [run.shape.couplings[0], run.settings.read_in("drawing", "listing", "coupling")]
         common = [earlier["features"][0], training_facts(run), coupled, probe]
         common.append([list(candidate) for candidate in run.candidates])
         return tuple(digest_of([*common, number]) for number in range(n_trials(run.candidates)))

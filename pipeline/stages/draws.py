@@ -33,8 +33,7 @@ class Draws(Stage):
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on the rows, on how many are drawn, and on the folds."""
-        model = run.config.model
-        drawn = [run.shape.draws, model.calibration_samples, run.settings.folds, model.random_state]
+        drawn = [run.shape.draws, run.settings.read_in("drawing")]
         return (digest_of([earlier["features"][0], *drawn]),) * bool(run.shape.draws)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:

@@ -42,11 +42,12 @@ class Growth(Stage):
         """
         if run.config.growth is None:
             return ()
-        model, keys, begin = run.config.model, [digest_of([machine_key(run, earlier), earlier["draws"]])], 0
+        settings, begin = run.settings.read_in("listing", "coupling"), 0
+        keys = [digest_of([machine_key(run, earlier), earlier["draws"]])]
         for wave, end in enumerate(run.waves):
             edges = run.shape.edges[begin:end].tolist()
             facts = [run.judging_coupling, run.config.growth.cost, edges, run.pairs_to_propose(wave)]
-            keys.append(digest_of([keys[-1], *facts, model.shortlist, model.machine_weight]))
+            keys.append(digest_of([keys[-1], *facts, settings]))
             begin = end
         return tuple(keys[1:])
 

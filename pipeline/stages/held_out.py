@@ -58,7 +58,12 @@ class HeldOut(Stage):
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on all machines, their slopes and the drawn samples."""
-        facts = [run.config.model.shortlist, run.shape.listed, run.shape.draws_per_slab, "by fold and part"]
+        facts = [
+            run.settings.read_in("listing"),
+            run.shape.listed,
+            run.shape.draws_per_slab,
+            "by fold and part",
+        ]
         key = digest_of([earlier["machines"], earlier["slopes"], earlier["draws"], *facts])
         return (key,) * len(run.draw_slabs)
 

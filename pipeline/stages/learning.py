@@ -76,7 +76,8 @@ class Learning(Stage):
         """They depend on all machines and their calibration."""
         if not run.shape.learned:
             return ()
-        return (digest_of([earlier["machines"], earlier["calibration"]]),)
+        settings = run.settings.read_in("learning")
+        return (digest_of([earlier["machines"], earlier["calibration"], settings]),)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Learn the weights and write them with the record; only the record if learning gives no improvement."""

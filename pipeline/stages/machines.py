@@ -78,10 +78,8 @@ def _sparse_bytes(run: Run, sizes: SparseSizes) -> int:
 
 def training_facts(run: Run) -> list[object]:
     """All settings that determine the machines, except the choice among candidates."""
-    m = run.config.model
     kernel = [] if run.kernel is None else [asdict(run.kernel), run.shape.kernel_rows]
-    settings = [run.settings.folds, m.fit_on, m.thresholds, m.tol, m.random_state]
-    return [settings, run.class_weights, run.shape.calibrations, *kernel]
+    return [run.settings.read_in("training"), run.class_weights, run.shape.calibrations, *kernel]
 
 
 def machine_key(run: Run, earlier: Keys) -> str:

@@ -86,11 +86,11 @@ class Probabilities(Stage):
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on the logits or the machines, the calibration, the couplings and the priors."""
-        model = run.config.model
         inputs = earlier["logits"] or [earlier["machines"], earlier["samples"]]
         if run.shape.collapsed:
             inputs = [earlier["collapsed"], earlier["ranking"], earlier["samples"]]
-        facts = [run.shape.couplings, run.shape.tensor_stored, model.priors, model.shortlist]
+        facts = [run.shape.couplings, run.shape.tensor_stored, run.config.model.priors]
+        facts.append(run.settings.read_in("listing"))
         facts += [["kept", run.shape.kept, run.shape.labelled]] if run.shape.kept else []
         return (digest_of([inputs, earlier["calibration"], *facts, *earlier["learning"]]),) * len(run.slabs)
 

@@ -36,12 +36,7 @@ class Statistics(Stage):
 
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """They depend on the rows and, with whitening, on the choice of held-out rows."""
-        model = run.config.model
-        held_out = (
-            [model.calibration_samples, run.settings.folds, model.random_state]
-            if run.shape.whitenings
-            else None
-        )
+        held_out = run.settings.read_in("drawing") if run.shape.whitenings else None
         return (digest_of([earlier["features"][0], held_out]),) * len(run.class_parts)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:

@@ -29,8 +29,9 @@ def test_every_key_has_a_meaning_and_is_printed_with_its_default():
 def test_numbers_and_lists_are_named_beside_words():
     text = config_text()
     for values in (
-        'One of "auto", "scale", a number above 0 or a list of values, each "auto", "scale" or a number above 0.',
-        'One of "auto", "none" or a number.',
+        'One of "scale", "auto", a number above 0 or a list of values, each "scale", "auto" or a number above 0.',
+        'One of "none", "auto" or a number from 0 to 1.',
+        'One of "auto" or a whole number from 2 to 2147483647.',
     ):
         assert values in text.replace("\n# ", " ")
 

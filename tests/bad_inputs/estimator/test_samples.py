@@ -69,9 +69,21 @@ SAMPLES = [
     ("model.set_params(coupling='x').predict(X)", ValueError, "coupling must be one of .* got 'x'"),
     ("model.set_params(priors=[1]).predict(X)", ValueError, r"priors must be 4 .* got \[1\]"),
     ("model.set_params(n_jobs=0).predict(X)", ValueError, "n_jobs must be .* got 0"),
-    ("model.set_params(memory_limit='a').predict(X)", ValueError, "memory_limit must be positive, got 'a'"),
-    ("model.set_params(memory_limit=nan).predict(X)", ValueError, "memory_limit must be positive, got nan"),
-    ("model.set_params(memory_limit=None).predict(X)", ValueError, "memory_limit must be positive, got None"),
+    (
+        "model.set_params(memory_limit='a').predict(X)",
+        ValueError,
+        "memory_limit must be a positive number, got 'a'",
+    ),
+    (
+        "model.set_params(memory_limit=nan).predict(X)",
+        ValueError,
+        "memory_limit must be a positive number, got nan",
+    ),
+    (
+        "model.set_params(memory_limit=None).predict(X)",
+        ValueError,
+        "memory_limit must be a positive number, got None",
+    ),
     (
         "model.set_params(memory_limit=5).predict(X)",
         ValueError,

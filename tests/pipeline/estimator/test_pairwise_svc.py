@@ -205,7 +205,7 @@ def test_of_more_than_fifty_classes_twenty_are_coupled(n_classes):
 
 @pytest.mark.parametrize("shortlist", [1, 0, -3, 2.5, "all", True], ids=str)
 def test_a_shortlist_that_is_none_is_refused(data, shortlist):
-    message = f"PairwiseSVC: shortlist must be 'auto', 'none' or an integer of at least 2, got {shortlist!r}"
+    message = f"PairwiseSVC: shortlist must be an integer of at least 2, 'auto' or 'none', got {shortlist!r}"
     model = fitted(data)
     with pytest.raises(ValueError, match=re.escape(message)):
         model.set_params(shortlist=shortlist).fit(data.X, data.y)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pairloom import PairwiseSVC
-from pairloom.pipeline.model.settings import (
+from pairloom.pipeline.model.rules import (
     CONFIGURATION,
     ESTIMATOR,
     check_coupling,
