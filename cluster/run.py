@@ -1,6 +1,6 @@
 """Runs from Python: `pairloom.run` drives one in the background of this process, `pairloom.submit` on a cluster.
 
-Both do what the commands of the same names do, and return a handle.
+Both work like the commands of the same names, and return a handle.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ POLL_SECONDS = 1.0
 
 
 class RunHandle(ABC):
-    """A run that is under way, or has ended.
+    """A run that is at work or has ended.
 
     Attributes
     ----------
     directory : Path
-        The run directory. Everything that is known of the run is read from it, by the command line too.
+        The run directory. The handle, like the command line, reads everything about the run from it.
     """
 
     def __init__(self, directory: Location) -> None:
@@ -78,8 +78,8 @@ class RunHandle(ABC):
         TimeoutError
             If the run has not ended by then. It goes on.
         Exception
-            Whatever ended the run: `Stopped` if it was cancelled, `ClusterLost`, `UnitFailed` and so on. Finished work
-            is kept, and the same call of `pairloom.run` resumes it.
+            The error that ended the run: `Stopped` if it was cancelled, `ClusterLost`, `UnitFailed` and so on. Finished
+            work is kept, and the same call of `pairloom.run` resumes the run.
         """
 
     def result(self, timeout: float | None = None) -> PairwiseSVC:
@@ -111,7 +111,7 @@ class BackgroundRun(RunHandle):
         super().__init__(begun.ready.directory)
         self._begun, self._leaving, self._progress = begun, leaving, progress
         self._error: BaseException | None = None
-        # A daemon, since a program that ends, or that Ctrl-C ends, should not hang on a run that can be resumed.
+        # A daemon thread: a program that ends should not hang on a run, which can be resumed.
         self._thread = threading.Thread(target=self._drive, name="pairloom-driver", daemon=True)
         self._thread.start()
 
@@ -123,7 +123,7 @@ class BackgroundRun(RunHandle):
             self._error = error
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the run has ended, and raise what ended it."""
+        """Wait until the run has ended, and raise the error that ended it."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"{self.directory}: the run has not ended within {timeout:g} s. It goes on.")
@@ -149,7 +149,7 @@ class SubmittedRun(RunHandle):
         self._driver, self._cluster_answers = driver, cluster_answers
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until the run has ended, and raise what ended it."""
+        """Wait until the run has ended, and raise the error that ended it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while (outcome := self._outcome()) is None:
             if deadline is not None and time.monotonic() > deadline:
@@ -163,7 +163,7 @@ class SubmittedRun(RunHandle):
     wait.__doc__ = RunHandle.wait.__doc__
 
     def _outcome(self) -> str | None:
-        """How the driver ended, None while it works or may yet begin: where its worker dies, another takes over."""
+        """How the driver ended; None while it works or may yet begin, as when another worker takes over."""
         driver, alive = newest_driver(self.directory)
         if driver is not None and driver.outcome not in (None, SUBMITTED):
             return driver.outcome
@@ -200,32 +200,32 @@ def run(
 ) -> BackgroundRun:
     """Plan and begin a run, or resume it, and drive it in the background of this process.
 
-    This is ``pairloom run`` in Python. The call returns when the run has begun. Until then it raises whatever is wrong
-    with the configuration, the data, the directory or the cluster, and nothing has been written.
+    This is ``pairloom run`` in Python. The call returns when the run has begun. If the configuration, the data, the
+    directory or the cluster are unsuitable, it raises an error, and nothing is written.
 
     Parameters
     ----------
     config : str, Path, mapping or Config
         Name of a configuration that ships with pairloom, path of a TOML file, or its tables as a mapping.
     data : tuple (X, y) or mapping, default=None
-        The data, in place of those that the configuration names: X and y, which are split into training and test
-        samples, or a mapping with X_train, y_train, X_test and y_test, and whatever else a file of features may have.
+        The data, instead of those that the configuration names: X and y, which are split into training and test
+        samples, or a mapping with X_train, y_train, X_test and y_test, and any other arrays of a file of features.
         Features may be arrays, data frames, dask arrays or data frames, and zarr arrays. The run copies them into its
-        own store, block by block; once it has, it can be resumed without them.
+        own store, block by block, and can then be resumed without them.
     directory : str or Path, default=None
         Run directory, with the same path on all workers. By default ``runs/`` and the name of the configuration. If it
-        holds the same run, that is resumed.
+        holds the same run, the run is resumed.
     client : distributed.Client, default=None
-        A client of any Dask cluster, which stays open. It must not be asynchronous. By default the cluster is the one
-        that the configuration names: unless it says otherwise, worker processes of this computer, which end with the
-        run. A script that has them started must begin the run under ``if __name__ == "__main__":``.
+        A client of any Dask cluster, which stays open. It must not be asynchronous. By default the run uses the cluster
+        that the configuration names: by default worker processes on this computer, which end with the run. A script
+        that starts them must begin the run under ``if __name__ == "__main__":``.
     overrides : mapping, default=None
         Keys of the configuration to set, such as ``{"graph.hubs": 5}``.
     update : bool, default=False
         Accept changed settings or data, and recompute the stages that depend on them.
     verbose : bool, default=False
-        Print the progress on standard error, as the command line does. In a notebook the handle itself, shown as the
-        last value of a cell, has the finished units of every stage.
+        Print the progress on standard error, as the command line does. In a notebook, the handle as the last value of a
+        cell displays the finished units of every stage.
 
     Returns
     -------
@@ -283,7 +283,7 @@ def submit(
         The data, as in `run`. This process copies them into the run directory before the call returns; the driver does
         not need them.
     client : distributed.Client, default=None
-        A client of any Dask cluster, which stays open. By default the scheduler that the configuration names.
+        A client of any Dask cluster, which stays open. By default the run uses the scheduler in the configuration.
 
     Returns
     -------
@@ -323,14 +323,14 @@ def submit(
 
 
 def _directory(settings: Config, directory: str | Location | None) -> Location:
-    """The run directory, absolute: the working directory of this process may change while a run goes on."""
+    """The run directory, as an absolute path, because the working directory may change during the run."""
     if directory is None:
         directory = Path("runs") / settings.run.name
     return location_of(directory, "directory").absolute()
 
 
 def _connection(settings: Config, client: Client | None, stop: Stop) -> Connect:
-    """How to connect to the client of the user, or to the cluster of the configuration."""
+    """A function that connects to the client of the user, or to the cluster of the configuration."""
     if client is None:
         check_address(settings.cluster)
         return functools.partial(connected, settings.cluster, on_failure=stop.request)
@@ -362,9 +362,9 @@ def _borrowed(client: Client, worker_timeout: float) -> Iterator[Client]:
 
 
 def _on_cluster_of(client: Client, settings: Config) -> Config:
-    """The configuration with the address of a client, where `pairloom attach` finds out whether the cluster lives.
+    """The configuration with the address of a client, from which `pairloom attach` checks that the cluster lives.
 
-    Some clusters have addresses that only their own client understands. Then the configuration stays as it is.
+    The configuration stays as it is if only the cluster's own client understands its address.
     """
     address = str(client.scheduler.address)
     if not address.startswith(("tcp://", "tls://")):

@@ -105,9 +105,9 @@ _overrides = click.option(
     multiple=True,
     help="Override a key of the configuration.",
 )
-#: Settings of small runs: nothing is chosen among candidates.
+#: Settings of small runs, which leave nothing to choose.
 _QUICK = ("model.C=scale", "model.whiten=none", "model.calibration=distance")
-#: As a run of many classes has it.
+#: Settings of a small run that give it the stages of a run of many classes.
 _LISTED = ("model.kernel=linear", "graph.family=hub_neighbours", "model.shortlist=4", "run.tensor=virtual")
 _synthetic = click.option(
     "--synthetic",
@@ -179,7 +179,7 @@ def coupling_command(small: bool, json_file: Path | None) -> None:
     "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits of each set."
 )
 @click.option("--peers", is_flag=True, help="Sets of MAPIE and crepes too, of the same model.")
-@click.option("--costs", is_flag=True, help="CPU time and memory beside theirs, on embedded sets.")
+@click.option("--costs", is_flag=True, help="CPU time and memory, compared with theirs, on embedded sets.")
 @click.option(
     "--data", "names", multiple=True, type=click.Choice(tuple(prediction_sets.SETS)), help="Default: all."
 )
@@ -209,7 +209,7 @@ def prediction_sets_command(
 @_small
 @_json
 def label_doubts_command(draws: int, names: tuple[str, ...], small: bool, json_file: Path | None) -> None:
-    """How well labels that are wrong are found, beside cleanlab's ranking."""
+    """How well wrong labels are found, compared with cleanlab's ranking."""
     with _recorded("label-doubts", json_file) as record:
         chosen = ("synthetic",) if small else names or label_doubts.DATA
         label_doubts.measure_doubts(record, chosen, 1 if small else draws)
@@ -223,7 +223,7 @@ def label_doubts_command(draws: int, names: tuple[str, ...], small: bool, json_f
 @_small
 @_json
 def novelty_command(draws: int, names: tuple[str, ...], small: bool, json_file: Path | None) -> None:
-    """How well novelty tells samples of no class from known ones, beside other measures on the same features."""
+    """How well novelty separates samples of no class from known ones, compared with other measures."""
     with _recorded("novelty", json_file) as record:
         chosen = ("synthetic",) if small else names or tuple(novelty.CASES)
         novelty.measure_novelty(record, chosen, 1 if small else draws)
@@ -347,7 +347,7 @@ def scaling_command(
 def many_classes_command(
     sets: str, names: str, most_logistic: int, small: bool, json_file: Path | None
 ) -> None:
-    """Sets of a thousand classes and more, compared with what else has probabilities at that size."""
+    """Sets of a thousand classes and more, compared with other methods that give probabilities at that size."""
     with _recorded("many-classes", json_file) as record:
         chosen = ["synthetic"] if small else _among(sets, many_classes.SETS, "--sets")
         compared = _among(names, many_classes.PEERS, "--peers")
@@ -362,7 +362,7 @@ def many_classes_command(
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Where the run directory is made for a while. Default: the folder for temporary files.",
+    help="Folder for the temporary run directory. Default: the folder for temporary files.",
 )
 @_overrides
 @_small
@@ -375,7 +375,7 @@ def first_tiles_command(
     small: bool,
     json_file: Path | None,
 ) -> None:
-    """Plan a run of CONFIG and do a first unit of each stage, to forecast the whole of it."""
+    """Plan a run of CONFIG and do the first unit of each stage, to forecast the whole run."""
     with _recorded("first-tiles", json_file) as record:
         quick = (*_QUICK, *_LISTED) if small else ()
         settings = load_config("digits" if small else config, (*quick, *overrides))
@@ -453,7 +453,7 @@ def costs_command(
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Time of every stage, of fit and of predict as classes, rows, features and test rows grow."""
+    """Time of every stage, of fit and of predict, against classes, rows, features and test rows."""
     with _recorded("costs", json_file) as record:
         names = _among(axes, costs.AXES, "--axes")
         if sizes and (len(names) > 1 or len(sizes) < 2):
@@ -467,7 +467,7 @@ def costs_command(
 
 @contextlib.contextmanager
 def _data(synthetic: int | None) -> Iterator[tuple[str, ...]]:
-    """The setting that gives a run synthetic classes; empty without any."""
+    """The setting that gives a run synthetic classes; empty if ``synthetic`` is None."""
     if synthetic is None:
         yield ()
         return
@@ -479,7 +479,7 @@ def _data(synthetic: int | None) -> Iterator[tuple[str, ...]]:
 
 @contextlib.contextmanager
 def _recorded(name: str, json_file: Path | None) -> Iterator[Record]:
-    """A record, which is written if the benchmark ends well."""
+    """A record that is written if the benchmark succeeds."""
     with exits():
         context = click.get_current_context()
         if json_file is not None and not json_file.absolute().parent.is_dir():

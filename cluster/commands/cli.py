@@ -21,7 +21,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
     Parameters
     ----------
     places
-        Where each command is: "module:attribute", the module relative to this package.
+        "module:attribute" of each command, the module relative to this package.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -29,7 +29,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
         self._imported: dict[str, click.Command] = {}
 
     def load(self, arguments: Sequence[str]) -> None:
-        """Import the command that a command line names. The list of all commands needs none of them."""
+        """Import the command that a command line names. Listing the commands imports none of them."""
         words = [argument for argument in arguments if not argument.startswith("-")]
         if words:
             self.get(words[0])
@@ -57,7 +57,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
         return len(self._places)
 
 
-#: The commands by what a user does: where each is, and what ``--help`` says of it.
+#: The commands in groups by task: the place of each, and its line in ``--help``.
 GROUPS = {
     "Start": {
         "init": ("config:init_command", "Look at DATA and write a configuration for it."),
@@ -91,10 +91,10 @@ COMMANDS = LazyCommands({name: place for group in GROUPS.values() for name, (pla
 
 
 class PipedGroup(click.Group):
-    """Commands, and their help in groups, whose output may be closed early by its reader."""
+    """A click group with its help in groups, and commands whose reader may close the pipe early."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands by what they are for; the texts stand in the table, so that nothing is imported."""
+        """Write the commands in their groups. The texts are in the table, so that no command is imported."""
         for title, group in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
@@ -137,5 +137,5 @@ def main() -> None:
     Start with `pairloom init DATA`, which looks at a table and writes a configuration for it, or with `pairloom run
     digits`, which needs no data.
     """
-    # Dask logs every lost connection at length. The commands report it in one line.
+    # Dask logs every lost connection with a traceback. The commands report it in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

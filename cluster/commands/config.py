@@ -62,7 +62,7 @@ def _shipped(name: str) -> str:
     return known[name].read_text(encoding="utf-8")
 
 
-#: Up to this number of classes all pairs are trained: neighbours would save little time.
+#: Up to this number of classes all pairs are trained, because neighbours would save little time.
 _FEW_CLASSES = 50
 _EXAMPLE = "digits"
 
@@ -113,7 +113,7 @@ def init_command(
 
 
 class _DataSummary(NamedTuple):
-    """The findings about some data, for the user and for the configuration."""
+    """Findings about the data, for the user and for the configuration."""
 
     source: str
     data: dict[str, object]
@@ -164,7 +164,7 @@ def _look_at(source: str, label: str | None, id_column: str | None) -> _DataSumm
 
 
 def _source_of_npy(path: Path) -> str:
-    """The folder of a single .npy file, where its labels are."""
+    """The folder of a single .npy file, which also has its labels."""
     if path.suffix != ".npy" or not path.is_file():
         return str(path)
     beside = {file.stem for file in path.parent.glob("*.npy")}
@@ -215,7 +215,7 @@ def _look_at_table(path: Path, label: str | None, id_column: str | None) -> _Dat
 
 
 def _opened(data: dict[str, object]) -> OpenFeatures:
-    """Open the data as a run would, with the same errors."""
+    """Open the data as a run does, with the same errors."""
     config = configured({"data": data})
     opened = load_data(config)
     usable_folds(config.model.folds, np.bincount(opened.y_train), "model")
@@ -261,7 +261,7 @@ def _missing_findings(facts: TableFacts) -> Iterator[str]:
 
 
 def _units(deviations: NDArray[np.float64], is_table: bool) -> tuple[bool, str]:
-    """Whether to standardise columns, and the finding that says so."""
+    """Whether to standardise columns, and the finding about it."""
     ranges = f"units: standard deviations of columns from {deviations.min():.3g} to {deviations.max():.3g}"
     if units_differ(deviations, is_table=is_table):
         return True, f"{ranges}, so columns are standardised (model.standardise)"
@@ -282,7 +282,7 @@ def _test_finding(opened: OpenFeatures, given: str | None) -> str:
 
 
 def _run_name(source: str) -> str:
-    """The name of a run on some data: that of the file or folder, without characters that a name may not have."""
+    """The name of a run: that of its file or folder, without characters that are not allowed in names."""
     path = Path(source).absolute()
     stem = path.name if source in EMBEDDED else re.sub(r"(\.(csv|tsv)\.gz|\.\w+)$", "", path.name)
     if path.suffix == ".npy":
@@ -327,7 +327,7 @@ def _text(summary: _DataSummary, target: Path) -> str:
 
 
 def _relative_to(source: str, target: Path) -> str:
-    """The path of the data relative to the folder of the configuration; absolute if that is on another drive."""
+    """The path of the data relative to the folder of the configuration; absolute if they are on different drives."""
     try:
         return Path(os.path.relpath(Path(source).absolute(), target.absolute().parent)).as_posix()
     except ValueError:

@@ -38,7 +38,7 @@ __all__ = ["data_command"]
     help="Data folder. Default: the folder that PAIRLOOM_DATA names, or pairloom-data.",
 )
 def data_command(name: str | None, folder: Path | None) -> None:
-    """Make a data set of the documentation, or say where it can be had.
+    """Make a data set of the documentation, or say where to get it.
 
     Without NAME, all sets are listed. Benchmarks, experiments and configurations look for sets in the folder that the
     environment variable PAIRLOOM_DATA names.
@@ -66,7 +66,7 @@ def _list_sets(folder: Path) -> None:
     for name, about in sets.items():
         kind = "there" if (folder / file_of(name)).is_file() else "made here" if name in MADE else "elsewhere"
         click.echo(f"{name:15s} {kind:10s} {about}")
-    click.echo(f'"there" is in {folder}. `pairloom data NAME` makes a set, or says where it can be had.')
+    click.echo(f'"there" is in {folder}. `pairloom data NAME` makes a set, or says where to get it.')
 
 
 def _make(name: str, folder: Path) -> None:
@@ -88,7 +88,7 @@ def _make(name: str, folder: Path) -> None:
 
 
 def _explain(name: str, original: Original, folder: Path) -> None:
-    """Where a set can be had, the form of its file, and whether the file that is there has the values we measured."""
+    """Say where to get a set, the form of its file, and whether a present file has the values that we measured."""
     path = folder / file_of(name)
     arrays = "X, y" if name in TABLES else "X_train, y_train, X_test, y_test"
     lines = [

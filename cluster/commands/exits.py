@@ -1,6 +1,6 @@
-"""How a command ends.
+"""The end of a command: messages and exit codes.
 
-An expected error ends a command with a message and an exit code. A signal stops it cleanly, with a hint how to go on.
+An expected error ends a command with a message and an exit code. A signal stops it cleanly, with a hint how to resume.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ __all__ = [
 
 
 class PipedConsole(Console):
-    """A console that raises if its output is no longer read, where rich would end the process as failed."""
+    """A console that raises if its output is no longer read; rich would end the process with an error."""
 
     def on_broken_pipe(self) -> None:
-        """Leave the closed pipe to the command, which knows whether it is done."""
+        """Raise, so that the command decides: it may be done already."""
         raise BrokenPipeError
 
 
@@ -57,17 +57,17 @@ stderr = PipedConsole(stderr=True)
 
 
 def print_error(message: str) -> None:
-    """Print a message on standard error, in lines of any length. A terminal must not obey the names in it."""
+    """Print a message on standard error, in lines of any length. Control characters, as in names, are escaped."""
     stderr.print(printable(message), highlight=False, markup=False, soft_wrap=True)
 
 
 # Exit codes, for scripts.
 FAILED, WRONG, REFUSED, RESUMABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
 
-# Seconds after which a signal that was lost is sent again.
+# Seconds after which a lost signal is sent again.
 _RESEND_SECONDS = 0.05
 
-# The first that an error is an instance of counts.
+# The first class that an error is an instance of counts.
 _EXIT_CODES: dict[type[BaseException], int] = {
     ConfigError: WRONG,
     NotLocal: WRONG,
@@ -119,7 +119,7 @@ def exits() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show warnings as errors are shown, without the line of code that issued them."""
+    """Show warnings like errors, without the line of code that issued them."""
     before = warnings.formatwarning
     warnings.formatwarning = lambda message, *place: f"Warning: {printable(str(message))}\n"
     try:
@@ -133,7 +133,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def error_named(outcome: str) -> Exception:
-    """The error that ended a driver in another process, from the outcome in its record: "UnitFailed: ..."."""
+    """The error that ended a driver in another process, from the outcome in its record, such as "UnitFailed: ..."."""
     name, _, message = outcome.partition(": ")
     kinds = {kind.__name__: kind for kind in _EXIT_CODES if issubclass(kind, Exception)}
     return kinds[name](message) if name in kinds else RuntimeError(f"The driver of the run ended: {outcome}")
@@ -161,7 +161,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean stop, which is reported with a hint how to go on."""
+    """Turn Ctrl-C and SIGTERM into a clean stop with a message and a hint how to continue."""
 
     def terminate(number: int, frame: object) -> None:
         _silence_tornado()
@@ -172,7 +172,7 @@ def ended_by_signals(hint: str, outcome: str = "Stopped.") -> Iterator[None]:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, terminate)
-    # A shell has its background jobs ignore Ctrl-C. It stays ignored.
+    # A shell makes its background jobs ignore Ctrl-C; it stays ignored.
     by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if by_default:
         signal.signal(signal.SIGINT, interrupt)
@@ -201,8 +201,8 @@ def _resent_if_lost() -> Iterator[None]:
             before(lost)
             return
         number = signal.SIGTERM if isinstance(lost.exc_value, Terminated) else signal.SIGINT
-        # Later, since the handler would raise inside of this function, and be lost again. By a bare thread, since
-        # starting a `threading.Thread` waits for it.
+        # The handler must not raise inside this function, where the signal would be lost again, so send it later. Use
+        # a bare thread, since starting a `threading.Thread` waits until it runs.
         _thread.start_new_thread(_signal_main_thread, (number,))
 
     sys.unraisablehook = resend
@@ -215,12 +215,12 @@ def _resent_if_lost() -> Iterator[None]:
 def _signal_main_thread(number: int) -> None:
     time.sleep(_RESEND_SECONDS)
     main = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main is not None:  # which also wakes it if it waits
+    if hasattr(signal, "pthread_kill") and main is not None:  # also wakes the thread if it waits
         signal.pthread_kill(main, number)
     else:  # Windows
         signal.raise_signal(number)
 
 
 def _silence_tornado() -> None:
-    """Have tornado log no more errors: an interrupted call of Dask leaves it a callback that fails."""
+    """Stop tornado from logging errors, because an interrupted call of Dask leaves a callback that fails."""
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL + 1)

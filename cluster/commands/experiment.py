@@ -68,7 +68,7 @@ __all__ = ["experiment_command"]
     "--pictures",
     type=local_path,
     metavar="FOLDER",
-    help="Folder of pictures that the features were made of, to be shown in figures.",
+    help="Folder of the pictures from which the features were made, to be shown in figures.",
 )
 @click.option(
     "--page",
@@ -147,7 +147,7 @@ def experiment_command(
 
 
 def _named(name: str, machines: str) -> list[Experiment[Any]]:
-    """The experiments that a name stands for. Some train machines of their own, or none, and have ours only."""
+    """The experiments that a name stands for. Some train their own machines, or none, and allow only ours."""
     if name == "adapted":
         return [EXPERIMENTS[each] for each in ADAPTED]
     if name != "all":
@@ -159,7 +159,7 @@ def _named(name: str, machines: str) -> list[Experiment[Any]]:
 
 @contextlib.contextmanager
 def _repetitions_on(options: dict[str, Any]) -> Iterator[RepeatOnCluster | None]:
-    """The cluster of the options, to compute repetitions; None for this process."""
+    """The cluster of the options, for the repetitions; None to compute them in this process."""
     if not any(options.values()):
         yield None
         return

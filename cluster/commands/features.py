@@ -162,7 +162,7 @@ def features_command(images: Path, model: Path, out: Path, as_json: bool, **opti
 
 @contextlib.contextmanager
 def _input_errors() -> Iterator[None]:
-    """Turn what is raised for bad arguments, pictures or networks into an `InputError`. A full disk is none."""
+    """Turn errors about bad arguments, pictures or networks into an `InputError`; a full disk is a different error."""
     try:
         yield
     except StoreRefused:

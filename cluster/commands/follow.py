@@ -1,4 +1,4 @@
-"""The commands for a run that is under way: ``pairloom status``, ``attach`` and ``cancel``."""
+"""The commands for a run at work: ``pairloom status``, ``attach`` and ``cancel``."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def attach_command(directory: Location) -> None:
 
 
 class AttachedProgress:
-    """The progress of a run that another process drives, from its status, which is read again and again.
+    """The progress of a run that another process drives, from its status, which is read periodically.
 
     Parameters
     ----------
     directory
         The run directory.
     progress
-        Where to show it.
+        The display of the progress.
     """
 
     def __init__(self, directory: Location, progress: View | Lines) -> None:
@@ -105,7 +105,7 @@ class AttachedProgress:
             self._advance(done, status.pairs)
 
     def _begin(self, status: RunStatus, done: dict[str, int]) -> None:
-        """Set what was done before the first status, and count the time from the start of the driver."""
+        """Set the units done before the first status, and count the time from the start of the driver."""
         self._expect({stage: units for stage, (_, units) in status.stages.items()})
         self._progress.set_done(done)
         self._progress.say(None)  # its workers are not started here
@@ -118,7 +118,7 @@ class AttachedProgress:
             self._progress.run.began_at -= max(0.0, ago)
 
     def _expect(self, totals: dict[str, int]) -> None:
-        """Read the plan at first, and again when the run has grown."""
+        """Read the plan, and read it again when the run has grown."""
         if totals != self._totals:
             self._totals = totals
             self._progress.expect(read_run(self._directory))
@@ -130,7 +130,7 @@ class AttachedProgress:
         if run.running is not None:
             self._progress.reach(done[run.running], trained if run.stages[run.running].stage.trains else 0)
         if stage != run.running:
-            # Units that were done before are not timed. A wave starts its stages again.
+            # Units that were done before are not timed. Every wave starts its stages again.
             begun = done[stage] < self._totals[stage]
             self._progress.begin(stage, done[stage] if begun else 0, self._totals[stage])
             self._progress.reach(done[stage], trained if run.stages[stage].stage.trains else 0)
@@ -138,7 +138,7 @@ class AttachedProgress:
 
 
 def _has_driver(status: RunStatus) -> bool:
-    """Whether a run has a driver, or will have: a submitted one gets it if its cluster still answers."""
+    """Whether a run has a driver, or will have one: a submitted run gets one if its cluster still answers."""
     if status.state != "submitted":
         return status.state == "running"
     if scheduler_answers(read_run(location_of(status.directory, "directory")).config.cluster):

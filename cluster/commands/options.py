@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ set_option = click.option(
 
 
 def _config_names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Names of configurations that begin so, for a shell; without any, it completes the names of files."""
+    """Completions for a shell: names of configurations that begin with the typed text, and files."""
     names = [CompletionItem(name) for name in named_configs() if name.startswith(typed)]
     return [CompletionItem(typed, type="file"), *names]
 
@@ -122,7 +122,7 @@ cluster_options = _options(
 
 
 def with_cluster_options(settings: Config, options: dict[str, Any]) -> Config:
-    """The configuration, with the cluster of the options."""
+    """The configuration with the cluster that the options name."""
     names = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "workers")
     given = {name: options[name] for name in names if options[name] is not None}
     given |= {"insecure": True} if options["insecure"] else {}

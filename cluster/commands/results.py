@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 _SCORES = ("accuracy", "log_loss", "expected_calibration_error")
-#: Rows that cannot be predicted and are named on standard error.
+#: Maximum number of unpredictable rows that are named on standard error.
 _MOST_BAD_ROWS = 10
 # Folders of runs, on this computer.
 _folder = RunLocation(path_type=Path, exists=True, file_okay=False)
@@ -174,28 +174,28 @@ def print_result(directory: Location, as_json: bool) -> None:
     "classes_file",
     type=LocalPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Text file with the names of the classes that are possible, one per line; the pairs among them are coupled.",
+    help="Text file with the names of the possible classes, one per line; only pairs among them are coupled.",
 )
 @click.option(
     "--reject",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
-    help="Predict -1, or the name none of these, for samples like no class: as many as would reject this share of"
-    " samples of the known classes.",
+    help="Predict -1 (for names: none of these) for samples that are like no class, so that this share of samples of"
+    " the known classes is rejected.",
 )
 @click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
-    help="Write the column set: the classes, separated by ;, among which the true one is with this frequency. With"
-    " --groups, also how often these are right.",
+    help="Write the column set: classes, separated by ;, that contain the true one with this frequency. With --groups,"
+    " also the frequency with which groups are right.",
 )
 @click.option(
     "--groups",
     "groups_file",
     type=LocalPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="CSV file, a line per class: its name and its group, and coarser groups after it. Write the columns group and"
+    help="CSV file with one line per class: its name, its group, and coarser groups. Write the columns group and"
     " group_level: the class (level 0) or the deepest group that is sure enough for --coverage, by default 0.95.",
 )
 @click.option(
@@ -229,8 +229,8 @@ def predict_command(
     """Predict new samples with the run in DIRECTORY.
 
     Writes for each sample its id, the predicted label, its probability (the confidence), and the probabilities of all
-    classes. Of a table, columns are found by their names; others are not read. Rows that cannot be predicted are named
-    on standard error.
+    classes. Columns of a table are found by name, and others are ignored. Rows that cannot be predicted are named on
+    standard error.
     """
     with exits(), contextlib.ExitStack() as stack:
         to_stdout = str(out) == "-"
@@ -266,7 +266,7 @@ def predict_command(
 
 @contextlib.contextmanager
 def _standard_input() -> Iterator[Path]:
-    """What comes on standard input, as a file: a table is read more than once."""
+    """Standard input as a file, because a table is read more than once."""
     with tempfile.TemporaryDirectory() as folder:
         content = sys.stdin.buffer
         first = content.read(4)
@@ -280,7 +280,7 @@ def _standard_input() -> Iterator[Path]:
 
 
 def _id_column(directory: Location, source: str) -> str | None:
-    """The column of ids of the data of the run, if the samples have it."""
+    """The column of ids in the data of the run, if the samples have it."""
     column = read_run(directory).config.data.id
     path = Path(source)
     if column is None or not (path.is_file() and is_table(path)):
@@ -306,7 +306,7 @@ def _new_samples(model: PairwiseSVC, source: str, ids: str | None, fill_missing_
 
 
 def _bad_rows_text(samples: NewSamples, bad_rows: str) -> str:
-    """The rows that cannot be predicted, by their ids, and what becomes of them."""
+    """The message about rows that cannot be predicted, with their ids."""
     done = {
         "empty": "their predictions are left empty",
         "skip": "they are skipped",
@@ -363,7 +363,7 @@ def _named_groups(model: PairwiseSVC, file: Path) -> list[dict[Any, str]]:
 
 
 class _Asked(NamedTuple):
-    """What is asked of a prediction besides probabilities."""
+    """Requested outputs of a prediction besides probabilities."""
 
     classes: list[Any] | None = None
     reject: float | None = None
@@ -383,7 +383,7 @@ class _Asked(NamedTuple):
 
 
 def _joined(names: Sequence[str]) -> str:
-    """Names separated by ;, those that have one in quotation marks, as CSV has them.
+    """Names separated by semicolons; names that contain one are quoted, as in CSV.
 
     Examples
     --------
@@ -400,7 +400,7 @@ def _predicted(
 ) -> Predictions:
     whole, names = samples.whole, getattr(model, "feature_names_in_", None)
     if names is not None:
-        del model.feature_names_in_  # columns were found by them; an array has none to compare
+        del model.feature_names_in_  # columns were found by name already; the array has no names to compare
     X, classes = samples.X[whole], asked.classes
     answer = None if asked.reject is None else model.predict(X, classes=classes, reject=asked.reject)
     if top is None:
@@ -431,7 +431,7 @@ def _predicted(
 def audit_command(directory: Path, out: Path, top: int | None, force: bool) -> None:
     """List the training rows of the run in DIRECTORY whose labels look wrong, the most doubtful first.
 
-    Every row is judged by machines that were not fitted on it. Writes its id, its label, the class that fits better,
+    Every row is scored by machines that were trained without it. Writes its id, its label, the class that fits better,
     the out-of-fold probabilities of both, and the log odds of the second against the first.
     """
     with exits():
@@ -474,14 +474,14 @@ def _lines(rows: Sequence[RunRow]) -> list[str]:
     heading = ("run", "state", "classes", "pairs", "accuracy", "log loss", "size", "age")
     cells = [heading, *(_cells(row) for row in rows)]
     lines = _aligned(cells, left=2)
-    # Behind the columns, since reasons are long: in a column of its own the longest would widen all lines.
+    # Reasons are long, so they follow the columns: as a column the longest would widen all lines.
     notes = [row.why for row in rows]
     if max(map(len, lines)) <= _columns():
         return [
             lines[0],
             *(f"{line}  {note or ''}".rstrip() for line, note in zip(lines[1:], notes, strict=True)),
         ]
-    # Too wide for the terminal: the path of a run, which must stay whole, has a line of its own.
+    # Too wide for the terminal: the path of a run must not be broken, so it has its own line.
     head, *lines = _aligned([row[1:] for row in cells], left=1)
     below = [[f"  {line}", *([f"  {note}"] if note else [])] for line, note in zip(lines, notes, strict=True)]
     return [f"  {head}", *_under([row.directory for row in rows], below)]
@@ -493,7 +493,7 @@ def _under(heads: Sequence[str], bodies: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _columns() -> float:
-    """The width of the terminal. Output that is piped elsewhere is as wide as it needs to be, a line per run."""
+    """The width of the terminal; infinite for piped output, which has one line per run."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
 
 
@@ -518,7 +518,7 @@ def _number(value: float | None) -> str:
 
 
 def _aligned(cells: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Rows as lines with columns of one width, the first ``left`` of them flush left, the others right."""
+    """Rows as lines with aligned columns, the first ``left`` flush left, the others flush right."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(
@@ -578,7 +578,7 @@ def _compared(rows: Sequence[RunRow], scores: Sequence[dict[str, Any]], names: S
 
 
 def _score_rows(scores: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
-    """A row per coupling and score. The couplings of the first run come first."""
+    """One row per coupling and score. The couplings of the first run come first."""
     for method in dict.fromkeys(method for run in scores for method in run):
         for score in _SCORES:
             name = score.replace("expected_", "").replace("_", " ")

@@ -105,13 +105,13 @@ def _run(settings: Config, directory: Location, update: bool, options: dict[str,
     connect = functools.partial(_connect, settings, options["performance_report"], stop, progress)
     at_once = settings.cluster.is_remote
     with (
-        # A signal before the run has begun; nothing is written yet. `resumable` handles those that come later.
+        # For signals before the run has begun, while nothing is written; `resumable` handles later ones.
         ended_by_signals("Run the same command again to continue."),
         progress,
         compilations_reported(progress.compiling),
         checked_run(settings, directory, connect, at_once=at_once, update=update, say=progress.say) as ready,
         resumable(directory),
-        contextlib.closing(progress),  # before `resumable` prints what stopped the run, below the progress
+        contextlib.closing(progress),  # before `resumable` prints why the run stopped, below the progress
         locked_run(ready, stop, progress) as begun,
     ):
         begun.finish(progress)
@@ -246,7 +246,7 @@ def _print_plan(facts: dict[str, Any]) -> None:
 
 
 def _machines_line(facts: dict[str, Any]) -> str:
-    """How many pairs are trained, or how many columns a code has."""
+    """The number of trained pairs, or of columns of a code, as text."""
     if facts["machines_on"] == "pairs":
         return f"{facts['edges']} pairs ({facts['share_of_pairs']:.0%} of all)"
     return f"{facts['edges']} columns of a code: machines on sets of classes"

@@ -49,7 +49,7 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _size_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for every size of data that need not exist."""
+    """An option for every size of imagined data."""
     for name in reversed(_SIZES):
         what = {
             "rows": "training rows per class",

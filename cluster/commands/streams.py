@@ -1,6 +1,6 @@
-"""Standard output and error of a command: a line that says it has started, and readers that close their pipe early.
+"""Standard output and error of a command: the line that it has started, and pipes that readers close early.
 
-Imports the standard library only, since the first line is written while everything else is imported.
+This module imports only the standard library, because the first line is written while everything else is imported.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LONG_COMMANDS = {"run", "resume", "attach"}
 
 @contextlib.contextmanager
 def start_line(arguments: Sequence[str], stream: TextIO) -> Iterator[None]:
-    """Write a line if the block takes longer than a moment; on a terminal, erase it afterwards.
+    """Write a line if the block takes longer than a moment. On a terminal it is erased afterwards.
 
     Elsewhere it is written only for commands that show their progress.
 
     Parameters
     ----------
     arguments
-        Those of the command line.
+        The arguments of the command line.
     stream
         Standard error.
     """
@@ -52,9 +52,9 @@ def start_line(arguments: Sequence[str], stream: TextIO) -> Iterator[None]:
 def exit_interrupted(code: int) -> NoReturn:
     """Exit with this code after Ctrl-C or SIGTERM, under ``python -m`` too.
 
-    CPython notes a KeyboardInterrupt that leaves a string given to `exec` as unhandled, even if it is caught further
-    out, and ``python -m`` then dies of SIGINT in place of exiting with its code. Dataclasses, named tuples and Numba
-    are built by `exec`, so an interrupt during the imports often hits one. Any later `exec` withdraws the note.
+    CPython marks a KeyboardInterrupt that leaves code run by `exec` as unhandled, even if it is caught later, and
+    ``python -m`` then dies of SIGINT instead of exiting with its code. Dataclasses, named tuples and Numba use `exec`,
+    so an interrupt during the imports often hits such code. Any later `exec` clears the mark.
     """
     exec("")
     sys.exit(code)
@@ -71,7 +71,7 @@ def closed_pipe_is_no_error() -> Iterator[None]:
     """End the command quietly if its output is no longer read, as in ``pairloom ls | head -1``."""
     try:
         yield
-        sys.stdout.flush()  # not at the end of the process, where Python would print an error
+        sys.stdout.flush()  # here, because Python would print an error at the end of the process
     except BrokenPipeError:
         if not silence_closed_pipes():
             raise
@@ -79,9 +79,9 @@ def closed_pipe_is_no_error() -> Iterator[None]:
 
 
 def silence_closed_pipes() -> bool:
-    """Redirect streams whose reader is gone to the null device. Returns whether there were any.
+    """Redirect streams whose reader is gone to the null device. Return whether there were any.
 
-    A BrokenPipeError may also come from a socket; then there are none.
+    There are none if a BrokenPipeError came from a socket.
     """
     closed = [stream for stream in (sys.stdout, sys.stderr) if _reader_is_gone(stream)]
     for stream in closed:
@@ -92,7 +92,7 @@ def silence_closed_pipes() -> bool:
 
 
 def _reader_is_gone(stream: IO[str]) -> bool:
-    """Whether a stream is a pipe without a reader. Assumed where the platform has no poll()."""
+    """Whether a stream is a pipe without a reader. Assumed on platforms without poll()."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):

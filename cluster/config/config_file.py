@@ -97,16 +97,16 @@ def configured(
 
 
 def _tables_of(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file. Its run has the name of the file, unless it has one.
+    """The tables of a TOML file. The run is named after the file, unless the file sets its name.
 
-    Its paths are relative to its folder. Those of a configuration that ships with the package are relative to the
-    working directory, since users do not know its folder.
+    Paths are relative to the folder of the file. Paths in a configuration that ships with the package are relative to
+    the working directory, since users do not know its folder.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or nested too deeply
         raise ConfigError(f"{path}: not TOML: {error}.") from error
-    if isinstance(tables.setdefault("run", {}), dict):  # else the validation says what it must be
+    if isinstance(tables.setdefault("run", {}), dict):  # otherwise the validation reports it
         tables["run"].setdefault("name", path.stem)
     return tables if path in named_configs().values() else with_absolute_paths(tables, path.parent.absolute())
 
@@ -124,7 +124,7 @@ def with_section(config: Config, section: str, values: Mapping[str, Any]) -> Con
 
 
 def with_cluster(config: Config, values: Mapping[str, Any]) -> Config:
-    """A copy of a configuration on another cluster, which ``values`` name."""
+    """A copy of a configuration with another cluster, given by ``values``."""
     others = dict.fromkeys(("scheduler", "scheduler_file", *JOB_QUEUES))
     return with_section(config, "cluster", {**others, **values})
 
@@ -152,7 +152,7 @@ def _invalid(source: str, problems: list[str]) -> ConfigError:
 
 
 def _unknown_job_arguments(tables: dict[str, Any]) -> list[str]:
-    """Problems with the sections of batch systems. Workers read the stored configuration without this check."""
+    """Problems with the sections of batch systems. Workers, which may lack dask-jobqueue, skip this check."""
     cluster = tables.get("cluster")
     sections = {kind: cluster.get(kind) for kind in JOB_QUEUES} if isinstance(cluster, dict) else {}
     return [
@@ -177,7 +177,7 @@ def _config_file(source: str | Path) -> Path:
 
 
 def _set(tables: dict[str, Any], key: str, value: Any, requirement: str) -> None:
-    """Set a dotted key. ``requirement`` is the message if it is not one."""
+    """Set a dotted key. ``requirement`` is the message if the key is not valid."""
     section, dot, name = key.strip().rpartition(".")
     if not (dot and section and name):
         raise ConfigError(f"{requirement}.")
@@ -212,9 +212,9 @@ _PATHS = (
 
 
 def with_absolute_paths(tables: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The tables of a configuration with paths that are relative to a folder made absolute.
+    """The tables of a configuration in which paths relative to a folder are made absolute.
 
-    Values that are no paths, or not of the right type, are left to the validation.
+    Values that are not paths, or have the wrong type, are left to the validation.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def with_absolute_paths(tables: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section, key in _PATHS:
         table = absolute.get(section)
         if isinstance(table, dict) and _is_relative(table.get(key)):
-            # Normalised, since the settings of two runs are compared.
+            # Normalised, because the settings of two runs are compared as text.
             absolute[section] = table | {key: os.path.normpath(folder.resolve() / table[key])}
     return absolute
 

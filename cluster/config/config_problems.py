@@ -1,4 +1,4 @@
-"""The problems of a configuration, one line per key: what it must be, what it was, and which key was probably meant."""
+"""The problems of a configuration, one line per key: the requirement, the given value, or the key probably meant."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _problem(location: tuple[str, ...], details: list[dict[str, Any]]) -> str:
     if detail["type"] == "missing":
         return f"{key}: missing, and there is no default."
     if detail["type"] == "value_error" and isinstance(detail["input"], dict):
-        return f"{detail['ctx']['error']}."  # the check of a section names its keys itself
+        return f"{detail['ctx']['error']}."  # checks of whole sections name the keys themselves
     value = detail["input"]
     if isinstance(value, str):
         value = without_credentials(value)
@@ -58,7 +58,7 @@ def _values_of_parameter(location: tuple[str, ...]) -> Any:
 
 
 def _requirement(detail: dict[str, Any]) -> str:
-    """What a value must be, in the words of this package."""
+    """The requirement on a value, in the words of this package."""
     if detail["type"] == "string_pattern_mismatch":
         return f"must be {PATTERNS[detail['ctx']['pattern']]}"
     text = re.sub(r"^(Input|String|List) should", "must", detail["msg"].removeprefix("Value error, "))
@@ -76,7 +76,7 @@ def _or(requirements: list[str]) -> str:
 
 
 def _key_in_file(detail: dict[str, Any], tables: dict[str, Any]) -> tuple[str, ...]:
-    """The part of pydantic's location that is in the file; the rest are the types that it tried for a value."""
+    """The part of pydantic's location that is in the file; the rest names the types that pydantic tried."""
     key, value, location = [], tables, detail["loc"]
     for part in location:
         if (isinstance(value, dict) and part in value) or (
@@ -98,7 +98,7 @@ def _keys_beside(location: Sequence[str]) -> list[str]:
     return list(model.model_fields)
 
 
-# Other words for keys: of other packages, of earlier versions, and of everyday speech.
+# Synonyms of keys: from other packages, earlier versions, and everyday speech.
 _SYNONYMS = {
     "data.features": ("data", "file", "path", "source", "x", "train", "dataset", "input"),
     "data.label": ("target", "y", "labels", "label_column", "class_column", "response"),
@@ -132,13 +132,13 @@ _SYNONYMS = {
 }
 
 
-# A word is taken for a misspelt key from this similarity on (see difflib). Words of fewer letters are not compared with
-# the other words above, since they may well be words of their own.
+# A word counts as a misspelt key from this similarity on (see difflib). Words with fewer letters are not compared with
+# the synonyms, since they may well be different words.
 _SIMILAR, _LONG = 0.8, 6
 
 
 def did_you_mean_key(location: Sequence[str], known: Sequence[str]) -> str:
-    """A question with the key that an unknown one probably stands for, or the list of known keys.
+    """A question with the key that was probably meant, or the list of known keys.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def did_you_mean_key(location: Sequence[str], known: Sequence[str]) -> str:
 
 
 def similar(word: str, known: Iterable[str]) -> str | None:
-    """The known word that an unknown one is a misspelling of.
+    """The known word of which ``word`` is probably a misspelling.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def similar(word: str, known: Iterable[str]) -> str | None:
 
 
 def _by_synonym(word: str, section: str) -> str | None:
-    """The key that a word stands for: one of its section, or else the only one."""
+    """The key for which a word is a synonym: one of its section, or else the only one."""
     keys = [key for key, words in _SYNONYMS.items() if word.lower() in words]
     if not keys:
         misspelt = similar(

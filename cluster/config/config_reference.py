@@ -1,6 +1,6 @@
-"""Every key of a configuration with its default, values and meaning: as TOML text, as JSON Schema, and as table rows.
+"""Every key of a configuration with its default, values and meaning: as TOML text, JSON Schema, and table rows.
 
-All of it is read from pydantic's JSON Schema of `Config`, where each key is defined once.
+Everything is read from pydantic's JSON Schema of `Config`, where each key is defined once.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class ConfigKey(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        """What the key sets, as a phrase without a full stop."""
+        """The meaning of the key, as a phrase without a full stop."""
         return str(self.schema.get("description", ""))
 
     @property
     def values(self) -> str:
-        """The values that it takes: ``"auto", "scale" or a number above 0``."""
+        """The allowed values, such as ``"auto", "scale" or a number above 0``."""
         return _values(self.schema)
 
     @property
@@ -59,14 +59,14 @@ class ConfigKey(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The line of a TOML file that sets it to its default; a comment if there is none."""
+        """The line of a TOML file that sets the key to its default; a comment if it has none."""
         if self.must_be_set:
             return f'# {self.name} = "..."  # must be set'
         return f"# {self.name} =" if self.default is None else f"{self.name} = {toml_value(self.default)}"
 
 
 class ConfigSection(NamedTuple):
-    """A section: its name, such as ``cluster.slurm``, its description, and its keys without sections inside it."""
+    """A section: its name, such as ``cluster.slurm``, its description, and its keys, without nested sections."""
 
     name: str
     about: str
@@ -84,7 +84,7 @@ def config_schema() -> dict[str, Any]:
 
 
 def sections() -> dict[str, ConfigSection]:
-    """The sections of a configuration, by name. Those of batch systems are alike, so the first stands for all."""
+    """The sections of a configuration, by name. Those of batch systems are alike, so only the first is listed."""
     schema = Config.model_json_schema()
     return {section.name: section for section in _sections(schema["properties"], schema["$defs"], "")}
 
@@ -106,13 +106,13 @@ def _sections(
         if name in JOB_QUEUES:
             others = ", ".join(f"`[{parent}{queue}]`" for queue in JOB_QUEUES[1:])
             about += f"\n\nThe sections {others} are alike."
-        # A section that may be null is turned on by its header.
+        # Writing the header of a section that may be null turns it on.
         yield ConfigSection(f"{parent}{name}", about, keys, optional="anyOf" in field)
         yield from _sections(section["properties"], known, f"{parent}{name}.")
 
 
 def _reference(schema: Mapping[str, Any]) -> str | None:
-    """The name of the section that a property is, with or without null."""
+    """The name of the section to which a property refers, if it is one, whether or not it may be null."""
     options = [schema, *schema.get("anyOf", ())]
     return next((option["$ref"].rpartition("/")[2] for option in options if "$ref" in option), None)
 
@@ -166,7 +166,7 @@ def _section_lines(section: ConfigSection) -> Iterator[str]:
     yield from _comment(section.about)
     for key in section.keys:
         yield ""
-        # The type of a key without a choice is seen from its default and its meaning.
+        # Only choices are listed; otherwise the default and the meaning show the type.
         choice = f" One of {key.values}." if key.values.startswith('"') else ""
         yield from _comment(f"{key.meaning[:1].upper()}{key.meaning[1:]}.{choice}")
         yield f"# {key.line}" if section.optional and not key.line.startswith("#") else key.line
@@ -186,7 +186,7 @@ def unset_keys(section: str, given: Container[str]) -> Iterator[str]:
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML has it.
+    """A value in TOML syntax.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # TOML escapes as JSON does, and DEL too.
+        # TOML escapes like JSON, and DEL too.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         inner = ", ".join(f"{toml_value(key)} = {toml_value(item)}" for key, item in value.items())

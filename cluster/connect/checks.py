@@ -1,4 +1,4 @@
-"""Check a Dask cluster before it is used: its address and certificates, its workers, their memory and versions."""
+"""Checks of a Dask cluster before it is used: address and certificates, workers, their memory and versions."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ __all__ = [
 
 #: Seconds that a scheduler may take to accept a connection.
 ANSWER_SECONDS = 3
-#: Seconds that workers may take to say which versions they have.
+#: Seconds that workers may take to report their versions.
 VERSION_SECONDS = 10
-#: Seconds that a new file may take to be seen by a worker: a network file system remembers that a folder was not there.
+#: Seconds until a worker must see a new file: a network file system may have cached that a folder did not exist.
 SEEN_SECONDS = 5
 
 Answer = TypeVar("Answer")
@@ -61,11 +61,11 @@ class Insecure(RuntimeError):
 
 
 class Unreachable(RuntimeError):
-    """There is no cluster to connect to."""
+    """No cluster can be reached."""
 
 
 def check_address(config: ClusterConfig) -> None:
-    """Raise if the scheduler of a configuration may not be connected to. Connects to nothing."""
+    """Raise unless it is safe to connect to the scheduler of a configuration. This connects to nothing."""
     if config.kind != "scheduler":
         return
     address = scheduler_address(config)
@@ -85,7 +85,7 @@ def check_address(config: ClusterConfig) -> None:
 
 
 def _is_encrypted(address: str) -> bool:
-    # Dask refuses to speak to any other with TLS, in an error of its own half a minute later.
+    # Dask refuses other addresses with TLS, but only half a minute later, in a less clear error.
     return parse_address(address)[0] in ("tls", "wss")
 
 
@@ -108,7 +108,8 @@ def _check_certificates(config: ClusterConfig) -> None:
 
 
 def _on_loopback(address: str) -> bool:
-    # The host that Dask will connect to, by Dask's own parser: others read "127.0.0.1/@elsewhere:8786" differently.
+    # Use Dask's own parser to find the host that Dask will connect to: others read "127.0.0.1/@elsewhere:8786"
+    # differently.
     try:
         host, _ = parse_host_port(parse_address(address)[1])
     except ValueError:
@@ -119,7 +120,7 @@ def _on_loopback(address: str) -> bool:
 
 
 def scheduler_address(config: ClusterConfig) -> str:
-    """The address of the scheduler that a configuration names, itself or by a scheduler file."""
+    """The address of the scheduler that a configuration names, directly or by a scheduler file."""
     return config.scheduler or _address_in(Path(str(config.scheduler_file)))
 
 
@@ -133,7 +134,7 @@ def _address_in(scheduler_file: Path) -> str:
 
 
 def scheduler_answers(config: ClusterConfig) -> bool:
-    """Whether a process listens at the address of the scheduler. Takes a few seconds at most."""
+    """Whether a process listens at the address of the scheduler. This takes a few seconds at most."""
     try:
         host, port = parse_host_port(parse_address(scheduler_address(config))[1])
         with socket.create_connection((host, port), timeout=ANSWER_SECONDS):
@@ -143,18 +144,18 @@ def scheduler_answers(config: ClusterConfig) -> bool:
 
 
 def check_workers(client: Client, timeout: float, note: Callable[[str], None] = lambda line: None) -> None:
-    """Wait for a worker; check the memory of all that are there, and compare their versions with those here.
+    """Wait for a worker; check the memory of all present workers, and compare their versions with those here.
 
-    Tasks compare the version of pairloom again, for workers that join later or could not answer.
+    Tasks compare the version of pairloom again, for workers that join later or did not answer.
 
     Raises
     ------
     Unreachable
         If there is no worker within ``timeout`` seconds.
     VersionMismatch
-        If the scheduler or a worker has another version of Python or Dask, or a worker another one of pairloom.
+        If the scheduler or a worker has another version of Python or Dask, or a worker another version of pairloom.
     WorkersTooSmall
-        If no worker has the memory to begin a task.
+        If no worker has enough memory to begin a task.
     """
     try:
         _wait_for_worker(client, timeout, note)
@@ -178,7 +179,7 @@ def check_workers(client: Client, timeout: float, note: Callable[[str], None] = 
 
 
 def _wait_for_worker(client: Client, timeout: float, note: Callable[[str], None]) -> None:
-    """Wait until there is a worker. A waiting task makes an adaptive cluster, which may be empty, start one."""
+    """Wait until there is a worker. A waiting task makes an adaptive cluster without workers start one."""
     if client.nthreads():
         return
     note(f"The cluster has no workers yet; waiting {timeout:g} s for the first.")
@@ -208,10 +209,10 @@ def _versions_of(client: Client) -> tuple[Any, Any]:
 
 
 def check_shared(client: Client, directory: Location) -> None:
-    """Have every worker prove that it sees the run directory: it opens a file there whose name is new.
+    """Check that every worker sees the run directory: each must open a new file there.
 
-    The file is removed again, and so are folders that were made for it. Workers that join later, or do not answer,
-    prove it with their first task.
+    The file is removed again, as are folders that were made for it. Workers that join later, or do not answer, are
+    checked in their first task.
 
     Raises
     ------
@@ -242,7 +243,7 @@ _ADVICE = {
 
 @contextlib.contextmanager
 def _token(directory: Location) -> Iterator[str]:
-    """Where a file of a new name lies in a directory, for a while."""
+    """The place of a temporary file with a new name in a directory."""
     name = f".token.{uuid.uuid4().hex}{PARTIAL_SUFFIX}"
     with _made(directory) if isinstance(directory, Path) else contextlib.nullcontext():
         if isinstance(directory, Path):
@@ -257,19 +258,19 @@ def _token(directory: Location) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _made(directory: Path) -> Iterator[None]:
-    """A folder that is there for a while: where it was not there before, it is removed again if it is empty."""
+    """Make a folder for a while. If it did not exist before, it is removed again, unless it has content."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
         for path in missing:
-            with contextlib.suppress(OSError):  # somebody else has put something there meanwhile
+            with contextlib.suppress(OSError):  # another process has put a file there meanwhile
                 path.rmdir()
 
 
 async def _sight_of(token: str, seconds: float) -> str | None:
-    """What keeps this worker from the folder of a token, None if nothing does. A worker serves others meanwhile."""
+    """The problem that this worker has with the folder of a token, or None. A worker serves others meanwhile."""
     if isinstance(place := location_of(token, "token"), StoreUrl):
         return await asyncio.to_thread(_sight_in_store, place)
     deadline = time.monotonic() + seconds
@@ -285,7 +286,7 @@ async def _sight_of(token: str, seconds: float) -> str | None:
 
 
 def _sight_in_store(token: StoreUrl) -> str | None:
-    """What keeps this worker from an object: it reads it and puts it again."""
+    """The problem that this worker has with an object, which it reads and writes, or None."""
     try:
         folder = Folder(token.parent)
         folder.write(token.name, folder.read(token.name))
@@ -295,7 +296,7 @@ def _sight_in_store(token: StoreUrl) -> str | None:
 
 
 def _within(seconds: float, ask: Callable[[], Answer]) -> Answer:
-    """The result of a call, or TimeoutError: a frozen worker never answers, and Dask waits for it for ever."""
+    """The result of a call, or TimeoutError, because Dask would wait for a frozen worker forever."""
     answer: Future[Answer] = Future()
 
     def work() -> None:
@@ -314,8 +315,8 @@ def check_dask_versions(versions: Mapping[str, Any]) -> None:
     Parameters
     ----------
     versions
-        The answer of ``Client.get_versions``. Only the first two numbers of a version are compared: the messages
-        between processes do not change within them.
+        The result of ``Client.get_versions``. Only the first two numbers of a version are compared, because the
+        protocol between processes does not change within a release.
     """
     here = versions["client"]["packages"]
     for where, there in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():

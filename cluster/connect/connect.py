@@ -1,9 +1,9 @@
 """Connect to a Dask cluster: one started here, an address, a scheduler file, or jobs of a batch system.
 
-Most of this file makes sure that Ctrl-C and SIGTERM at any moment leave no worker processes behind.
+Most of this file makes sure that Ctrl-C and SIGTERM leave no worker processes behind, whenever they come.
 
-multiprocessing starts a process by importing the script that began the run. A script that begins its run whenever it is
-imported would begin it again in every worker, so it is told what to write instead.
+multiprocessing imports the script that began the run in every process that it starts. A script that begins its run on
+import would begin it again in every worker, so such a script gets an error that says what to write instead.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ __all__ = [
 
 #: Seconds that a scheduler may take to answer a client.
 CONNECT_SECONDS = 15
-# Where Dask's HTTP servers listen: on loopback, on a port that is free.
+# Dask's HTTP servers listen on loopback, on any free port.
 _LOOPBACK = "127.0.0.1:0"
-#: Seconds for a cluster whose start was interrupted to notice that its workers are gone.
+#: Seconds that a cluster whose start was interrupted has to notice that its workers are gone.
 _ABANDON_SECONDS = 0.5
 # Dask's profiler samples the stacks of a worker every 10 ms by default, which takes 10% of the time of a run.
 _PROFILER = "distributed.worker.profile.interval"
 _PROFILER_DEFAULT, _PROFILER_INTERVAL = "10ms", "100ms"
-# A cluster that is started for a run lives as long as the run, whatever the user's configuration of Dask says of
-# others: its workers would leave for good, and its scheduler while the driver is at work itself. Workers in jobs have a
-# lifetime on their command line.
+# A cluster that is started for a run must live as long as the run. Lifetimes and timeouts in the user's configuration
+# of Dask would make its workers leave for good, and its scheduler while the driver itself is at work. Workers in jobs
+# get a lifetime on their command line.
 _STAYING = {
     "distributed.worker.lifetime.duration": None,
     "distributed.scheduler.idle-timeout": None,
     "distributed.scheduler.no-workers-timeout": None,
 }
-# Run by every worker process that is started here. Workers share the terminal of the driver, and Dask has them log
+# Every worker process that is started here runs this. Workers share the terminal of the driver, and by default they log
 # every task that is cancelled because the run was stopped.
 QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
 
@@ -73,7 +73,7 @@ Answer = TypeVar("Answer")
 
 
 def install_hint(extra: str) -> str:
-    """How to install an optional dependency: from a clone, as long as no release is on PyPI."""
+    """How to install an optional dependency. From a clone, until a release is on PyPI."""
     return f'Install it, in a clone of pairloom, with: pip install -e ".[{extra}]"'
 
 
@@ -84,24 +84,24 @@ def connected(
     note: Callable[[str], None] = lambda line: None,
     on_failure: Callable[[str], None] = lambda reason: None,
 ) -> Iterator[Client]:
-    """Connect a client to the configured cluster. A cluster started for it is closed with it.
+    """Connect a client to the configured cluster. A cluster that is started for it is closed with it.
 
     Parameters
     ----------
     note
         Called with messages for the user.
     on_failure
-        Called from another thread, with a reason, when a batch system no longer brings workers.
+        Called from another thread, with a reason, when the jobs of a batch system keep failing.
 
     Raises
     ------
     Unreachable
-        If there is no scheduler, or if it has no worker in time. Jobs of a batch system may queue for hours, so their
-        workers are not waited for.
+        If there is no scheduler, or if it has no worker in time. Jobs of a batch system may queue for hours, so this
+        does not wait for their workers.
     VersionMismatch
-        If the versions of driver, scheduler and workers do not go together.
+        If the versions of driver, scheduler and workers do not match.
     WorkersTooSmall
-        If no worker has the memory to begin a task.
+        If no worker has enough memory to begin a task.
     """
     with _quiet_client(), contextlib.ExitStack() as stack:
         if config.kind == "scheduler":
@@ -119,15 +119,15 @@ def connected(
 
 
 def _slower_profiler() -> contextlib.AbstractContextManager[object]:
-    """Have Dask sample the stacks of started workers less often, unless the user has set how often."""
+    """Make Dask's profiler sample started workers less often, unless the user has set its interval."""
     is_default = dask.config.get(_PROFILER) == _PROFILER_DEFAULT
     return dask.config.set({_PROFILER: _PROFILER_INTERVAL}) if is_default else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def _quiet_client() -> Iterator[None]:
-    """Do not log lost connections with their tracebacks: the caller of the client gets an error anyway."""
-    # This logger has its own level, whatever the level of its parent "distributed" is.
+    """Silence tracebacks of lost connections, because the caller of the client gets an error anyway."""
+    # This logger has its own level, independent of its parent "distributed".
     logger = logging.getLogger("distributed.client")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -139,7 +139,7 @@ def _quiet_client() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _started_cluster(config: ClusterConfig) -> Iterator[Any]:
-    """Start a cluster, and close it in the end."""
+    """Start a cluster, and close it at the end."""
     if config.job_queue is not None:
         with _signals_held_back(), _interrupts_masked():
             cluster = _job_cluster(config.kind, config.job_queue)
@@ -148,22 +148,22 @@ def _started_cluster(config: ClusterConfig) -> Iterator[Any]:
         return
     with _signals_held_back() as held:
         cluster = _interruptible(held, functools.partial(_local_cluster, config))
-    if cluster is None:  # a signal whose handler has returned
+    if cluster is None:  # interrupted by a signal whose handler returned without raising
         raise KeyboardInterrupt
     with cluster:
         try:
             yield cluster
         except KeyboardInterrupt:
-            # Closing workers takes seconds, since they finish their tasks first. Their results are no longer needed.
+            # Closing workers takes seconds, since they finish tasks whose results are no longer needed: kill them.
             nannies = [worker for worker in cluster.workers.values() if isinstance(worker, Nanny)]
             for nanny in nannies:
-                nanny.close_gracefully()  # so that its worker is not replaced
+                nanny.close_gracefully()  # so that it does not replace its worker
             _kill(nanny.pid for nanny in nannies)
             raise
 
 
 def _interruptible(held: list[int], start: Callable[[], Answer]) -> Answer | None:
-    """Start a cluster in a thread. If a signal is held back meanwhile, end its workers and return None at once."""
+    """Start a cluster in a thread. If a signal arrives meanwhile, end the workers and return None at once."""
     if threading.current_thread() is not threading.main_thread():
         return start()
     started: Future[Answer] = Future()
@@ -181,7 +181,7 @@ def _interruptible(held: list[int], start: Callable[[], Answer]) -> Answer | Non
         concurrent.futures.wait([started], timeout=0.05)
     if not held:
         return started.result()
-    # At the end of the process, Dask would wait ten seconds for a cluster that is half started.
+    # Otherwise Dask would wait ten seconds for the half started cluster when the process ends.
     atexit.unregister(close_clusters)
     deadline = time.monotonic() + _ABANDON_SECONDS
     while not started.done() and time.monotonic() < deadline:
@@ -192,7 +192,7 @@ def _interruptible(held: list[int], start: Callable[[], Answer]) -> Answer | Non
 
 
 def _spawned() -> set[int]:
-    """The processes that multiprocessing has started for this one; also those that are still starting."""
+    """The processes that multiprocessing has started for this one, including those that are still starting."""
     spawned = set()
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
@@ -211,7 +211,7 @@ def _kill(processes: Iterable[int | None]) -> None:
 def _local_cluster(config: ClusterConfig) -> LocalCluster:
     workers = config.workers or os.cpu_count() or 1
     if config.kind == "threads":
-        # A worker without an address of its own would serve its state on every network.
+        # Without its own dashboard address a worker would serve its state on every network.
         return LocalCluster(
             n_workers=1,
             threads_per_worker=workers,
@@ -236,7 +236,7 @@ def _local_cluster(config: ClusterConfig) -> LocalCluster:
 
 
 def _script_hint() -> str:
-    """What else may keep worker processes from starting, where a script of the user is imported by them."""
+    """Another possible reason why worker processes do not start: they import the user's script."""
     main = sys.modules["__main__"]
     of_pairloom = str(main.__package__ or "").partition(".")[0] == "pairloom"
     return (
@@ -255,13 +255,13 @@ def _job_cluster(kind: str, jobs: JobQueueConfig) -> Any:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[list[int]]:
-    """Hold back Ctrl-C and SIGTERM while a cluster starts, because one that is half started cannot be closed.
+    """Hold back Ctrl-C and SIGTERM while a cluster starts, because a half started cluster cannot be closed.
 
-    Yields a list to which a signal that arrives is appended; it is sent again in the end. A second signal is not held
-    back.
+    Yields a list to which a signal is appended when it arrives. It is sent again at the end. A second signal takes
+    effect at once.
     """
     held: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # which receives the signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield held
         return
 
@@ -292,7 +292,7 @@ def _interrupts_masked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    # Otherwise multiprocessing starts its tracker with the first process, which unblocks Ctrl-C again.
+    # Start multiprocessing's tracker now: starting it together with the first process would unblock Ctrl-C.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -323,7 +323,7 @@ def _security(config: ClusterConfig) -> Security | None:
     )
 
 
-#: What to write in a script.
+#: Advice about a script that begins its run on import.
 GUARD_HINT = (
     'Put the call of pairloom.run, and what follows it, under `if __name__ == "__main__":`. Worker processes import '
     'the script, and must not begin the run again. (cluster.kind = "threads" starts no processes.)'
@@ -333,9 +333,9 @@ _IMPORTED = "__mp_main__"
 
 
 def check_guarded() -> None:
-    """Raise `ConfigError` if the script that is running would begin its run again in every worker process.
+    """Raise `ConfigError` if the running script would begin its run again in every worker process.
 
-    A script that tests ``__name__`` is believed. If it does so in vain, its worker processes end here with a hint.
+    A script that tests ``__name__`` is assumed to be guarded. If it is not, its worker processes end here with a hint.
     """
     for frame in _modules_under_way():
         if frame.f_globals.get("__name__") == _IMPORTED:
@@ -354,7 +354,7 @@ def _modules_under_way() -> Iterator[FrameType]:
 
 
 def _is_imported_again(frame: FrameType) -> bool:
-    """Whether the code of a module is that of the script. Workers leave out the ``__main__`` of a package."""
+    """Whether a module is the script, which workers import. They do not import the ``__main__`` of a package."""
     main = sys.modules.get("__main__")
     if main is None or frame.f_globals is not vars(main):
         return False
@@ -363,7 +363,7 @@ def _is_imported_again(frame: FrameType) -> bool:
 
 
 def _is_unguarded(file: str) -> bool:
-    """Whether a script never tests its name. What is no script (a console, a notebook) is not imported by workers."""
+    """Whether a script never tests its name. Workers do not import consoles and notebooks."""
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):

@@ -1,7 +1,7 @@
 """Batch systems: dask-jobqueue asks SLURM, PBS, LSF or SGE for jobs, and each job runs workers.
 
-Jobs end: their wall time is over, their node fails, somebody cancels them. Workers therefore leave before the wall time
-ends, and a lost job is asked for again.
+Jobs end when their wall time is over, their node fails, or somebody cancels them. Workers therefore leave before the
+wall time ends, and a lost job is submitted again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["JobsFailed", "job_arguments", "job_cluster", "kept_up", "unknown_arg
 
 #: The class of dask-jobqueue for every kind of cluster.
 CLASSES = dict(zip(JOB_QUEUES, ("SLURMCluster", "PBSCluster", "LSFCluster", "SGECluster"), strict=True))
-#: Arguments that a configuration cannot give: Pairloom sets them, they are Python objects, or dask-jobqueue itself
-#: refuses them (`host` and `dashboard_address` belong into `scheduler_options`).
+#: Arguments that a configuration cannot set: Pairloom sets them, they are Python objects, or dask-jobqueue itself
+#: refuses them (`host` and `dashboard_address` belong in `scheduler_options`).
 NOT_FOR_FILES = {
     "asynchronous",
     "dashboard_address",
@@ -46,16 +46,16 @@ NOT_FOR_FILES = {
 }
 
 WATCH_SECONDS = 2.0
-# After so many jobs in a row that ended before a worker had come, the run is stopped: more would fail too.
+# The run is stopped after this many jobs in a row that ended before a worker started: further ones would fail too.
 MOST_FAILURES = 3
 
 
 class JobsFailed(RuntimeError):
-    """The batch system did not take a job."""
+    """The batch system did not accept a job."""
 
 
 def unknown_arguments(kind: str, given: Iterable[str]) -> list[str]:
-    """One line for each key of the section ``[cluster.KIND]`` that is no argument of its class.
+    """One line for each key of the section ``[cluster.KIND]`` that is not an argument of its class.
 
     Without dask-jobqueue nothing is checked here; the run then ends with a message how to install it.
     """
@@ -76,7 +76,7 @@ def _cluster_class(kind: str) -> Any:
 
 
 def _arguments_of(cluster_class: Any) -> set[str]:
-    """Names of the arguments of a cluster and of its jobs, which get those that the cluster does not know."""
+    """Names of the arguments of a cluster class and of its job class, to which it passes unknown ones."""
     classes = (*inspect.getmro(cluster_class), *inspect.getmro(cluster_class.job_cls))
     of_jobqueue = [one for one in classes if one.__module__.startswith("dask_jobqueue.")]
     parameters = [p for one in of_jobqueue for p in inspect.signature(one).parameters.values()]
@@ -95,7 +95,7 @@ def job_arguments(kind: str, config: JobQueueConfig) -> dict[str, Any]:
         *_http_arguments(config),
     ]
     arguments["walltime"] = _walltime_for(kind, config.walltime)
-    # Dask's own default is a dashboard that listens on every network.
+    # Dask's default is a dashboard that listens on every network.
     given = {
         **dask.config.get(f"jobqueue.{kind}.scheduler-options", {}),
         **arguments.get("scheduler_options", {}),
@@ -105,7 +105,7 @@ def job_arguments(kind: str, config: JobQueueConfig) -> dict[str, Any]:
 
 
 def _lifetime_arguments(config: JobQueueConfig) -> list[str]:
-    """Options that make a worker leave in time, unless the configuration sets them."""
+    """Options that make a worker leave before its job ends, unless the configuration sets them."""
     if any(word.startswith("--lifetime") for word in config.worker_extra_args):
         return []
     lifetime, stagger = worker_lifetime(config.walltime)
@@ -113,9 +113,9 @@ def _lifetime_arguments(config: JobQueueConfig) -> list[str]:
 
 
 def _http_arguments(config: JobQueueConfig) -> list[str]:
-    """Options that have the HTTP server of a worker listen on loopback, unless the configuration says where.
+    """Options that make the HTTP server of a worker listen on loopback, unless the configuration sets its address.
 
-    Dask's own default is every network, also where an interface is set.
+    Dask's default is every network, even if an interface is set.
     """
     if any(word.startswith("--dashboard-address") for word in config.worker_extra_args):
         return []
@@ -123,7 +123,7 @@ def _http_arguments(config: JobQueueConfig) -> list[str]:
 
 
 def worker_lifetime(walltime: str) -> tuple[int, int]:
-    """Seconds that a worker lives, and by how many this varies at random, so that workers do not all leave at once.
+    """The lifetime of a worker in seconds, and its random variation, so that not all workers leave at once.
 
     The last worker leaves a tenth of the wall time, or a minute, before its job is killed.
 
@@ -144,7 +144,7 @@ def _seconds(walltime: str) -> int:
 
 
 def _walltime_for(kind: str, walltime: str) -> str:
-    """The wall time as a batch system reads it: only SLURM knows days, and LSF no seconds."""
+    """The wall time in the format of a batch system: only SLURM has days, and LSF has no seconds."""
     if kind == "slurm":
         return walltime
     minutes, seconds = divmod(_seconds(walltime), 60)
@@ -153,17 +153,17 @@ def _walltime_for(kind: str, walltime: str) -> str:
 
 
 def job_cluster(kind: str, config: JobQueueConfig) -> Any:
-    """A cluster of dask-jobqueue that has asked for its jobs.
+    """A cluster of dask-jobqueue that has submitted its jobs.
 
     Raises
     ------
     ImportError
         If dask-jobqueue is not installed.
     ConfigError
-        If the class does not take an argument of the configuration.
+        If the class does not accept an argument of the configuration.
     JobsFailed
-        If the scheduler does not start, or if the batch system takes no job: its command is missing, or it does not
-        know the queue, for example.
+        If the scheduler does not start, or if the batch system accepts no job, for example because its command is
+        missing or the queue is unknown.
     """
     cluster_class = _cluster_class(kind)
     try:
@@ -178,14 +178,14 @@ def job_cluster(kind: str, config: JobQueueConfig) -> Any:
         cluster.sync(_ask_for, cluster, config.jobs)
     except (RuntimeError, OSError, ValueError) as error:
         cluster.close()
-        # A batch system may repeat lines of the script, and so would the error that this one comes from.
+        # A batch system may repeat lines of the script, which may hold secrets; hence `from None`, too.
         said = _last_lines(without_hidden(str(error), config))
         raise JobsFailed(f"{CLASSES[kind]} could not submit a job: {said}") from None
     return cluster
 
 
 async def _ask_for(cluster: Any, jobs: int) -> None:
-    """Bring a cluster to a number of jobs. ``cluster.scale`` would log an error of the batch system and go on."""
+    """Scale a cluster to a number of jobs. ``cluster.scale`` would only log an error of the batch system."""
     while len(cluster.worker_spec) < jobs:
         cluster.worker_spec.update(cluster.new_worker_spec())
     try:
@@ -198,18 +198,18 @@ async def _ask_for(cluster: Any, jobs: int) -> None:
 
 
 def _last_lines(text: str) -> str:
-    """The lines that the command of a batch system printed, at the end of an error of dask-jobqueue."""
+    """The output of a batch system's command, from the end of an error of dask-jobqueue."""
     return " ".join(text.partition("stderr:")[2].split()) or text
 
 
 @contextlib.contextmanager
 def kept_up(cluster: Any, kind: str, jobs: int, on_failure: Callable[[str], None]) -> Iterator[None]:
-    """Ask for lost jobs again while a cluster is used.
+    """Submit lost jobs again while a cluster is used.
 
     Parameters
     ----------
     on_failure
-        Called, from another thread, with a reason when jobs end one after the other before a worker has come.
+        Called from another thread, with a reason, when several jobs in a row end before a worker starts.
     """
     keeper = _JobKeeper(cluster, kind, jobs, on_failure)
     try:
@@ -221,8 +221,8 @@ def kept_up(cluster: Any, kind: str, jobs: int, on_failure: Callable[[str], None
 class _JobKeeper:
     """A thread that compares the jobs of a cluster with its workers.
 
-    ``cluster.adapt`` is not enough: it does not notice the loss of a job with several processes, whose workers have
-    other names than the job, nor of one that ends before its workers have come.
+    ``cluster.adapt`` is not enough. It misses the loss of a job with several processes, whose workers have names
+    different from the job's, and of a job that ends before its workers start.
     """
 
     def __init__(self, cluster: Any, kind: str, jobs: int, on_failure: Callable[[str], None]) -> None:
@@ -258,7 +258,7 @@ class _JobKeeper:
             for name, spec in self._cluster.worker_spec.items()
             if any(f"{name}{suffix}" in workers for suffix in spec.get("group", [""]))
         }
-        # Dask forgets a job whose workers have been gone for some seconds, though it may not have ended yet.
+        # Dask drops a job whose workers have been gone for some seconds, even if the job has not ended.
         jobs = self._cluster.workers
         return there, {
             name: jobs[name].job_id if name in jobs else None for name in self._cluster.worker_spec
@@ -275,7 +275,8 @@ class _JobKeeper:
         return name in self._seen and time.monotonic() - self._seen[name] > self._patience
 
     def _replace(self, lost: list[str], jobs: list[str | None]) -> None:
-        # A job without a number was refused by the batch system, which may have room for it later, or Dask forgot it.
+        # A job without a number does not count as a failure: the batch system refused it, perhaps for lack of room, or
+        # Dask dropped it.
         self._failures += sum(
             name not in self._seen and job is not None for name, job in zip(lost, jobs, strict=True)
         )
@@ -288,14 +289,14 @@ class _JobKeeper:
             return
         for name in lost:
             self._seen.pop(name, None)
-        # If the batch system takes no job now, the job has no number, counts as lost, and is asked for again next time.
+        # If the batch system accepts no job now, the job has no number, counts as lost, and is submitted again later.
         with contextlib.suppress(RuntimeError, OSError, ValueError):
             self._cluster.sync(self._cluster.scale_down, lost)
             self._cluster.sync(_ask_for, self._cluster, self._jobs)
 
 
 def _listed_jobs(kind: str) -> set[str] | None:
-    """Numbers of this user's jobs that wait or run. None if the batch system cannot be asked."""
+    """Numbers of this user's jobs that wait or run; None if the batch system cannot tell."""
     if kind != "slurm":
         return None
     command = ["squeue", "--noheader", "--format=%A", f"--user={getpass.getuser()}"]

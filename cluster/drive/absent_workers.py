@@ -1,7 +1,7 @@
-"""Notice that all workers have left a cluster: a run that waits for others says so, and not for ever.
+"""Notice that all workers have left a cluster, tell the user, and stop the run if no others come in time.
 
-Workers leave for good at the end of a lifetime that somebody has set, or when whoever started them ends them. Dask then
-keeps the tasks and waits.
+Workers leave for good when their configured lifetime ends, or when the user who started them ends them. Dask then keeps
+the tasks and waits without a message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def absence_noticed(
     Parameters
     ----------
     patience
-        Seconds without a worker after which the run is asked to stop; None if others will come, however late.
+        Seconds without a worker after which the run is asked to stop; None if other workers will come, however late.
     stop
         The request to stop.
     note
@@ -43,7 +43,7 @@ def absence_noticed(
     try:
         yield
     finally:
-        ended.set()  # a question that is under way may take longer than the run; nobody waits for its answer
+        ended.set()  # do not join the thread: a pending request to the scheduler may take longer than the run
 
 
 def _watch(
@@ -61,7 +61,7 @@ def _watch(
             OSError,
             RuntimeError,
             TimeoutError,
-        ):  # the scheduler is busy, or gone, which the tasks will tell
+        ):  # the scheduler is busy, or gone, which the tasks will report
             continue
         if ended.is_set():
             return

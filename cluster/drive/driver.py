@@ -77,7 +77,7 @@ class Progress(Protocol):
 
 
 def load_data(config: Config, given: Arrays | None = None) -> OpenFeatures:
-    """The features that a configuration names, or that are given, checked and open."""
+    """The features that a configuration names, or the given ones, checked and open."""
     data = config.data
     with input_errors():
         return open_features(
@@ -99,8 +99,8 @@ def prepare_run(
 ) -> tuple[Run | None, OpenFeatures | None]:
     """Open the data and plan the run. Errors in either are raised before anything is written.
 
-    Both are None if the source of the data is gone but the run directory has an undamaged copy. ``say`` is called with
-    what is being done. ``given`` are the data, where a program has them.
+    Both are None if the source of the data is gone but the run directory has an undamaged copy. ``say`` receives the
+    name of each step. ``given`` are the data if a program hands them over.
     """
     check_directory(directory, config)
     with warnings_kept() as warned:
@@ -118,7 +118,7 @@ def prepare_run(
 
 
 def _has_data(directory: Location, config: Config) -> bool:
-    """Whether the data that a configuration names are those of the run in the directory, which has all of them."""
+    """Whether the run in the directory has a complete copy of the data that a configuration names."""
     run = _run_in(directory)
     if run is None or run.config.data != config.data:
         return False
@@ -147,7 +147,7 @@ def matching_run(directory: Location, config: Config, fresh: Run | None, *, upda
     Parameters
     ----------
     fresh
-        The run that the configuration and the data lead to, from `prepare_run`.
+        The run that `prepare_run` planned from the configuration and the data.
     update
         Accept a directory whose configuration or data differ, and recompute the stages that depend on them.
 
@@ -164,7 +164,7 @@ def matching_run(directory: Location, config: Config, fresh: Run | None, *, upda
         listed = "\n".join(f"  {line}" for line in differing)
         hint = _effect_of_update(regrown(fresh) if fresh else None, old)
         raise Mismatch(f"{directory} holds a run with other settings:\n{listed}\n{hint}")
-    # An unchanged run keeps its own edges: computed on another host they could differ by a rounding error.
+    # An unchanged run keeps its edges: computed anew on another host they could differ because of rounding.
     return regrown(fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
 
 
@@ -200,26 +200,27 @@ def drive(
 ) -> None:
     """Do the unfinished work of a run, or of some of its stages. The caller holds the lock.
 
-    Once another driver holds it, this one writes and deletes nothing more (see `fenced`).
+    If another driver takes the lock, this one writes and deletes nothing more (see `fenced`).
     """
     stop.raise_if_requested()
     with fenced(stop.raise_if_requested), contextlib.ExitStack() as stack:
         _sweep(run)
-        stack.callback(release_predictors)  # where workers are threads of this process
+        stack.callback(release_predictors)  # workers may be threads of this process
+        # Connect when the first stage has work for the cluster: a finished run needs no cluster.
         client = functools.cache(lambda: _connected(run.directory, stack, connect))
         session, stages = _Session(data, client, stop, progress), stages or run.stages
         growth = run.stage("growth") in stages
         if run.config.growth is not None and growth:
             run = _grow(session, run)
         if growth:
-            # Before the ledger forgets which they are.
+            # Results of waves beyond the end are found by their ledger entries, which `do` removes.
             remove_waves(run.directory, run.units("growth"))
         session.do(run, stages)
         session.tell_requests(run)
 
 
 def _connected(directory: Location, stack: contextlib.ExitStack, connect: Connect) -> Client:
-    """Connect to the cluster. The log tells when, so that the report knows how long workers took to start."""
+    """Connect to the cluster. The time is logged, so that the report knows how long workers took to start."""
     log_line(directory, "connecting")
     return stack.enter_context(connect())
 
@@ -240,7 +241,7 @@ class _GrowingRun:
     def __init__(self, session: _Session, run: Run) -> None:
         self.run, self._session = run, session
         self._waves: list[Wave] = []
-        # Stages of a wave are those up to growth; the others wait until the graph has all its edges.
+        # A wave runs the stages up to growth; the others wait until the graph has all its edges.
         last = max(place for place, stage in enumerate(run.stages) if stage.waves)
         self._stages = run.stages[: last + 1]
 
@@ -278,27 +279,28 @@ class _GrowingRun:
 
 
 class _Session:
-    """One driver at work: its cluster, and the units that it need not verify again."""
+    """One driver at work: its cluster, and the units that it has verified."""
 
     def __init__(
         self, data: OpenFeatures | None, client: Callable[[], Client], stop: Stop, progress: Progress
     ) -> None:
         self.progress = progress
         self._data, self._client, self._stop = data, client, stop
-        # (stage, unit, key) of units whose files were compared with the ledger, or that were just computed.
+        # (stage, unit, key) of units whose files were compared with the ledger or just computed. A growing run passes
+        # over its stages once per wave and must not read all files again each time.
         self._verified: set[tuple[str, int, str]] = set()
         self._units, self._requests_before = 0, requests.total()
-        # Requests to an object store by process.
+        # Requests to an object store, by process.
         self._requests: dict[str, int] = {}
 
     def check(self) -> None:
-        """Raise if this driver must stop. Another one may have taken over since, after which nothing is written."""
+        """Raise if this driver must stop: if another has taken over, nothing may be written any more."""
         self._stop.raise_if_requested()
 
     def do(self, run: Run, stages: tuple[Stage, ...], *, growing: bool = False) -> None:
         """Do the units of some stages that have no valid ledger entry.
 
-        While a run grows, results beyond its end are kept: it may grow to include them.
+        While a run grows, results beyond its present end are kept, since it may grow to include them.
         """
         self.progress.expect(run)
         self.check()
@@ -323,7 +325,7 @@ class _Session:
             self._requests[receipt.process] = max(receipt.requests, self._requests.get(receipt.process, 0))
 
     def tell_requests(self, run: Run) -> None:
-        """Say how many requests the store was sent, which somebody pays for."""
+        """Report the number of requests to the store, which cost money."""
         if isinstance(run.directory, StoreUrl) and self._units:
             here = requests.total() - self._requests_before
             others = {process: n for process, n in self._requests.items() if process != this_process()}
@@ -351,13 +353,14 @@ class _Session:
             try:
                 yield from _do_here(run, stage, units, self._data)
             except StaleTask:
-                self.check()  # says that another driver has taken over
+                self.check()  # raises a clearer error if another driver has taken over
                 raise
             return
         cluster, note, client = run.config.cluster, self.progress.note, self._client()
-        # Jobs of a batch system that have ended are asked for again, and may queue for hours.
+        # Jobs of a batch system are submitted again when they end, and may queue for hours, so wait without limit.
         patience = cluster.worker_timeout if cluster.job_queue is None else None
         with absence_noticed(client, patience, self._stop, note):
+            # Stages "in turn" run one unit at a time, because a unit reads the results of the units before it.
             for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
                 keys = {unit: run.keys[stage.name][unit] for unit in some}
                 yield from StageTasks(
@@ -382,7 +385,7 @@ def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None
 
 
 def _sweep(run: Run) -> None:
-    """Remove partial files of killed processes. A writer that is still alive fails and is run again."""
+    """Remove partial files of killed processes. If a writer is still alive, its task fails and runs again."""
     folder = Folder(run.directory)
     for path in unfinished_files(run):
         folder.delete(path)

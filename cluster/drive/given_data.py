@@ -1,6 +1,6 @@
-"""Data that a program hands over: arrays, data frames, dask collections and zarr arrays, in place of a file.
+"""Data that a program passes in place of a file: arrays, data frames, dask collections and zarr arrays.
 
-A run copies them into its own store, as it does with the rows of a file. From then on it can be resumed without them.
+A run copies them into its own store, like the rows of a file, and can be resumed without them afterwards.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pairloom.pipeline.features.source_files import features_of, given_names
 
 __all__ = ["GivenData", "arrays_of_data"]
 
-#: (X, y), which is split into training and test samples, or arrays by the names that they have in a file.
+#: (X, y), to be split into training and test samples, or arrays under the names that they would have in a file.
 GivenData = tuple[Any, Any] | Mapping[str, Any]
 
 
 def arrays_of_data(data: GivenData) -> Arrays:
-    """The arrays of a run from what a program has: rows of features are opened, all else is in memory."""
+    """The arrays of a run from the data of a program: features are opened as rows, the others are in memory."""
     if isinstance(data, tuple) and len(data) == 2:
         data = dict(zip(("X", "y"), data, strict=True))
     if not isinstance(data, Mapping):
@@ -72,7 +72,7 @@ def _labels(values: Any, name: str) -> NDArray[Any]:
 
 
 def _names_of(frame: Any, name: str) -> Arrays:
-    """The names of the columns of a data frame, and of its rows, unless these are only numbered."""
+    """The names of the columns of a data frame, and of its rows unless they are only numbered."""
     arrays: Arrays = {"feature_names": np.array([str(column) for column in frame.columns])}
     index = frame.index.compute() if dask.is_dask_collection(frame) else frame.index
     if not np.array_equal(index, np.arange(len(index))):
@@ -81,10 +81,10 @@ def _names_of(frame: Any, name: str) -> Arrays:
 
 
 class _BlockRows(Rows):
-    """Rows of a dask array. The block that was computed last is kept: the next rows may lie in it too."""
+    """Rows of a dask array. The last computed block is kept, because it often has the next rows too."""
 
     scattered = False
-    can_change = True  # whatever it is computed from
+    can_change = True  # its inputs may change
 
     def __init__(self, values: Any, name: str) -> None:
         if values.ndim != 2 or values.dtype.kind not in "fiub" or not values.shape[1]:

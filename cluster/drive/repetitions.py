@@ -22,7 +22,7 @@ from pairloom.pipeline.threads import one_blas_thread, pieces
 __all__ = ["repeat_on_cluster"]
 
 # A repetition takes from 20 ms to a minute. With this many tasks per thread, their overhead (about a millisecond) is
-# negligible and all threads finish at about the same time.
+# negligible, and all threads finish at about the same time.
 TASKS_PER_THREAD = 16
 
 Repetition = Callable[[TrainedTensor, Any], Any]
@@ -57,7 +57,7 @@ def repeat_on_cluster(
 
 
 def _repeat(function: Repetition, file: TensorFile, items: Sequence[Any], version: str) -> list[Any]:
-    """The task of a worker: some repetitions."""
+    """The task of a worker: compute some repetitions."""
     if version != pairloom.__version__:
         raise VersionMismatch(
             f"Workers must have the driver's version of pairloom, {version}, got {pairloom.__version__}. "

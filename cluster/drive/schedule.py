@@ -24,7 +24,7 @@ __all__ = ["ClusterLost", "DiskFull", "StageTasks", "Stop", "Stopped", "UnitFail
 # Long enough that the overhead of a task (about a millisecond) is negligible, short enough that a lost worker loses
 # little work.
 TASK_SECONDS = 3.0
-# While a thread works on one task, the next is already at its worker, so that no thread waits for a round trip.
+# While a thread works on one task, its worker already has the next, so that no thread waits for a round trip.
 TASKS_PER_THREAD = 2
 
 
@@ -53,7 +53,7 @@ class Stop:
         self._look: Callable[[], object] = lambda: None
 
     def look_with(self, look: Callable[[], object]) -> None:
-        """Have ``look`` called before a request is looked for: it makes one if the run directory has it."""
+        """Call ``look`` whenever a request is checked, so that it can turn one in the run directory into one here."""
         self._look = look
 
     def request(self, reason: str) -> None:
@@ -87,7 +87,7 @@ class _Pace:
         self._seconds.extend(receipt.seconds for receipt in receipts if receipt.computed)
 
     def units_per_task(self, pending: int, threads: int) -> int:
-        """One until a time is measured; then about TASK_SECONDS of work, with enough tasks for every thread."""
+        """One until a time is measured; then about TASK_SECONDS of work, but few enough to keep all threads busy."""
         if not self._seconds:
             return 1
         affordable = TASK_SECONDS / max(statistics.median(self._seconds), 1e-6)
@@ -98,7 +98,7 @@ class _Pace:
 class StageTasks:
     """Runs units of one stage on a cluster; iterating yields their receipts as they arrive.
 
-    The scheduler only ever holds a few tasks per thread, although 499,500 edges are a thousand tiles.
+    The scheduler holds only a few tasks per thread at a time, although a stage may have thousands of units.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class StageTasks:
     units
         Keys of the units by number, in the order in which to start them.
     retries
-        How often a unit may lose its worker, beyond the retries of Dask, before the run fails.
+        How often a unit may lose its worker, in addition to Dask's own retries, before the run fails.
     stop
         Checked between two receipts.
     note
@@ -125,7 +125,7 @@ class StageTasks:
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._client, self._retries, self._stop, self._note = client, retries, stop, note
-        # The working directory of a worker may be another one.
+        # A worker may have a different working directory.
         self._task = Task(str(directory.absolute()), stage, {}, pairloom.__version__)
         self._keys, self._pending = units, deque(units)
         self._losses: Counter[int] = Counter()
@@ -135,7 +135,7 @@ class StageTasks:
     def __iter__(self) -> Iterator[Receipt]:
         try:
             with self._stop.waking(self._cancel):
-                # A request before this moment woke nobody.
+                # A request that came earlier did not wake this thread, so check for one now.
                 self._stop.raise_if_requested()
                 yield from self._receipts()
         except (CommClosedError, ClosedClientError, CancelledError, TimeoutError) as error:
@@ -145,12 +145,13 @@ class StageTasks:
             self._cancel()
 
     def _receipts(self) -> Iterator[Receipt]:
-        # Without a loop it would take that of the default client, which may be another one.
+        # Without a loop, as_completed would use the loop of the default client, which may be another client.
         finished = as_completed(loop=self._client.loop)
         self._launch(finished)
         for future in finished:
             self._stop.raise_if_requested()
-            # Still under way: its worker may have left with the receipts, and then only a cancellation ends the wait.
+            # The task stays in `_under_way` until its receipts are here: its worker may have left with them, and then
+            # only a cancellation ends the wait.
             receipts = self._outcome(future, self._under_way[future])
             del self._under_way[future]
             self._pace.note(receipts)
@@ -165,7 +166,7 @@ class StageTasks:
         while self._pending and len(self._under_way) < TASKS_PER_THREAD * threads:
             size = self._pace.units_per_task(len(self._pending), threads)
             batch = tuple(self._pending.popleft() for _ in range(size))
-            # Every submission has its own key: for a known key, Dask would return the old, failed result.
+            # Every submission has its own key, since Dask would return the old, failed result for a known key.
             name = f"{self._task.stage}-{batch[0]}-{uuid.uuid4().hex[:8]}"
             task = self._task._replace(units={unit: self._keys[unit] for unit in batch})
             future = self._client.submit(run_task, task, key=name)
@@ -178,7 +179,7 @@ class StageTasks:
         except AttributeError as error:
             if self._client.scheduler is not None:
                 raise
-            # Dask does not check for this: a client that was closed meanwhile has no scheduler to ask.
+            # Dask does not check whether the client was closed meanwhile and has no scheduler.
             raise ClosedClientError("The client was closed.") from error
 
     def _outcome(self, future: Future[list[Receipt]], batch: tuple[int, ...]) -> list[Receipt]:
@@ -203,9 +204,9 @@ class StageTasks:
                 raise DiskFull(
                     self._error_text(batch, f"could not be written: {error}. Free some disk space")
                 ) from error
-            raise UnitFailed(self._error_text(batch, f"failed: {_told(error)}")) from error
+            raise UnitFailed(self._error_text(batch, f"failed: {_described(error)}")) from error
         except Exception as error:
-            raise UnitFailed(self._error_text(batch, f"failed: {_told(error)}")) from error
+            raise UnitFailed(self._error_text(batch, f"failed: {_described(error)}")) from error
         return receipts
 
     def _error_text(self, batch: tuple[int, ...], problem: str) -> str:
@@ -219,6 +220,6 @@ class StageTasks:
             self._client.cancel(list(self._under_way), force=True)
 
 
-def _told(error: Exception) -> str:
-    """An error with its kind. (The repr of one of the file system leaves out the path.)"""
+def _described(error: Exception) -> str:
+    """An error with its type. (The repr of an OSError would leave out the path.)"""
     return f"{type(error).__name__}: {error}" if str(error) else repr(error)

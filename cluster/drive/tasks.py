@@ -1,6 +1,6 @@
 """The tasks of workers: some units of one stage, each recorded in the ledger when it is finished.
 
-Their warnings go to the log of the run: workers have no terminal, or share one with a progress view.
+Their warnings go to the log of the run, because workers have no terminal or share it with a progress view.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 class Receipt(NamedTuple):
     """The answer of a worker for one unit. It never contains an array.
 
-    ``requests`` are those that its ``process`` has sent to object stores so far.
+    ``requests`` counts the requests that ``process`` has sent to object stores so far.
     """
 
     stage: str
@@ -79,7 +79,7 @@ class Receipt(NamedTuple):
 
 
 class StaleTask(RuntimeError):
-    """The driver of a task had another plan than the run directory has now."""
+    """The task belongs to another plan than the run directory has now."""
 
 
 class VersionMismatch(RuntimeError):
@@ -91,7 +91,7 @@ class DirectoryUnseen(RuntimeError):
 
 
 def check_directory_seen(directory: Location) -> None:
-    """Raise unless the plan of a run is seen here. A worker that made the directory itself would work for nobody."""
+    """Raise unless this process sees the plan of a run. A worker must not create a directory that nobody else sees."""
     if not Folder(directory).exists("run.json"):
         raise _unseen(directory)
 
@@ -120,19 +120,19 @@ def run_task(task: Task) -> list[Receipt]:
 
 
 def _report_compilation(compilation: Compilation) -> None:
-    """Tell the driver, whose progress shows it, that this worker compiles a kernel."""
-    with contextlib.suppress(ValueError):  # this is no worker
+    """Tell the driver, for its progress display, that this worker compiles a kernel."""
+    with contextlib.suppress(ValueError):  # this process is not a worker
         get_worker().log_event(COMPILATIONS, tuple(compilation))
 
 
 def _give_up_if_unwanted() -> None:
-    """Give up a task whose worker is leaving, or that was cancelled.
+    """Give up a task that was cancelled, or whose worker is leaving.
 
-    Dask interrupts neither. Somebody else, another worker or the driver that resumes the run, begins its units again.
+    Dask interrupts neither. Another worker, or the driver that resumes the run, begins its units again.
     """
     try:
         worker = get_worker()
-    except ValueError:  # this is no worker
+    except ValueError:  # this process is not a worker
         return
     if worker.status in (Status.closing_gracefully, Status.closing, Status.closed):
         raise Reschedule
@@ -158,8 +158,8 @@ def _planned(directory: Location, stage: str, unit: int, key: str) -> Run:
 def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None) -> Receipt:
     """Do one unit and record it, unless it is in the ledger. The entry is written last.
 
-    Nothing is written once the directory has a plan without this unit: another driver has taken over, with other
-    settings. Under the same plan two that do a unit write the same bytes.
+    Nothing is written once the directory has a plan without this unit, because another driver has taken over with other
+    settings. Under the same plan, two processes that do a unit write the same bytes.
     """
     directory, ledger, key = run.directory, Ledger(run.directory), run.keys[stage.name][unit]
     done = ledger.read(stage.name, unit)
@@ -181,7 +181,7 @@ def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None
 
 @dataclass(frozen=True)
 class CompilationLog:
-    """Writes into the log of a run when a worker begins to compile a kernel or to wait for it, and how long it took."""
+    """Writes to the log of a run when a worker starts to compile or wait for a kernel, and how long compiling took."""
 
     directory: Location
 
@@ -207,7 +207,7 @@ def _stored_run(directory: Location, version: Version) -> Run:
     return read_run(directory)
 
 
-#: Pieces below this size come from memory that was used before, and so much of it is kept, in bytes.
+#: Pieces of memory below the first size, in bytes, are reused; freed memory up to the second is kept.
 _LARGEST_PIECE, _KEPT = 2**25, 2**27
 # Names of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -215,7 +215,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Have glibc keep freed memory if Dask told it not to. Returns whether it does; elsewhere nothing is changed."""
+    """Make glibc keep freed memory, if Dask told it not to. Return whether it does; otherwise nothing is changed."""
     if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return False
     try:
@@ -248,7 +248,7 @@ def warnings_kept() -> Iterator[list[str]]:
     """The warnings of this thread, in the order in which they are shown."""
     kept: list[str] = []
     with warnings.catch_warnings():
-        pass  # forgets which were shown: a process that plans a second run is warned of it too
+        pass  # resets the record of shown warnings, so that a second plan in this process warns again
     with _heard(kept.append, shown=True):
         yield kept
 

@@ -1,7 +1,7 @@
 """A whole run: the one path of `pairloom run`, `pairloom resume`, `pairloom.run` and, on a worker, `pairloom submit`.
 
-First, everything is checked that can be, and the cluster is connected to. Nothing is written before that. Then the run
-directory is locked, the plan written, and the missing work done.
+First everything is checked, including the connection to the cluster; nothing is written before. Then the run directory
+is locked, the plan is written, and the missing work is done.
 """
 
 from __future__ import annotations
@@ -76,22 +76,21 @@ def checked_run(
     say: Callable[[str], None] = lambda what: None,
     given: Arrays | None = None,
 ) -> Iterator[CheckedRun]:
-    """Check a run and connect to its cluster, which is left again at the end. Nothing is written.
+    """Check a run and connect to its cluster; disconnect at the end. Nothing is written.
 
     Parameters
     ----------
     connect
         Connects to the cluster.
     at_once
-        Connect now, unless the run is finished: a cluster that will not do, or that does not share the directory, is
-        then found before anything is written.
-        Otherwise it is connected to when the first task needs it.
+        Connect now, unless the run is finished, so that an unsuitable cluster, or one that does not share the
+        directory, is found before anything is written. Otherwise connect when the first task needs the cluster.
     update
         Accept a directory whose configuration or data differ.
     say
-        Called with what is being done.
+        Called with the name of each step.
     given
-        The data, where a program has them.
+        The data, if a program hands them over.
     """
     fresh, data = prepare_run(config, directory, say, given)
     check_free(directory)
@@ -130,7 +129,7 @@ class LockedRun:
 
 @contextlib.contextmanager
 def driver_lock(directory: Location, stop: Stop, submission: int | None = None) -> Iterator[RunLock]:
-    """Hold the lock of a directory. Before anything is written behind the fence of ``stop``, it looks for its loss."""
+    """Hold the lock of a directory. Writes that are fenced by ``stop`` check first whether the lock was lost."""
     with RunLock(directory, stop.request, submission=submission) as lock:
         stop.look_with(lock.heed)
         yield lock
@@ -145,7 +144,8 @@ def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[Locke
         if lock.taken_over:
             progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
-            with fenced(stop.raise_if_requested):  # not around the rest, which another thread does
+            # The fence ends here: another thread may do the rest, and has its own.
+            with fenced(stop.raise_if_requested):
                 run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
                 expect_run(run, ready.data, progress)
             yield LockedRun(ready, run, stop)
@@ -160,7 +160,7 @@ def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[Locke
 
 
 def expect_run(run: Run, data: OpenFeatures | None, progress: Quiet) -> None:
-    """Tell the progress of a run what to expect: its stages, what is done of them, and how long they should take."""
+    """Give the progress display the stages of a run, their finished units, and their forecast duration."""
     progress.expect(run)
     progress.set_done(finished_units(run))
     ranges = read_forecast(run.directory) or _forecast(run, data, progress)
@@ -169,13 +169,13 @@ def expect_run(run: Run, data: OpenFeatures | None, progress: Quiet) -> None:
 
 
 def _forecast(run: Run, data: OpenFeatures | None, progress: Quiet) -> Ranges | None:
-    """Make the forecast of a run that is long and has not begun."""
+    """Forecast a run that is long and has not begun; None for others."""
     if "ledger" in Folder(run.directory).folders() or data is None or not is_worth_a_forecast(run):
         return None
     progress.say("measuring on a part of the data how long it will take")
     try:
         ranges = forecast_seconds(run, data)
-    except Exception as error:  # no result depends on it: a run can do without
+    except Exception as error:  # no result depends on the forecast, so any failure is only reported
         progress.note(f"How long it will take could not be measured: {error}")
         return None
     write_forecast(run.directory, ranges)
@@ -188,7 +188,7 @@ def _forecast(run: Run, data: OpenFeatures | None, progress: Quiet) -> Ranges | 
 def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str]:
     """Write the plan of a run, send its driver to a worker of the cluster, and return the driver's task.
 
-    With ``copies_data`` the stages that read the data are done here: a driver elsewhere does not have them.
+    With ``copies_data`` the stages that read the data are done here, since a driver elsewhere does not have the data.
     """
     directory, stop = ready.directory, Stop()
     with ready.connect() as client:
@@ -200,7 +200,7 @@ def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str
                 stages = tuple(stage for stage in run.stages if stage.needs_data)
                 drive(run, ready.data, lambda: contextlib.nullcontext(client), stop, Quiet(), stages)
             lock.end_as(SUBMITTED)
-        # Every submission has its own key: for a known key, Dask would return the outcome of the driver before.
+        # Every submission has its own key, since Dask would return the outcome of an earlier driver for a known key.
         key = f"pairloom-driver-{time.time_ns()}"
         driver = client.submit(drive_on_worker, str(directory), lock.number, key=key)
         fire_and_forget(driver)
@@ -210,9 +210,9 @@ def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str
 def drive_on_worker(directory: str, submission: int) -> str:
     """Drive the run whose plan is in ``directory``, and return its outcome.
 
-    If this worker dies, Dask starts the task again on another worker, which resumes the run. It takes over the lock
-    of the dead driver: immediately on the same host, on another host when the heartbeat has been missing long enough.
-    If the submission was cancelled meanwhile, it does nothing.
+    If this worker dies, Dask starts the task again on another worker, which resumes the run. It takes over the lock of
+    the dead driver: immediately on the same host, on another host when the heartbeat has been missing long enough. If
+    the submission was cancelled meanwhile, the task does nothing.
     """
     where, stop = location_of(directory, "directory"), Stop()
     check_directory_seen(where)
@@ -233,7 +233,7 @@ def drive_on_worker(directory: str, submission: int) -> str:
             drive(run, data, lambda: contextlib.nullcontext(client), stop, Quiet())
             outcome = "finished"
         except Exception as error:
-            # Nobody waits for the result of this task. The outcome is in the record of the driver and in the log.
+            # Nobody may be waiting for this task, so errors go to the record of the driver and to the log.
             outcome = _outcome_of(error)
         lock.end_as(outcome)
         log_line(where, f"driver ended: {outcome}")
@@ -245,7 +245,7 @@ def _outcome_of(error: BaseException) -> str:
 
 
 def _lock_in_time(directory: Location, stop: Stop, submission: int, stack: contextlib.ExitStack) -> RunLock:
-    """Lock a directory as the driver of a submission. Raise `Stopped`, and write nothing, if that was cancelled."""
+    """Lock a directory as the driver of a submission. If it was cancelled, raise `Stopped` and write nothing."""
     deadline = time.monotonic() + 1.5 * STALE_SECONDS
     while True:
         if is_cancelled(directory, submission):

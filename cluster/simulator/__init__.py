@@ -1,8 +1,8 @@
-"""Simulated clusters: how long a run would take on a cluster that need not exist, and what would limit it.
+"""Simulated clusters: the time of a run on a cluster that need not exist, and the resource that limits it.
 
 ``simulated_cluster`` describes a cluster, ``workload`` a run and its sizes, ``unit_costs`` the measured times of its
-units of work; how these and the bytes moved depend on the sizes is in the files of the stages. ``simulation`` plays the
-run, stage by stage, by the rules of ``cluster.drive.schedule``; ``stage_kernels`` has the events of one stage.
+units of work. The files of the stages say how times and bytes depend on the sizes. ``simulation`` plays the run, stage
+by stage, by the rules of ``cluster.drive.schedule``; ``stage_kernels`` has the events of one stage.
 """
 
 from pairloom.cluster.simulator.forecast import stage_seconds

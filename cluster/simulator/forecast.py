@@ -1,4 +1,4 @@
-"""Forecasts: how long the stages of a run will take, and how close forecasts of finished runs came."""
+"""Forecasts of the time of each stage of a run, and their comparison with finished runs."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _SEEDS = 3
 def stage_seconds(
     plan: Run, costs: UnitCosts, workers: int, cluster: SimulatedCluster | None = None
 ) -> dict[str, tuple[float, float]]:
-    """The least and the most seconds that each stage of a plan should take.
+    """The minimum and maximum seconds that each stage of a plan should take.
 
     Parameters
     ----------
     plan
-        The plan of a run. For a run that grows, the waves that it has.
+        The plan of a run. If the run grows, only the planned waves count.
     costs
         Measured times of units: `costs_of_run` of an earlier run, or `measure_costs`.
     workers
@@ -62,9 +62,9 @@ def stage_seconds(
     -------
     dict
         ``{stage: (low, high)}``, in the order of the run: the extremes of three simulations, and `MARGIN` on either
-        side. Where units are many times larger than those that were measured, the lower end is lower: a part of what
-        was measured does not grow with the work. That of the report is lower too: it may find no errors to explain.
-        The start of the workers is not among them.
+        side. The lower end is lower if units are many times larger than the measured ones, because part of the measured
+        time does not grow with the work, and for the report, which may find no errors to explain. The start of the
+        workers is not included.
     """
     where = cluster or SimulatedCluster.this_computer(workers)
     where, work = where.model_copy(update={"workers": workers}), planned_workload(plan)
@@ -79,9 +79,9 @@ def stage_seconds(
 
 
 def _optimism(stage: str, costs: UnitCosts, work: Workload) -> float:
-    """By how much an enlarged unit may be faster than its measured ones: half as much again for every factor of ten.
+    """The factor by which larger units may be faster than scaled measured ones: 0.5 more for every factor of ten.
 
-    How the time of training grows was measured. A report without errors has nothing to explain.
+    It is 1 for training if its growth with the rows was measured. A report without errors has nothing to explain.
     """
     if stage == "machines" and costs.row_exponent:
         return 1.0
@@ -99,28 +99,28 @@ def _by_stage(work: Workload, costs: UnitCosts, cluster: SimulatedCluster, seed:
     return found
 
 
-# A run whose training takes less than this is over before anyone has read a forecast.
+# A run whose training takes less time is over before anyone has read a forecast.
 _LONG_SECONDS = 60.0
-# A worker process imports a little less than the command does, but as many of them at once as there are cores.
+# The start of the workers, relative to the command's imports: they import a little less, but all of them at once.
 _WORKER_START = (0.75, 1.5)
-# To end them, and to print the result.
+# Time to end the workers and print the result.
 _END_SECONDS = (0.3, 1.0)
 
 
 def forecast_seconds(plan: Run, data: OpenFeatures) -> Ranges:
-    """The least and the most seconds of each stage on the workers of the plan. Measuring takes seconds."""
+    """The minimum and maximum seconds of each stage on the workers of the plan. Measuring takes seconds."""
     return stage_seconds(plan, measure_costs(plan, data), plan.config.cluster.expected_workers)
 
 
 def forecast_overhead(plan: Run, imports: float, planning: float) -> tuple[float, float]:
-    """The least and the most seconds of the command ``pairloom run`` besides its stages: its start and its end.
+    """The minimum and maximum seconds of the command ``pairloom run`` besides its stages: its start and its end.
 
     Parameters
     ----------
     plan
-        The plan of the run. The workers of another cluster than this computer are taken to be there.
+        The plan of the run. Workers of a cluster other than this computer are assumed to be running.
     imports, planning
-        How long the imports of this process took, and then reading the data and planning.
+        Seconds that this process took for imports, and then for reading the data and planning.
     """
     in_turn = max(1.0, plan.config.cluster.expected_workers / (os.cpu_count() or 1))
     starts = _WORKER_START if plan.config.cluster.kind == "processes" else (0.0, 0.0)
@@ -137,7 +137,7 @@ def process_seconds() -> float:
 
 
 def is_worth_a_forecast(plan: Run) -> bool:
-    """Whether a run is long enough to measure its data first."""
+    """Whether a run is long enough to measure a part of its data first."""
     shape, folds = plan.shape, plan.settings.folds
     rows = shape.rows_per_edge
     width = numbers_per_row(shape.numbers_per_row, rows, plan.kernel is not None)
@@ -145,15 +145,15 @@ def is_worth_a_forecast(plan: Run) -> bool:
     return seconds / plan.config.cluster.expected_workers > _LONG_SECONDS
 
 
-# Seconds until as many worker processes as there are cores have started: 2.4 to 3.2 on a quiet computer.
+# Seconds until one worker process per core has started: 2.4 to 3.2 on a quiet computer.
 _START_SECONDS = 3.0
 
 
 def crude_seconds(run: Run) -> dict[str, float]:
-    """Seconds of each stage of a run on the workers that it asks for, to an order of magnitude.
+    """Seconds of each stage of a run on its expected workers, to an order of magnitude.
 
-    For runs that are too short to measure anything first. Their progress needs to know how the stages compare; how fast
-    this computer is, it finds out as it goes.
+    For runs that are too short to measure anything first. The progress needs only the ratios of the stages; it learns
+    the speed of this computer as it goes.
     """
     sizes, workers = planned_sizes(run), run.config.cluster.expected_workers
     return {stage.name: _crude_seconds(stage, run.units(stage.name), sizes, workers) for stage in run.stages}
@@ -168,7 +168,7 @@ def _crude_seconds(stage: Stage, units: int, sizes: RunSizes, workers: int) -> f
 
 
 def start_seconds(plan: Run) -> float:
-    """Seconds until the workers have started that a run starts on this computer, to an order of magnitude."""
+    """Seconds until the workers that a run starts on this computer are ready, to an order of magnitude."""
     cluster = plan.config.cluster
     if cluster.kind != "processes":
         return 0.0
@@ -176,8 +176,7 @@ def start_seconds(plan: Run) -> float:
 
 
 class Validation(NamedTuple):
-    """Seconds of the stages of a run, as they were and as they are forecast; and of the start of its workers, which is
-    measured and in neither."""
+    """Actual and forecast seconds of the stages of a run; and of the start of its workers, included in neither."""
 
     directory: Location
     workers: int
@@ -187,7 +186,7 @@ class Validation(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The share by which the forecast of the whole run is too long, or too short if negative."""
+        """The relative error of the forecast of the whole run: positive if it is too long."""
         return sum(self.forecast.values()) / sum(self.actual.values()) - 1
 
 
@@ -197,7 +196,7 @@ def validate(directory: Location, costs: UnitCosts | None = None, *, seed: int =
     Raises
     ------
     ValueError
-        If the run is not finished, grows, or was done by several drivers: its log is then no record of one pass.
+        If the run is not finished, grows, or was done by several drivers, so that its log does not show one pass.
     """
     plan = read_run(directory)
     if plan.config.growth is not None or len(Folder(directory).names("drivers")) > 1:
@@ -215,7 +214,7 @@ def validate(directory: Location, costs: UnitCosts | None = None, *, seed: int =
 
 
 def _actual(directory: Location, plan: Run) -> tuple[float, dict[str, float], int]:
-    """Seconds until the workers had started; seconds of every stage, from the end of the one before; and workers."""
+    """Seconds until the workers had started; seconds of every stage, from the end of the stage before; and workers."""
     begun, ledger, ended = begin_times(directory), Ledger(directory), 0.0
     startup, actual, workers = 0.0, dict[str, float](), set[str]()
     for stage, keys in plan.keys.items():

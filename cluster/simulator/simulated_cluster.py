@@ -19,7 +19,7 @@ _GIGABYTE = 1e9
 
 
 class SimulatedCluster(BaseModel):
-    """A cluster. Speeds are those of a common cloud; the driver's times were measured with Dask 2026 on two cores."""
+    """A cluster. Default speeds are typical of clouds; the driver's times were measured with Dask 2026, two cores."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True)
 
@@ -66,7 +66,7 @@ class SimulatedCluster(BaseModel):
 
     @property
     def losses_per_second(self) -> float:
-        """Workers lost per second, in all."""
+        """Workers lost per second, in total."""
         return (self.failures_per_hour + self.preemptions * self.workers) / 3600
 
     @property
@@ -77,7 +77,7 @@ class SimulatedCluster(BaseModel):
 
     @classmethod
     def this_computer(cls, workers: int, startup: float = 2.5) -> SimulatedCluster:
-        """Processes on this computer. Their reads and writes are part of the measured times, so nothing is added."""
+        """Processes on this computer. Measured times include their reads and writes, so no time is added for these."""
         return cls(workers=workers, memory="1TiB", link=1e9, store=1e9, latency=0, startup=startup, price=0.0)
 
 

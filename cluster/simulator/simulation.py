@@ -19,7 +19,7 @@ __all__ = ["RunForecast", "StageForecast", "simulate"]
 # Dask gives a task to four workers before it reports a loss; `cluster.retries` is 10 by default.
 _MOST_LOSSES = 4 * 11
 _DRAWS = 4096
-# If nothing is busy for this share of the time, a stage with few units is limited by these.
+# If no resource is busy for this share of the time, a stage with few units is limited by their number.
 _BUSY = 0.5
 
 
@@ -31,13 +31,13 @@ class StageForecast(NamedTuple):
     stage, where, units
         As in `stages`.
     seconds
-        From the end of the stage before, or from when the workers had started, to the end of this one.
+        From the end of the stage before, or from the start of the workers, to the end of this stage.
     tasks
         Number of tasks that were executed.
     worked, lost
         Core-seconds of units that were finished, and of units whose worker was lost.
     redone
-        Units that were begun again because their worker was lost.
+        Units that were started again because their worker was lost.
     failures
         Workers lost during the stage.
     bytes_moved
@@ -45,9 +45,9 @@ class StageForecast(NamedTuple):
     memory
         Bytes that one task needs.
     threads
-        Tasks at once: fewer than there are cores if the memory is short.
+        Number of concurrent tasks per worker: less than its cores if memory is short.
     busy
-        Share of the time for which resources were busy: the cores; the scheduler, with the driver that waits for it;
+        Share of the time for which each resource was busy: the cores; the scheduler, with the driver that waits for it;
         the driver, looking for ledger entries; the bandwidth of the store; its latency; and the busiest link.
     """
 
@@ -67,7 +67,7 @@ class StageForecast(NamedTuple):
 
     @property
     def limited_by(self) -> str:
-        """Which resource limits the stage."""
+        """The resource that limits the stage."""
         if self.where == "driver":
             return "driver"
         if self.where == "in turn":
@@ -79,8 +79,8 @@ class StageForecast(NamedTuple):
 
 
 class RunForecast(NamedTuple):
-    """The forecast of a run: its stages, the cluster, the seconds until its workers had started and read the plan, and
-    those for which they are paid."""
+    """The forecast of a run: its stages, the cluster, the seconds until its workers have started and read the plan, and
+    the seconds for which workers are paid."""
 
     stages: tuple[StageForecast, ...]
     cluster: SimulatedCluster
@@ -90,7 +90,7 @@ class RunForecast(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """From the begin of the first stage to the end of the last."""
+        """Seconds from the start of the first stage to the end of the last."""
         return self.startup + sum(stage.seconds for stage in self.stages)
 
     @property
@@ -111,7 +111,7 @@ class RunForecast(NamedTuple):
 
     @property
     def redone(self) -> int:
-        """Units that were begun again because their worker was lost."""
+        """Units that were started again because their worker was lost."""
         return sum(stage.redone for stage in self.stages)
 
     @property
@@ -121,12 +121,12 @@ class RunForecast(NamedTuple):
 
     @property
     def price(self) -> float:
-        """Worker-hours times the price of one."""
+        """Worker-hours times the price per hour."""
         return self.worker_hours * self.cluster.price
 
     @property
     def limited_by(self) -> str:
-        """What limits the stages that take most of the time, together."""
+        """The resource that limits the stages which take most of the time."""
         total = {"start of the workers": self.startup}
         for stage in self.stages:
             total[stage.limited_by] = total.get(stage.limited_by, 0.0) + stage.seconds
@@ -134,7 +134,7 @@ class RunForecast(NamedTuple):
 
     @property
     def too_large(self) -> tuple[StageForecast, ...]:
-        """Stages with tasks that need more memory than a worker has: the run would fail there."""
+        """Stages with tasks that need more memory than a worker has, so that the run would fail."""
         return tuple(stage for stage in self.stages if stage.memory > self.cluster.memory_bytes)
 
 
@@ -148,13 +148,13 @@ def simulate(
     work
         The run, from `planned_workload` or `imagined_workload`.
     costs
-        Measured times, from `costs_of_run` or `measure_costs`. Those of a run of other sizes are scaled.
+        Measured times, from `costs_of_run` or `measure_costs`. Times of a run of other sizes are scaled.
     cluster
         The cluster.
     seed
-        Of the order of the times, and of failures. Equal seeds give equal forecasts.
+        Seed of the order of the times, and of failures. Equal seeds give equal forecasts.
     traced
-        How many executions of tasks to record, for tests.
+        Number of task executions to record, for tests.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def simulate(
 
 
 class _Session:
-    """One run on a simulated cluster, up to the stage that is played."""
+    """One run on a simulated cluster, up to the present stage."""
 
     def __init__(
         self, work: Workload, costs: UnitCosts, cluster: SimulatedCluster, seed: int, traced: int
@@ -196,7 +196,7 @@ class _Session:
             self.started, self.startup = self.clock, cluster.startup + self._plan_seconds()
             self.clock += self.startup
         begin = self.clock
-        # The driver looks for the ledger entry of every unit before it starts a stage.
+        # Before it starts a stage, the driver looks for the ledger entry of every unit.
         scan = self._of[phase.stage] * (cluster.ledger_seconds + cluster.latency)
         self.clock += scan
         random = np.random.default_rng([self._seed, number])
@@ -234,7 +234,7 @@ class _Session:
         threads: int,
         random: np.random.Generator,
     ) -> NDArray[np.float64]:
-        """Units as tasks: all at once, or each after the one before."""
+        """Units as tasks: all together, or one after the other."""
         cluster, faults = self._cluster, self._faults(random)
         fabric = kernels.Fabric(
             threads, cluster.latency, cluster.link_bytes, cluster.store_bytes, float(CACHE_BYTES)
@@ -295,13 +295,13 @@ class _Session:
         )
 
     def _plan_seconds(self) -> float:
-        """Seconds until all workers have read the plan, some 12 bytes per pair, at once."""
+        """Seconds until all workers have read the plan, about 12 bytes per pair, at the same time."""
         cluster, pairs = self._cluster, self._work.sizes.edges
         moved = 12.0 * pairs * max(1 / cluster.link_bytes, cluster.workers / cluster.store_bytes)
         return pairs * cluster.plan_seconds_per_pair + moved
 
     def _threads(self, stage: str) -> int:
-        """Threads per worker for which there is memory; at least one, even if it has too little."""
+        """Threads per worker for which there is memory; at least one, even without enough memory."""
         needed = cost_of_stage(stage).memory(self._work.sizes)
         affordable = self._cluster.memory_bytes // max(1, int(needed))
         return max(1, min(self._cluster.cores, affordable))

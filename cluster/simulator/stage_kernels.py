@@ -1,9 +1,9 @@
 """The events of one stage on an imagined cluster: tasks start, finish, and are lost with their workers.
 
-One event per task, not per unit: a task is a range of units, and its time is the sum of theirs. Whatever is shared (the
-store, the link of a worker, the driver with its scheduler) is a queue served in the order of arrival. It has the
-throughput of fair sharing and needs no event of its own. The reads and writes of a task pass these queues together,
-when the task starts.
+There is one event per task, not per unit: a task is a range of units, and its time is the sum of theirs. Each shared
+resource (the store, the link of a worker, the driver with its scheduler) is a queue served in the order of arrival. It
+has the throughput of fair sharing and needs no events. The reads and writes of a task pass these queues together, when
+the task starts.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = [
     "stage_events",
 ]
 
-#: Places in the tally of a stage: when it ended; seconds of finished units, and of units that were lost; tasks; units
-#: done, and begun in vain; bytes; busy seconds of the driver, the store and the busiest link; workers lost; whether
-#: some task lost its worker too often.
+#: Positions in the tally of a stage: its end; seconds of finished units, and of lost units; tasks; units done, and
+#: units started but lost; bytes; busy seconds of the driver, the store and the busiest link; workers lost; whether some
+#: task lost its worker too often.
 END, WORKED, LOST, TASKS, DONE, REDONE, BYTES, DRIVER_BUSY, STORE_BUSY, LINK_BUSY, FAILURES, GAVE_UP = range(
     12
 )
@@ -48,7 +48,7 @@ _DRIVER_FREE, _STORE_FREE, _NOTED, _TRACED = range(12, 16)
 TALLIES = 12
 
 _FINISHED, _STRUCK, _RETURNED = 0, 1, 2
-# As `schedule._Pace`: the median is that of the last 64 units.
+# As in `schedule._Pace`, the median is over the last 64 units.
 _REMEMBERED = 64
 
 
@@ -145,7 +145,8 @@ def stage_events(
     Parameters
     ----------
     back
-        When each worker is back, changed in place: a worker may still be away when the next stage begins.
+        The time at which each worker is back. It is changed in place, since a worker may still be away when the next
+        stage begins.
     trace
         (n, 6) rows to fill, one for each execution of a task: core, start, end, first unit, number of units begun and
         of units finished. May have no rows.
@@ -301,10 +302,10 @@ def _shared(n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -
 
 @inline_kernel()
 def _fetched(a: int, n: int, w: int, inputs: Inputs, fabric: Fabric, workers: _Workers) -> float:
-    """Bytes of the pieces that units read and the worker's cache does not hold.
+    """Bytes of the pieces that units read and that are not in the worker's cache.
 
-    A piece is taken to be forgotten when the worker has fetched as much as the cache holds since it last used it. An
-    LRU cache also counts what it found since, and so forgets a little sooner.
+    A piece counts as evicted when the worker has fetched as many bytes as the cache holds since it last used the piece.
+    A real LRU cache also counts pieces that it found, and so evicts a little sooner.
     """
     before = workers.fetched[w]
     if len(inputs.touched) == 0:
@@ -345,7 +346,7 @@ def _finish(
 
 @inline_kernel()
 def _victim(faults: WorkerFaults, number: int, alive: int, now: float, workers: _Workers) -> int:
-    """The worker that is lost: any of those that are there."""
+    """The worker that is lost: any of those that are present."""
     nth, w = int(faults.victims[number % len(faults.victims)] * alive), 0
     while workers.back[w] > now or nth > 0:
         nth -= workers.back[w] <= now
@@ -366,7 +367,7 @@ def _lose(
     again: list[tuple[float, int, int, int]],
     trace: NDArray[np.float64],
 ) -> None:
-    """A worker is lost with its cache. Its tasks go elsewhere once the scheduler has noticed."""
+    """A worker is lost with its cache. Its tasks go to other workers once the scheduler has noticed."""
     number = int(tally[FAILURES])
     is_preempted = faults.victims[-1 - number % len(faults.victims)] < faults.preempted
     workers.back[w] = now + (faults.away_preempted if is_preempted else faults.away_failed)
@@ -388,7 +389,7 @@ def _lose(
 def _finished_units(
     core: int, now: float, inputs: Inputs, cores: _Cores, tally: NDArray[np.float64]
 ) -> tuple[int, int]:
-    """Units of a lost task that are in the ledger, and whether another was under way: only that is done again."""
+    """Units of a lost task that are in the ledger, and whether another had started: only that one is done again."""
     if now < cores.start[core]:
         return 0, 0
     a, n, finished, at = cores.first[core], cores.size[core], 0, cores.ready[core]

@@ -1,4 +1,4 @@
-"""Measured times of units of work: those of a finished run, or of a short run on a part of the data."""
+"""Measured times of units of work, from a finished run or a short run on a part of the data."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from pairloom.pipeline.threads import one_blas_thread
 __all__ = ["StageTimes", "UnitCosts", "costs_of_run", "measure_costs", "row_exponent", "unit_seconds"]
 
 
-# The short run has so many classes, for samples to have shortlists, and so many rows and samples.
+# Numbers of classes, rows per class and samples of the short run: enough classes that samples have shortlists.
 _CLASSES, _ROWS, _SAMPLES = 52, 200, 256
-# Machines on sets of classes are trained on the rows of all classes.
+# Fewer classes for machines on sets of classes, each of which is trained on the rows of all classes.
 _CODED_CLASSES = 12
-# Fewest units per worker from which the extra time of its first unit can be estimated.
+# Minimum number of units per worker to estimate the extra time of its first unit.
 _FEWEST_UNITS = 4
 
 
 class StageTimes(NamedTuple):
-    """Times of the units of a stage, and the extra time of a worker's first: it loads kernels and opens files.
+    """Times of the units of a stage, and the extra time of a worker's first unit, which loads kernels and opens files.
 
-    ``each`` is the extra time of every unit, where each loads kernels of its own.
+    ``each`` is the extra time of every unit, if each loads its own kernels.
     """
 
     seconds: NDArray[np.float64]
@@ -67,7 +67,7 @@ class StageTimes(NamedTuple):
 
 
 class UnitCosts(NamedTuple):
-    """Measured times of the units of every stage, and the sizes of the run that they were measured in.
+    """Measured times of the units of every stage, and the sizes of the run in which they were measured.
 
     The time per row of a pair grows as its rows to the power of ``row_exponent``.
     """
@@ -79,10 +79,10 @@ class UnitCosts(NamedTuple):
     def drawn(
         self, stage: str, units: int, of: int, sizes: RunSizes, random: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Times of ``units`` of the ``of`` units that a stage of a run of these sizes has.
+        """Times of ``units`` units of a stage that has ``of`` units in a run of these sizes.
 
-        All measured times are used equally often, in random order, so that their distribution is kept. They are scaled
-        by the work of a unit; their relative spread stays.
+        All measured times are used equally often, in random order, which keeps their distribution. They are scaled by
+        the work of a unit, which keeps their relative spread.
         """
         if stage not in self.stages:
             return np.zeros(units)
@@ -93,11 +93,11 @@ class UnitCosts(NamedTuple):
         return np.asarray(scaled + self.stages[stage].each)
 
     def enlargement(self, stage: str, units: int, sizes: RunSizes) -> float:
-        """The work of a unit, in a run of these sizes with so many units, as a multiple of that of a measured unit."""
+        """The work of a unit in a run of these sizes, relative to a measured unit; ``units`` is the number of units."""
         if stage not in self.stages or not units:
             return 1.0
         work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
-        if not work(self.sizes):  # such as a calibration of the coupled model that has nothing to learn
+        if not work(self.sizes):  # for example, a calibration that has nothing to learn
             return 1.0
         more = (work(sizes) / units) / (work(self.sizes) / measured)
         if stage == "machines":
@@ -135,7 +135,7 @@ def costs_of_run(directory: Location) -> UnitCosts:
 
 
 def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -> StageTimes:
-    """Separate the extra time of every worker's first unit, if there are enough others to tell it from."""
+    """Separate the extra time of every worker's first unit, if there are enough others to compare it with."""
     seconds = np.array([entry.seconds for entry in entries])
     of_worker: dict[str, list[int]] = defaultdict(list)
     for place in sorted(
@@ -152,9 +152,9 @@ def _stage_times(entries: list[Entry], begun: Mapping[tuple[str, int], float]) -
 
 
 def measure_costs(plan: Run, data: OpenFeatures) -> UnitCosts:
-    """Times of a short run in this process, on some classes and rows of the data of a plan. It takes seconds.
+    """Times of a short run in this process, on some classes and rows of the data of a plan. This takes seconds.
 
-    The first of two such runs loads kernels; the second is measured.
+    It runs twice: the first run loads kernels, the second is measured.
     """
     with tempfile.TemporaryDirectory() as folder:
         part = _part_of(data, _CODED_CLASSES if plan.config.has_code else _CLASSES)
@@ -171,8 +171,8 @@ def measure_costs(plan: Run, data: OpenFeatures) -> UnitCosts:
 
 
 def _warmed_up(stage: str, first: NDArray[np.float64], second: NDArray[np.float64]) -> StageTimes:
-    """Times of units that were done twice, the first time with kernels to load."""
-    if cost_of_stage(stage).per == "coupling":  # each has its own, and is done once
+    """Times of units that were done twice, the first time with loading of kernels."""
+    if cost_of_stage(stage).per == "coupling":  # each coupling has its own kernels, and is done once
         return StageTimes(second, 0.0, float(np.maximum(first - second, 0.0).mean()))
     return StageTimes(second, max(0.0, float(first[0] - second[0])))
 
@@ -183,19 +183,19 @@ def _short(plan: Run, part: DataConfig) -> Config:
     config = with_overrides(
         plan.config, ["run.edges_per_tile=32", "run.samples_per_slab=64", f"run.tensor={tensor}"]
     )
-    graph = GraphConfig(family="one_vs_rest")  # every coupling of codes has it
+    graph = GraphConfig(family="one_vs_rest")  # a code that every coupling of codes supports
     if plan.config.has_code:
         config = with_overrides(config, ["run.edges_per_tile=3"])
     else:
         neighbours = min(4, len(plan.shape.classes) - 1)
         graph = GraphConfig(family="hub_neighbours", hubs=1, neighbours=neighbours)
     config = config.model_copy(update={"growth": None, "data": part, "graph": graph})
-    # Weights and priors are those of all classes, and cost nothing.
+    # Weights and priors name all classes, of which the short run has some; they take no time.
     return with_section(config, "model", {"priors": None, "class_weight": None})
 
 
 def _part_of(data: OpenFeatures, classes: int) -> Arrays:
-    """The first classes of a data set, up to `_ROWS` rows of each, and some test samples."""
+    """The first classes of a data set, up to `_ROWS` rows per class, and some test samples."""
     n = min(len(data.classes), classes)
     rows = np.concatenate([np.flatnonzero(data.y_train == c)[:_ROWS] for c in range(n)])
     samples, labels = np.arange(len(data.X_test)), data.y_test
@@ -214,9 +214,9 @@ def _part_of(data: OpenFeatures, classes: int) -> Arrays:
 
 
 def _with_errors(sizes: RunSizes, directory: Location) -> RunSizes:
-    """The sizes of a finished short run, with the errors that its report explains instead of as many as it could.
+    """The sizes of a finished short run, with the number of errors that its report explains instead of the maximum.
 
-    Without labels of test samples, which the data or their first classes may lack, it explains none.
+    It explains none without labelled test samples, which the data or their first classes may lack.
     """
     if not Folder(directory).exists("report/errors.csv"):
         return sizes._replace(explained=0)
@@ -237,7 +237,7 @@ def _run_in_turn(run: Run, data: OpenFeatures) -> dict[str, NDArray[np.float64]]
 
 
 def unit_seconds(run: Run, stage: Stage, unit: int, data: OpenFeatures) -> float:
-    """Do a unit; return its seconds without those of compiling kernels, which its workers find compiled."""
+    """Do a unit; return its seconds without the compilation of kernels, which workers will find compiled."""
     compiling: list[float] = []
     with install_timer("numba:compile", compiling.append):
         receipt = run_unit(run, stage, unit, data)
@@ -245,24 +245,24 @@ def unit_seconds(run: Run, stage: Stage, unit: int, data: OpenFeatures) -> float
 
 
 _GROWTH_CLASSES = 3
-# By the crude estimate of `tiles`; the true time may be several times longer.
+# Maximum time of the measurement by the crude estimate of `tiles`; the true time may be several times longer.
 _GROWTH_SECONDS = 1.5
-# A smaller ratio of rows is lost in the noise of the measurement.
+# With a smaller ratio of rows the difference is lost in the noise of the measurement.
 _LEAST_RATIO = 2.0
-# Beyond these the measurement was disturbed. With a kernel, time grows as the square of the rows.
+# Exponents outside this range mean a disturbed measurement. With a kernel, time grows with the square of the rows.
 _EXPONENTS = (-0.3, 1.2)
 
 
 def row_exponent(plan: Run, data: OpenFeatures, rows: int) -> float:
-    """The exponent e in: time per row of a pair ~ rows^e. It is 0 if time is proportional to rows.
+    """The exponent e in "time per row of a pair ~ rows^e". It is 0 if the time is proportional to the rows.
 
     Parameters
     ----------
     plan, data
         A planned run and its features.
     rows
-        The rows per class of pairs whose time is known; those of the plan, or as many as are quickly trained, are
-        compared with them.
+        The rows per class of pairs whose time is known. They are compared with the rows of the plan, or as many as can
+        be trained quickly.
     """
     more = _affordable_rows(plan)
     if plan.config.has_code or more < _LEAST_RATIO * rows:
@@ -275,7 +275,7 @@ def row_exponent(plan: Run, data: OpenFeatures, rows: int) -> float:
 
 
 def _affordable_rows(plan: Run) -> int:
-    """As many rows per class as the plan has, if training a few such pairs takes seconds; else fewer."""
+    """The rows per class of the plan, or fewer if training a few such pairs would take more than seconds."""
     rows = int(np.mean(plan.shape.rows))
     pairs = math.comb(min(_GROWTH_CLASSES, len(plan.shape.classes)), 2)
     width = numbers_per_row(plan.shape.numbers_per_row, 2 * rows, plan.kernel is not None)
@@ -284,7 +284,7 @@ def _affordable_rows(plan: Run) -> int:
 
 
 def _seconds(plan: Run, data: OpenFeatures, rows: int) -> float:
-    """The time to train the pairs of a few classes on up to so many rows of each."""
+    """The time to train the pairs of a few classes on up to ``rows`` rows per class."""
     n = min(_GROWTH_CLASSES, len(data.classes))
     members = [np.flatnonzero(data.y_train == c)[:rows] for c in range(n)]
     X, classes = (
@@ -300,7 +300,7 @@ def _seconds(plan: Run, data: OpenFeatures, rows: int) -> float:
         began = time.perf_counter()
         train_kernel_model(plan.kernel, training.X, training.members, pairs, machines)
         return time.perf_counter() - began
-    # A worker whitens a class once, and trains many pairs with it.
+    # Whitening is not timed: a worker whitens a class once and trains many pairs with it.
     by_class = {c: training.X[rows] for c, rows in enumerate(training.members)}
     whitened = whitened_rows(by_class, training.whitening(candidate.whiten, settings))
     began = time.perf_counter()

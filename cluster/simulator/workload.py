@@ -1,4 +1,4 @@
-"""The work of a run, stage by stage: how many units each stage has, where they run, and which classes they read."""
+"""The work of a run, stage by stage: the number of units, where they run, and the classes that they read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Workload:
 
 
 def planned_workload(plan: Run) -> Workload:
-    """The work of a plan. A run that grows is as long as the waves of its plan: later ones are not known yet."""
+    """The work of a plan. A run that grows has the waves of its plan; later ones are not known yet."""
     phases = tuple(_growing_phases(plan)) if plan.config.growth else tuple(_phases(plan, plan.keys, {}))
     return Workload(planned_sizes(plan), phases, _touched(plan))
 
@@ -86,7 +86,7 @@ def planned_workload(plan: Run) -> Workload:
 def _phases(
     run: Run, keys: dict[str, tuple[str, ...]], before: dict[str, tuple[str, ...]]
 ) -> Iterator[Phase]:
-    """The units whose keys are not those of an earlier plan, as the driver finds them."""
+    """The units that the driver would do: those whose keys are not in an earlier plan."""
     for stage in run.stages:
         old, new = before.get(stage.name, ()), keys[stage.name]
         changed = [unit for unit, key in enumerate(new) if unit >= len(old) or old[unit] != key]
@@ -95,7 +95,7 @@ def _phases(
 
 
 def _growing_phases(plan: Run) -> Iterator[Phase]:
-    """Waves train, apply and judge in turn; the stages after growth run once."""
+    """Waves train, apply and score in turn; the stages after growth run once."""
     before: dict[str, tuple[str, ...]] = {}
     names = plan.stage_names
     waited: dict[str, tuple[str, ...]] = dict.fromkeys(names[names.index("growth") + 1 :], ())
@@ -137,8 +137,8 @@ def imagined_workload(plan: Run, *, family: str | None = None, seed: int = 0, **
 def _touched_by_all_pairs(sizes: RunSizes) -> TouchedClasses:
     """The blocks of classes that the tiles of all pairs read, without listing the pairs: there may be 238 million.
 
-    The order is that of `order_by_blocks`: pairs of blocks, each with all its edges. Of a tile over several pairs of
-    blocks, the first and the last count; blocks are read whole.
+    The order is that of `order_by_blocks`: pairs of blocks, each with all its edges. Of a tile that covers several
+    pairs of blocks only the first and the last count. Blocks are read whole.
     """
     n, T = sizes.classes, sizes.edges_per_tile
     b = math.isqrt(max(T - 1, 0)) + 1
@@ -163,14 +163,14 @@ def _touched_by_some_pairs(sizes: RunSizes, seed: int) -> TouchedClasses:
     return _touched_by(order_by_blocks(edges, sizes.edges_per_tile), sizes.edges_per_tile)
 
 
-#: Families whose number of pairs is known without data. Of a class's 20 nearest, many choose it too: for Gaussian
-#: classes, 3 hubs and 20 neighbours gave 16.5 pairs per class of 200 classes, 18.2 of 1000, and 19.0 of 4000.
+#: Families whose number of pairs is known without data. Many of the 20 nearest classes of a class also choose it: for
+#: Gaussian classes, 3 hubs and 20 neighbours gave 16.5 pairs per class of 200 classes, 18.2 of 1000, and 19.0 of 4000.
 FAMILIES = ("complete", "hub_neighbours", "star")
 _HUB_NEIGHBOUR_PAIRS = 19
 
 
 def cost_of_stage(name: str) -> StageCost:
-    """The cost of the stage with this name. An unknown stage has no cost beyond its measured times."""
+    """The cost of the stage with this name. For an unknown stage only its measured times count."""
     return next((stage.cost for stage in stages.STAGES if stage.name == name), StageCost())
 
 
@@ -215,7 +215,7 @@ def imagined_sizes(
     edges_per_tile: int | None = None,
     samples_per_slab: int | None = None,
 ) -> RunSizes:
-    """The sizes that a plan would have with other data: its settings are kept, its tiles and slabs chosen anew.
+    """The sizes that a plan would have with other data: settings are kept, tiles and slabs are chosen again.
 
     The tensor is not stored.
     """

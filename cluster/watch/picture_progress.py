@@ -1,4 +1,4 @@
-"""Show the progress of pictures: a bar on a terminal, otherwise one line per interval; both with a rate."""
+"""Show the progress of pictures with their rate: a bar on a terminal, otherwise one line per interval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["PictureProgress"]
 
 
 class PictureProgress:
-    """Shows how many pictures of the current step are finished."""
+    """Shows the number of finished pictures of the current step."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._redraws = console, can_redraw(console)

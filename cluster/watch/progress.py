@@ -1,6 +1,6 @@
 """Show the progress of a run: a view of all stages on a terminal, otherwise a line per stage and per interval.
 
-`RunProgress` has the numbers. This file turns them into text, and shows the text.
+`RunProgress` has the numbers. This file turns them into text and shows it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pairloom.pipeline.run.run_log import Ranges
 
 __all__ = ["LINE_SECONDS", "Lines", "Quiet", "View", "can_redraw", "progress_for", "run_view"]
 
-#: Seconds between two lines of a log at first; in a long run up to a minute.
+#: Seconds between two lines of a log: at first, and at most, in a long run.
 LINE_SECONDS, _MOST_LINE_SECONDS = 10.0, 60.0
 _DRAW_SECONDS = 0.2
 _STYLES = {"done": "dim", "running": "bold", "to come": ""}
-# Columns of a terminal from which on there is room for a bar beside the counts, and the widest bar.
+# Minimum width of a terminal with a bar beside the counts, and the maximum width of the bar.
 _WIDTH_WITH_BAR, _WIDEST_BAR = 56, 30
 _COMPILING = f"compiling kernels for this machine, once, about {COMPILE_SECONDS:.0f} s"
-# From here on, the time of day at which the run should end is worth reading.
+# A run with more seconds left shows the time of day at which it should end.
 _LONG_SECONDS = 600.0
 
 
 class Quiet:
-    """The progress of a run, shown to nobody. Subclasses show it."""
+    """The interface to the progress of a run. This base class shows nothing; subclasses do."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,19 +53,19 @@ class Quiet:
         self.close()
 
     def close(self) -> None:
-        """Show nothing more, so that others can write below. May be called again."""
+        """Show nothing more, so that the caller can write below. It may be called again."""
 
     def say(self, what: str | None) -> None:
-        """Say what is being done outside of the stages, such as reading the data; None when there are workers."""
+        """Name the work outside of the stages, such as reading the data; None when the workers are ready."""
 
     def forecast(self, seconds: Ranges) -> None:
-        """Set how long the stages should take, as it was measured. Otherwise it is guessed from their sizes."""
+        """Set the measured forecast of the stages. Without one, their times are guessed from their sizes."""
 
     def expect(self, plan: Run) -> None:
         """Set the plan of the run, or the longer plan of a run that has grown."""
 
     def set_done(self, done: Mapping[str, int]) -> None:
-        """Set the units of every stage that were finished by others."""
+        """Set the units of every stage that were finished before."""
 
     def begin(self, stage: str, done: int, total: int) -> None:
         """Start a stage; ``done`` of its ``total`` units are finished."""
@@ -77,7 +77,7 @@ class Quiet:
         """Set the finished units of the running stage; ``pairs`` were trained since the last call."""
 
     def compiling(self, compilation: Compilation) -> None:
-        """Show that this process, or a worker, compiles a kernel, or has done so."""
+        """Show that this process, or a worker, compiles a kernel or has finished."""
 
     def score(self, log_loss: float | None) -> None:
         """Set the best log loss so far."""
@@ -87,14 +87,14 @@ class Quiet:
 
 
 class _Display(Quiet):
-    """Counts, and shows the counts when they change and as time passes, which a thread takes care of."""
+    """Counts, and shows the counts when they change and, by a thread, as time passes."""
 
     def __init__(self, run: RunProgress | None = None) -> None:
         self.run = run or RunProgress()
         self._plan: Run | None = None
         self._seconds: Ranges | None = None
         self._has_compiled = False
-        # Held while counting and showing. A message may be written while counting.
+        # Held while counting and showing. It is re-entrant because a message may be written while counting.
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._clock = threading.Thread(target=self._pass_time, name="pairloom-progress", daemon=True)
@@ -154,7 +154,7 @@ class _Display(Quiet):
 
     def compiling(self, compilation: Compilation) -> None:
         with self._lock:
-            if compilation.state == "waiting":  # for another process, which reports that it compiles
+            if compilation.state == "waiting":  # the process that compiles reports it
                 return
             self.run.compile(compilation.kernel, ended=compilation.state == "compiled")
             if self.run.compiling.total and not self._has_compiled and self.run.doing is None:
@@ -170,7 +170,7 @@ class _Display(Quiet):
         """Show the last state."""
 
     def _said(self) -> None:
-        """Show what is being done."""
+        """Show the work outside of the stages."""
 
     def _counted(self) -> None:
         """Show that a unit was finished."""
@@ -180,14 +180,14 @@ class _Display(Quiet):
 
 
 class Lines(_Display):
-    """Prints a line when a stage has ended, and one per interval in between. Writes no control characters."""
+    """Prints a line when a stage has ended, and one per interval in between, without control characters."""
 
     def __init__(self, stream: TextIO, run: RunProgress | None = None) -> None:
         super().__init__(run)
         self._stream, self._shown_at = stream, 0.0
 
     def note(self, line: str) -> None:
-        with self._lock, contextlib.suppress(ValueError):  # a stream that is closed
+        with self._lock, contextlib.suppress(ValueError):  # the stream may be closed
             self._stream.write(f"{printable(line)}\n")
             self._stream.flush()
 
@@ -212,7 +212,7 @@ class Lines(_Display):
 
 
 class View(_Display):
-    """Draws all stages in place, below the messages. Whatever is written to standard error meanwhile is a message."""
+    """Draws all stages in place, below the messages. Text that is written to standard error meanwhile is a message."""
 
     def __init__(self, console: Console, run: RunProgress | None = None) -> None:
         super().__init__(run)
@@ -220,7 +220,7 @@ class View(_Display):
 
     def __enter__(self) -> Self:
         self._live.start()
-        # Rich hides the cursor. A driver that is killed could not show it again.
+        # Rich hides the cursor; a driver that is killed could not show it again.
         self._live.console.show_cursor(True)
         self._time_passed()
         return super().__enter__()
@@ -240,17 +240,17 @@ class View(_Display):
 
 
 class _FoldedLive(Live):
-    """A live display that survives a window which is made narrower.
+    """A live display that survives when its window is made narrower.
 
-    Terminals that fold long lines (tmux, GNOME's, and others) then show the lines of the last view on more rows than
-    were drawn. Rich moves the cursor up over the lines that it drew, and leaves the topmost rows behind.
+    Terminals that fold long lines (tmux, GNOME's, and others) then show the last view on more rows than were drawn.
+    Rich moves the cursor up only over the lines that it drew, and would leave the topmost rows behind.
     """
 
     _lines: list[list[Segment]] = []  # noqa: RUF012 (replaced, never changed)
     _columns = 0
 
     def draw(self, view: ConsoleRenderable) -> None:
-        """Draw a view, unless it looks as the last one does."""
+        """Draw a view, unless it is equal to the last one."""
         lines = self.console.render_lines(view, pad=False)
         if (lines, self.console.width) != (self._lines, self._columns):
             self.update(view, refresh=True)
@@ -268,14 +268,14 @@ class _FoldedLive(Live):
 
 
 def run_view(run: RunProgress, console: Console) -> ConsoleRenderable:
-    """All stages and a summary, as they fit into a console: in one that is too low, fewer finished stages."""
+    """All stages and a summary. If the console is too low, some finished stages are left out."""
     width, height = console.size
     heading = [Text(_heading(run), style="cyan", no_wrap=True, overflow="ellipsis")] if run.facts else []
     summary = Text(_summary(run), style="cyan")
     room = height - 1 - len(heading) - len(summary.wrap(console, width))
     stages = [stage for stage in run.stages.values() if stage.total]
     if len(stages) > room:
-        # Those that are running or to come, and as many as fit of those that are done.
+        # Stages that are running or to come, and as many finished ones as fit.
         others = [stage for stage in stages if not stage.is_done]
         done = [stage for stage in stages if stage.is_done]
         kept = max(0, room - len(others))
@@ -284,7 +284,7 @@ def run_view(run: RunProgress, console: Console) -> ConsoleRenderable:
 
 
 class _Trimmed:
-    """The last lines of a renderable that fit, without spaces at their ends.
+    """The last lines of a renderable that fit, without trailing spaces.
 
     A table pads its lines to one width, and a window that is made narrower would fold all of them.
     """
@@ -293,7 +293,7 @@ class _Trimmed:
         self._renderable = renderable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        # Not with the options: those of a message that is printed above say that nothing is to be wrapped.
+        # Use the options of the console: those passed with a message above would say that nothing is wrapped.
         lines = console.render_lines(self._renderable, console.options, pad=False)
         for line in lines[-max(options.size.height - 1, 1) :]:
             while line and not line[-1].text.strip():
@@ -339,12 +339,12 @@ def _count(stage: StageProgress) -> str:
 
 
 def _summary(run: RunProgress) -> str:
-    """The whole run in one line: what it does, how far it is, how fast, and how well."""
+    """The whole run in one line: present work, share done, time, pace, and log loss."""
     return _joined(_doing(run), _total(run), duration(run.elapsed), _time_left(run), _pace(run), _score(run))
 
 
 def _doing(run: RunProgress) -> str:
-    """What is being done outside of the stages."""
+    """The work outside of the stages, as text."""
     return run.doing or (_COMPILING if run.compiling.total else "")
 
 
@@ -360,7 +360,7 @@ def _total(run: RunProgress) -> str:
 
 
 def _time_left(run: RunProgress) -> str:
-    """How long the run should still take; empty where nothing is known, or nothing is left."""
+    """The time that is left, as text; empty if it is unknown or zero."""
     seconds = run.remaining
     if not seconds:
         return ""
@@ -383,14 +383,14 @@ def _score(run: RunProgress) -> str:
 
 
 def _progress_line(run: RunProgress) -> str:
-    """The stage that is running, and the whole run, on one line."""
+    """The running stage and the whole run, on one line."""
     if run.running is None:
         return f"{run.facts.name if run.facts else 'pairloom'}: {_summary(run)}"
     return f"{run.running}: {_count(run.stages[run.running])}; {_summary(run)}"
 
 
 def _finished_line(run: RunProgress, stage: StageProgress) -> str:
-    """A stage that has just ended, and what is left, on one line."""
+    """A stage that has just ended, and the time that is left, on one line."""
     took = f"{_count(stage)} in {duration(stage.seconds)}"
     pace = _pace(run) if stage.stage.trains else ""
     score = _score(run) if stage.stage.scores else ""
@@ -400,7 +400,7 @@ def _finished_line(run: RunProgress, stage: StageProgress) -> str:
 def can_redraw(console: Console) -> bool:
     """Whether a console is a terminal that understands cursor movement.
 
-    FORCE_COLOR, which asks for colours only, makes rich take a file for a terminal.
+    FORCE_COLOR, which only asks for colours, makes rich treat a file as a terminal.
     """
     real = console.file.isatty() and console.is_terminal
     return real and not console.is_dumb_terminal and not console.legacy_windows

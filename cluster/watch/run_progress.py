@@ -1,11 +1,11 @@
-"""The progress of a run as numbers: what is done of every stage, how fast, and how long the rest should take.
+"""The progress of a run as numbers: finished units per stage, pace, and the time that is left.
 
-The driver of a run counts here, and so does `pairloom attach`, which follows it; `progress` turns it into text.
+The driver of a run counts here, as does `pairloom attach`, which follows a run. `progress` turns the numbers into text.
 
-The time that is left starts from a forecast of the stages, in seconds, and is corrected by what was measured. The
-running stage is expected to keep its pace. The stages ahead are expected to be slower than forecast by the median of
-the work so far, so that a few stages which are slow for reasons of their own, such as files to open, do not change the
-others. The start of the workers and the compilation of kernels are steps of their own.
+The time that is left starts from a forecast of the stages, in seconds, and is corrected by measured times. The running
+stage is expected to keep its pace. The stages ahead are expected to be slower than forecast by the median factor of the
+work so far, so that a few stages that are slow for special reasons, such as files to open, do not affect the others.
+The start of the workers and the compilation of kernels are separate steps.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from pairloom.pipeline.stages import STAGES
 __all__ = ["RunFacts", "RunProgress", "StageProgress", "run_facts"]
 
 
-# The weight of the forecast beside what was seen, as a share of the work: a tenth of a run, or of a stage, that took as
-# long as forecast.
+# The weight of the forecast relative to measured times: as if a tenth of the run, or stage, had taken as long as
+# forecast.
 _BELIEF = 0.1
-# Fixed costs of a stage: a difference of so many seconds from the forecast says nothing about its pace.
+# Fixed costs of a stage: a smaller difference from the forecast says nothing about its pace.
 _FIXED_SECONDS = 1.0
-# A unit that takes longer than expected is expected to take this share of its time longer.
+# A unit that is overdue is expected to take this share of its waiting time longer.
 _OVERDUE = 0.1
-# What it takes to compile the kernels of a stage, where they are not compiled yet.
+# Seconds to compile the kernels of a stage that are not compiled yet.
 _COMPILE_SECONDS = 10.0
 _STAGES = {stage.name: stage for stage in STAGES}
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What is known of a run before its first unit.
+    """Facts that are known about a run before its first unit.
 
     Attributes
     ----------
     name, classes
         Its name and its number of classes.
     pairs_per_unit
-        The pairs (or columns of a code) of every tile.
+        Number of pairs (or columns of a code) of every tile.
     seconds
-        Expected seconds of every stage, all of its units together. Only their ratios matter once some work was seen.
+        Expected seconds of every stage, all units together. Only their ratios matter once some work was measured.
     seconds_to_start
         Expected seconds until the workers have started; 0 if none are started.
     most_pairs
-        The maximum number of pairs of a run that grows; None for one that does not.
+        The maximum number of pairs of a run that grows; None if it does not grow.
     machines_on
         "pairs", or "columns" of a code.
     """
@@ -72,11 +72,11 @@ class RunFacts:
 
 @dataclass
 class StageProgress:
-    """One stage: its units, and what was seen of it.
+    """One stage: its units, and its measured times.
 
-    ``seen`` units were finished while somebody watched, the last of them after ``seconds_to_last``; ``seconds`` is the
-    time that the stage has been running for. A stage that runs in every wave of a growing run adds them up. It is
-    ``disturbed`` if workers were started meanwhile, which also import what they need: its pace says nothing.
+    ``seen`` units were finished while this process watched, the last of them after ``seconds_to_last``; ``seconds`` is
+    the time for which the stage has been running. A stage that runs in every wave of a growing run adds these up. It is
+    ``disturbed`` if workers were started meanwhile; their imports distort its pace, which is then ignored.
     """
 
     name: str
@@ -89,7 +89,7 @@ class StageProgress:
 
     @property
     def stage(self) -> Stage:
-        """What the stage does."""
+        """The definition of the stage."""
         return _STAGES[self.name]
 
     @property
@@ -103,7 +103,7 @@ class StageProgress:
         return self.done >= self.total
 
     def remaining(self, forecast: float) -> float:
-        """Seconds that are left, if all units were expected to take ``forecast`` seconds together."""
+        """Seconds that are left, given the forecast for all units together."""
         if self.is_done:
             return 0.0
         seen = self.seen / self.total
@@ -112,19 +112,19 @@ class StageProgress:
         return max(whole * (1 - self.share) - waited, _OVERDUE * waited)
 
     def slower(self, forecast: float) -> float:
-        """How much longer than forecast its units took that were seen."""
+        """The ratio of the measured to the forecast time of its watched units."""
         expected = forecast * self.seen / self.total
         return _paced(self.seconds_to_last, expected) / expected
 
 
 def _paced(took: float, forecast: float) -> float:
-    """The time that work took, without what may be fixed costs."""
+    """The time that work took, without possible fixed costs."""
     difference = took - forecast
     return forecast + math.copysign(max(0.0, abs(difference) - _FIXED_SECONDS), difference)
 
 
 def _weighted_median(weights: Sequence[tuple[float, float]]) -> float:
-    """The value that half of the weight is at or below, of pairs of value and weight."""
+    """The weighted median of pairs of value and weight: half of the weight is at or below it."""
     ordered = sorted(weights)
     below = itertools.accumulate(weight for _, weight in ordered)
     half = sum(weight for _, weight in ordered) / 2
@@ -144,15 +144,15 @@ class RunProgress:
     facts
         None until the run is planned.
     doing
-        What is being done that is no stage, such as reading the data.
+        The present work outside of the stages, such as reading the data.
     stages
         The stages with units, in their order.
     starting, compiling
-        The start of the workers and the compilation of kernels, which are no stages.
+        The start of the workers and the compilation of kernels, which are not stages.
     running
         Name of the stage that is running, or None.
     log_loss
-        The best log loss so far, of samples that the machines have not seen.
+        The best held-out log loss so far.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -169,7 +169,7 @@ class RunProgress:
         self._pairs_seen = 0
 
     def plan(self, facts: RunFacts, units: Mapping[str, int]) -> None:
-        """Set what is known of the run, and the number of units of its stages, in their order."""
+        """Set the facts of the run, and the number of units of its stages, in their order."""
         self.tick()
         self.facts = facts
         self.stages = {name: self.stages.get(name) or StageProgress(name) for name in units}
@@ -177,7 +177,7 @@ class RunProgress:
             self.stages[name].total = total
 
     def set_done(self, done: Mapping[str, int]) -> None:
-        """Set the units that were finished by others."""
+        """Set the units that were finished before."""
         for name, units in done.items():
             self.stages[name].done = units
 
@@ -187,7 +187,7 @@ class RunProgress:
         begun = self.stages.setdefault(stage, StageProgress(stage))
         begun.done, begun.total = done, total
         self.running, self.doing = stage, None
-        self._compile(set())  # a worker that died in the middle does not report the end
+        self._compile(set())  # a worker that died while compiling never reports the end
 
     def advance(self, unit: int) -> None:
         """Count one more finished unit of the running stage."""
@@ -195,7 +195,7 @@ class RunProgress:
         self.reach(self.stages[self.running].done + 1, self._pairs_of(unit))
 
     def reach(self, done: int, pairs: int = 0) -> None:
-        """Set the finished units of the running stage. ``pairs`` were trained by those that are new."""
+        """Set the finished units of the running stage. ``pairs`` were trained since the last call."""
         assert self.running is not None
         self.doing = None
         self.tick()
@@ -207,7 +207,7 @@ class RunProgress:
         self._pairs_seen += pairs
 
     def say(self, what: str | None) -> None:
-        """Set what is being done that is no stage: during one, the workers are started. None if there are workers."""
+        """Set the work outside of the stages; None when workers are ready. During a stage it is their start."""
         self.tick()
         self.doing = what
         if what is None:
@@ -216,7 +216,7 @@ class RunProgress:
             self.stages[self.running].disturbed = True
 
     def compile(self, kernel: str, *, ended: bool) -> None:
-        """Set that a process has begun to compile a kernel, or has ended. Units of the running stage wait for it."""
+        """Note that a process has started or ended to compile a kernel, for which units of the running stage wait."""
         self.tick()
         self._compile(self._compiled_now - {kernel} if ended else self._compiled_now | {kernel})
 
@@ -225,7 +225,7 @@ class RunProgress:
         self.compiling.total = 1 if kernels else 0
 
     def tick(self) -> None:
-        """Add the time since the last call to the running stage, or to what it waits for."""
+        """Add the time since the last call to the running stage, or to the step for which it waits."""
         now = self._clock()
         stage = self.stages.get(self.running or "")
         if stage is not None and not stage.is_done:
@@ -262,7 +262,7 @@ class RunProgress:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds that are left; of a run that grows, at most. None where nothing is known."""
+        """Seconds that are left, an upper bound if the run grows; None if nothing is known."""
         if self.facts is None or not any(self.facts.seconds.values()):
             return None
         waits = self._start_left() + self.compiling.remaining(_COMPILE_SECONDS)
@@ -271,7 +271,7 @@ class RunProgress:
 
     @property
     def share(self) -> float | None:
-        """The share of the work that is done, by the forecast, whoever did it. None where nothing is known."""
+        """The share of the forecast work that is done, by any driver; None if nothing is known."""
         whole = sum(map(self._expected, self.stages.values()))
         if not whole or self.is_growing:
             return None
@@ -281,7 +281,7 @@ class RunProgress:
         return 0.0 if self.facts is None else self.facts.seconds.get(stage.name, 0.0)
 
     def _slower(self) -> float:
-        """How much longer than forecast the work took that was seen: the median, by weight of work."""
+        """The median ratio of measured to forecast time, weighted by the work of each stage."""
         stages = [stage for stage in self.stages.values() if stage.total and self._expected(stage)]
         belief = _BELIEF * sum(map(self._expected, stages))
         seen = [
@@ -292,7 +292,7 @@ class RunProgress:
         return _weighted_median([(1.0, belief), *seen])
 
     def _start_left(self) -> float:
-        """Seconds until the workers have started, if there is anything left to do for them."""
+        """Seconds until the workers have started; 0 if they have nothing to do."""
         assert self.facts is not None
         is_over = all(stage.is_done for stage in self.stages.values())
         return 0.0 if is_over else self.starting.remaining(self.facts.seconds_to_start)
@@ -301,7 +301,7 @@ class RunProgress:
         return stage.remaining(self._expected(stage) * self._slower())
 
     def _whole(self, stage: StageProgress) -> float:
-        """Seconds of a stage from its first unit to its last, whoever does them."""
+        """Seconds of a stage from its first unit to its last, including units that other drivers did."""
         unseen = max(0, stage.done - stage.seen) / max(stage.total, 1)
         return stage.seconds + self._left(stage) + unseen * self._expected(stage) * self._slower()
 
@@ -315,7 +315,7 @@ class RunProgress:
 
 
 def run_facts(plan: Run, forecast: Ranges | None) -> RunFacts:
-    """The facts of a plan; without a forecast, its times are guessed from its sizes."""
+    """The facts of a plan. Without a forecast, its times are guessed from its sizes."""
     seconds = crude_seconds(plan)
     if forecast is not None:
         seconds |= {stage: (low + high) / 2 for stage, (low, high) in forecast.items()}

@@ -1,4 +1,4 @@
-"""Runs as their directories tell: the status of one, a list of those in a folder, and the settings that differ."""
+"""The status of a run, the list of the runs in a folder, and their differing settings, all read from directories."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-# Outcomes of drivers that a signal ended, for users.
+# Texts for the outcomes of drivers that a signal ended.
 _SIGNALLED = {"KeyboardInterrupt": "interrupted", "Terminated": "terminated"}
 
 
@@ -44,8 +44,8 @@ class RunStatus(NamedTuple):
     """Status of a run: ``submitted``, ``running``, ``finished`` or ``unfinished``, which can be resumed.
 
     ``stages`` has the finished units and all units per stage, ``waves`` the score after each wave of a growing run.
-    ``damaged`` is empty unless the files were verified. ``pairs`` are those trained (or columns of a code), and
-    ``log_loss`` is the best so far: see `best_log_loss`.
+    ``damaged`` is empty unless the files were verified. ``pairs`` is the number of trained pairs (or columns of a
+    code), and ``log_loss`` is the best so far: see `best_log_loss`.
     """
 
     directory: str
@@ -76,7 +76,7 @@ def run_status(directory: Location, *, verify: bool = False) -> RunStatus:
     driver, alive = newest_driver(directory)
     finished = not damaged and all(done == total for done, total in stages.values())
     if run.config.growth is not None and driver is not None:
-        # All planned units may be finished while the driver has yet to plan the next wave.
+        # If all planned units are finished, the driver may still have to plan the next wave.
         worked = last_at_work(directory)
         finished = finished and worked is not None and worked.outcome == "finished"
     return RunStatus(
@@ -92,16 +92,16 @@ def run_status(directory: Location, *, verify: bool = False) -> RunStatus:
 
 
 def finished_units(run: Run) -> dict[str, int]:
-    """Units of each stage with a ledger entry, whose files are not checked."""
+    """Number of units of each stage with a ledger entry. Files are not checked."""
     ledger = Ledger(run.directory)
     return {stage: sum(1 for _ in ledger.claimed(stage, run.keys[stage])) for stage in run.keys}
 
 
 def best_log_loss(run: Run) -> float | None:
-    """The best log loss so far of coupled models, on training samples that their machines have not seen.
+    """The best held-out log loss so far of coupled models.
 
-    Of the waves of a run that grows, and of the couplings once they are calibrated. None before there is any, or if its
-    file is damaged. The losses of candidates are not among them: these are trained on a part of the classes.
+    It includes the waves of a run that grows, and the couplings once they are calibrated, but not the losses of
+    candidates, which are trained on a part of the classes. It is None if there is none yet, or if a file is damaged.
     """
     try:
         return min(_log_losses(run), default=None)
@@ -159,7 +159,7 @@ def _damaged_metadata(run: Run) -> list[str]:
     ]
 
 
-# Outcomes of drivers that were stopped from outside. All others are failures, which would happen again.
+# Outcomes of drivers that were stopped from outside. All others are failures, which a resumed run would repeat.
 _STOPPED = (
     "Stopped",
     "interrupted",
@@ -181,13 +181,13 @@ class RunRow(NamedTuple):
     ----------
     directory : str
     state : "done", "running", "growing", "submitted", "stopped", "failed", or "unreadable"
-    why : why it stopped, failed or cannot be read; of a run that grew, why it grew no further; else empty
+    why : the reason why it stopped, failed or cannot be read, or why a run that grew stopped growing; else empty
     classes, pairs : int or None
-        Machines are counted as pairs, on sets of classes too.
+        ``pairs`` is the number of machines, also on sets of classes.
     accuracy, log_loss : float or None
-        Of the coupling of the model, on the test samples.
+        Scores of the coupling of the model on the test samples.
     bytes : size of all files
-    changed : when its log was last written to, in seconds since 1970
+    changed : time of the last change of its log, in seconds since 1970
     """
 
     directory: str
@@ -249,7 +249,7 @@ def run_row(directory: Location) -> RunRow:
 
 
 def _row_state(run: Run, status: RunStatus) -> tuple[str, str]:
-    """The state of a run, and why it is in it."""
+    """The state of a run, and the reason for it."""
     if status.state == "finished":
         return "done", end_of_growth(run) or ""
     if status.state == "running":
@@ -304,6 +304,6 @@ def _settings(run: Run) -> Iterator[tuple[str, Any]]:
     content: Mapping[str, Any] = run.config.model_dump(mode="json", exclude={"run": {"name"}})
     yield from flattened(content)
     for part, fingerprint in run.fingerprints.items():
-        # The fingerprint of a generated set is its name; others are digests, which are cut.
+        # The fingerprint of a generated set is its name; others are digests, of which the beginning is shown.
         yield f"fingerprint of {part} samples", fingerprint if " " in fingerprint else fingerprint[:12]
     yield "pairloom version", run.versions["pairloom"]
