@@ -65,6 +65,19 @@ def test_columns_are_scaled_by_the_training_rows_alone():
     assert (len(split.y), len(split.y_test)) == (50, 100)
 
 
+@pytest.mark.parametrize(("name", "parted"), [("usps", True), ("usps-part", False), ("letter", False)])
+def test_the_original_parts_of_usps_are_kept_apart(name, parted, monkeypatch):
+    """The first column numbers the rows, and tells from which part a row is."""
+    monkeypatch.setattr(encodings, "ORIGINAL_PARTS", {"usps": (120, 200)})
+    X, y = overlapping(200, 3, 0)
+    X[:, 0] = np.arange(200)
+    split = encodings.split_of(X, y, 60, 70, encodings.Draw(f"folder/{name}.npz", 0, 0))
+    first, last = (column.min() for column in (split.X[:, 0], split.X_test[:, 0]))
+    assert (split.X[:, 0].max() < last) == parted
+    assert (len(split.y), len(split.y_test)) == (60, 70)
+    assert first == -1
+
+
 @pytest.mark.parametrize("code", encodings.CODES)
 def test_the_held_out_error_is_that_of_machines_which_have_not_seen_the_row(code, split):
     """Machines that know their training rows by heart know nothing of others if the labels are random."""
