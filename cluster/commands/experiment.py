@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -27,7 +27,7 @@ from pairloom.pipeline.experiments.perform import (
     sets_for,
 )
 from pairloom.pipeline.experiments.results_page import write_results
-from pairloom.pipeline.experiments.trained_tensor import MACHINES
+from pairloom.pipeline.experiments.trained_tensor import MACHINES, is_present
 from pairloom.pipeline.features.source_files import DATA_FOLDER
 
 __all__ = ["experiment_command"]
@@ -79,8 +79,10 @@ __all__ = ["experiment_command"]
 @click.option(
     "--machines",
     type=click.Choice(MACHINES),
-    default="ours",
-    help="Whose machines are trained: ours, or those of the paper's authors, linear or radial. Default: ours.",
+    multiple=True,
+    default=("ours",),
+    help="Whose machines are trained: ours, or those of the paper's authors, linear or radial. May be repeated."
+    " Default: ours.",
 )
 @click.option("--force", is_flag=True, help="Replace the page of `results` and its figures if they exist.")
 @cluster_options
@@ -94,7 +96,7 @@ def experiment_command(
     seed: int,
     pictures: Path | None,
     page: Path | None,
-    machines: str,
+    machines: tuple[str, ...],
     force: bool,
     **options: Any,
 ) -> None:
@@ -102,8 +104,8 @@ def experiment_command(
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
     star-centres, growth, centres, bipartite, disagreements, boundaries, elementwise, mixtures, gaussians,
-    encodings-simulated, encodings or curved; `all` for all of them; `adapted` for Table 5 and Figures 4 to 6 on the
-    hidden layer of a network that was trained on the classes; or `results`, which collects their output on one page.
+    encodings-simulated, encodings or curved; `adapted` for Table 5 and Figures 4 to 6 on the hidden layer of a network
+    that was trained on the classes; `all` for all of these; or `results`, which collects their output on one page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.
@@ -113,20 +115,21 @@ def experiment_command(
             written = write_results(out, page or out / "results.md", force=force)
             click.echo("\n".join(str(file) for file in written))
             return
-        wanted = _named(name, machines)
+        wanted = _wanted(name, machines)
         began, times_taken = time.perf_counter(), {}
-        with _repetitions_on(options if any(chosen.is_repeated for chosen in wanted) else {}) as on_cluster:
-            for chosen in wanted:
-                present = sets_for(chosen, sets or (ADAPTED_SETS if name == "adapted" else ()), full)
+        repeated = any(job.experiment.is_repeated for job in wanted)
+        with _repetitions_on(options if repeated else {}) as on_cluster:
+            for job in wanted:
+                present = job.sets(sets, full)
                 if not present:
-                    tables = ", ".join(chosen.tables)
+                    usual = ", ".join(ADAPTED_SETS if job.adapted else job.experiment.tables)
                     print_error(
-                        f"{chosen.name} is skipped: {DATA_FOLDER} names no folder with any of {tables}."
+                        f"{job.experiment.name} is skipped: {DATA_FOLDER} names no folder with any of {usual}."
                     )
                 for data in present:
                     start = time.perf_counter()
                     files = perform(
-                        chosen,
+                        job.experiment,
                         data,
                         out,
                         repetitions=repetitions,
@@ -136,25 +139,53 @@ def experiment_command(
                         console=PipedConsole(),
                         on_cluster=on_cluster,
                         resume=resume,
-                        machines=machines,
-                        adapted=name == "adapted",
+                        machines=job.machines,
+                        adapted=job.adapted,
                     )
-                    times_taken[f"{chosen.name}, {Path(data).stem}"] = time.perf_counter() - start
+                    times_taken[job.title(Path(data).stem)] = time.perf_counter() - start
                     click.echo("\n".join(str(file) for file in files))
         if len(wanted) > 1:
             times_taken["all"] = time.perf_counter() - began
             click.echo("\n".join(f"{seconds:8.1f} s  {what}" for what, seconds in times_taken.items()))
 
 
-def _named(name: str, machines: str) -> list[Experiment[Any]]:
-    """The experiments that a name stands for. Some train their own machines, or none, and allow only ours."""
-    if name == "adapted":
-        return [EXPERIMENTS[each] for each in ADAPTED]
-    if name != "all":
-        if machines != "ours" and not EXPERIMENTS[name].has_other_machines:
-            raise click.UsageError(f"--machines must be ours with {name}, got {machines}.")
-        return [EXPERIMENTS[name]]
-    return [each for each in EXPERIMENTS.values() if machines == "ours" or each.has_other_machines]
+class Job(NamedTuple):
+    """An experiment, whose machines it is done with, and whether its features know the classes."""
+
+    experiment: Experiment[Any]
+    machines: str
+    adapted: bool = False
+
+    def sets(self, named: Sequence[str], full: bool) -> list[str]:
+        """The named sets, or else the usual ones that are present."""
+        if self.adapted and not named:
+            return [name for name in ADAPTED_SETS if is_present(name)]
+        return sets_for(self.experiment, named, full)
+
+    def title(self, data: str) -> str:
+        """What it is called among others."""
+        others = [
+            *(["adapted"] if self.adapted else []),
+            *([] if self.machines == "ours" else [self.machines]),
+        ]
+        return ", ".join([self.experiment.name, data, *others])
+
+
+def _wanted(name: str, machines: Sequence[str]) -> list[Job]:
+    """What a name stands for. Some experiments train their own machines, or none, and allow only ours."""
+    if (
+        name not in ("adapted", "all")
+        and not EXPERIMENTS[name].has_other_machines
+        and set(machines) != {"ours"}
+    ):
+        raise click.UsageError(f"--machines must be ours with {name}, got {', '.join(machines)}.")
+    plain = EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]] if name in EXPERIMENTS else []
+    jobs = [
+        Job(each, whose) for whose in machines for each in plain if whose == "ours" or each.has_other_machines
+    ]
+    if name in ("adapted", "all"):
+        jobs += [Job(EXPERIMENTS[each], whose, adapted=True) for whose in machines for each in ADAPTED]
+    return jobs
 
 
 @contextlib.contextmanager

@@ -1,10 +1,10 @@
 """Codes compared on seven tables: SVMs with the RBF kernel, coupled by the Bradley-Terry model [HLW Table 1].
 
 The tables are looked for in the folder that PAIRLOOM_DATA names; those that are not there are left out. Every split
-draws training and test rows from all rows of a table, without regard to the classes. Of usps, whose file has the rows of
-the original training set first, it draws training rows from these and test rows from the others: the original test set
-is harder, and only so drawn do errors come near the published ones (by SVC with C = 8, 11.9% and 8.5% at the two sizes;
-9.2% and 6.0% where both are drawn from the pool). The columns are scaled to [-1, 1]
+draws training and test rows from all rows of a table, without regard to the classes. The file of usps has the rows of
+the original training set first: training rows are drawn from these and test rows from the others. The original test set
+is harder, and errors come near the published ones only in this way (SVC with C = 8 has 11.9% and 8.5% at the two sizes,
+and 9.2% and 6.0% where both are drawn from the pool). The columns are scaled to [-1, 1]
 by the training rows alone (a column that is constant there becomes zero), machines are calibrated as in LIBSVM, by five
 folds, and C and gamma are chosen for every code separately, by cross-validation on the training rows.
 

@@ -166,15 +166,33 @@ def test_resuming_skips_what_was_measured_with_the_same_settings(tmp_path):
     assert quintets()
 
 
+@pytest.mark.long
 def test_all_says_how_long_each_took(tmp_path, monkeypatch):
-    for name in set(EXPERIMENTS) - {"triplets", "quintets"}:
+    """All experiments, with all machines that are asked for, and those on adapted features."""
+    for name in set(EXPERIMENTS) - {"ten-class", "encodings-simulated"}:
         monkeypatch.delitem(EXPERIMENTS, name)
-    done = pairloom("experiment", "all", "--data", "digits", "--out", tmp_path, "--repetitions", 2)
-    assert [line.split(" s  ")[1] for line in done.stdout.splitlines()[-3:]] == [
-        "triplets, digits",
-        "quintets, digits",
+    monkeypatch.setattr("pairloom.cluster.commands.experiment.ADAPTED", ("ten-class",))
+    machines = ("--machines", "ours", "--machines", "paper")
+    done = pairloom("experiment", "all", "--data", "digits", "--out", tmp_path, "--repetitions", 1, *machines)
+    assert [line.split(" s  ")[1] for line in done.stdout.splitlines()[-6:]] == [
+        "ten-class, digits",
+        "encodings-simulated, digits",
+        "ten-class, digits, paper",
+        "ten-class, digits, adapted",
+        "ten-class, digits, adapted, paper",
         "all",
     ]
+    folders = {path.parent.name for path in tmp_path.glob("*/ten-class.json")}
+    assert folders == {"digits", "digits.paper", "digits.adapted", "digits.adapted.paper"}
+
+
+def test_adapted_features_need_one_of_their_sets(tmp_path, monkeypatch):
+    monkeypatch.delenv("PAIRLOOM_DATA", raising=False)
+    done = pairloom("experiment", "adapted", "--out", tmp_path)
+    assert (
+        "ten-class is skipped: PAIRLOOM_DATA names no folder with any of imagenette, tinyimagenet50."
+        in done.stderr
+    )
 
 
 def test_the_full_setting_is_the_papers_on_as_many_classes_as_it_has():
