@@ -409,8 +409,8 @@ def _beside_the_paper(records: Sequence[Record], published: Sequence[Sequence[st
     ]
     theirs = [(f"{PAPER} {name}", *values) for name, *values in published]
     return [
-        "Our rows first, then those that the paper prints, which are of other sets and other networks: an order within"
-        " a row can be compared, numbers cannot.",
+        "Our rows first, then those that the paper prints or its authors released, which are of other sets and other"
+        " networks: an order within a row can be compared, numbers cannot.",
         "",
         *_markdown(records[0]["table"][0], [*ours, *theirs]),
     ]
