@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import click
 import numpy as np
@@ -47,6 +47,7 @@ from pairloom.pipeline.features.feature_set import NewSamples, load_samples, nam
 from pairloom.pipeline.features.source_files import MissingChunks
 from pairloom.pipeline.features.tables import is_table, open_table
 from pairloom.pipeline.model.class_groups import class_groups
+from pairloom.pipeline.model.prediction_sets import SetBy, SetScore
 from pairloom.pipeline.report.label_doubts import audit_rows, audit_run
 from pairloom.pipeline.report.report import csv_text, table_rows
 from pairloom.pipeline.run.growing_run import end_of_growth
@@ -184,11 +185,31 @@ def print_result(directory: Location, as_json: bool) -> None:
     " the known classes is rejected.",
 )
 @click.option(
+    "--reject-by",
+    type=click.Choice(get_args(SetBy)),
+    default="all",
+    help="That share of all samples, or of those that are predicted as each class. Default: all.",
+)
+@click.option("--novelty", is_flag=True, help="Write the column novelty: how unlike all classes a row is.")
+@click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
     help="Write the column set: classes, separated by ;, that contain the true one with this frequency. With --groups,"
     " also the frequency with which groups are right.",
+)
+@click.option(
+    "--set-score",
+    type=click.Choice(get_args(SetScore)),
+    default="lac",
+    help="Score of the sets of --coverage: lac has the smallest ones, aps and raps have larger ones for harder rows."
+    " Default: lac.",
+)
+@click.option(
+    "--set-by",
+    type=click.Choice(get_args(SetBy)),
+    default="all",
+    help="That frequency of all samples, or of those of every class. Default: all.",
 )
 @click.option(
     "--groups",
@@ -219,7 +240,11 @@ def predict_command(
     top: int | None,
     classes_file: Path | None,
     reject: float | None,
+    reject_by: SetBy,
+    novelty: bool,
     coverage: float | None,
+    set_score: SetScore,
+    set_by: SetBy,
     groups_file: Path | None,
     bad_rows: str,
     coupling: str | None,
@@ -233,6 +258,10 @@ def predict_command(
     standard error.
     """
     with exits(), contextlib.ExitStack() as stack:
+        if reject is None and reject_by != "all":
+            raise click.UsageError("--reject-by needs --reject.")
+        if coverage is None and (set_score, set_by) != ("lac", "all"):
+            raise click.UsageError("--set-score and --set-by need --coverage.")
         to_stdout = str(out) == "-"
         with input_errors():
             if not to_stdout:
@@ -248,11 +277,9 @@ def predict_command(
             if samples.problems and (bad_rows == "refuse" or not samples.whole.any()):
                 raise InputError("Nothing was predicted.")
             classes = None if classes_file is None else _named_classes(model, classes_file)
+            groups = None if groups_file is None else _named_groups(model, groups_file)
             asked = _Asked(
-                classes,
-                reject,
-                coverage,
-                None if groups_file is None else _named_groups(model, groups_file),
+                classes, reject, reject_by, novelty, coverage, {"score": set_score, "by": set_by}, groups
             )
             found = _predicted(model, samples, asked, skip=bad_rows == "skip", top=top)
         if to_stdout:
@@ -365,15 +392,20 @@ def _named_groups(model: PairwiseSVC, file: Path) -> list[dict[Any, str]]:
 class _Asked(NamedTuple):
     """Requested outputs of a prediction besides probabilities."""
 
-    classes: list[Any] | None = None
-    reject: float | None = None
-    coverage: float | None = None
-    groups: list[dict[Any, str]] | None = None
+    classes: list[Any] | None
+    reject: float | None
+    reject_by: SetBy
+    novelty: bool
+    coverage: float | None
+    sets: dict[str, Any]
+    groups: list[dict[Any, str]] | None
 
     def columns(self, model: PairwiseSVC, X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
         """Further columns, as text."""
+        if self.novelty:
+            yield "novelty", np.array([f"{value:.6g}" for value in model.novelty(X)], np.str_)
         if self.coverage is not None:
-            sets = model.predict_set(X, self.coverage, output="labels", classes=self.classes)
+            sets = model.predict_set(X, self.coverage, output="labels", classes=self.classes, **self.sets)
             yield "set", np.array([_joined(names_of(one)) for one in sets], np.str_)
         if self.groups is not None:
             coverage = 0.95 if self.coverage is None else self.coverage
@@ -402,7 +434,9 @@ def _predicted(
     if names is not None:
         del model.feature_names_in_  # columns were found by name already; the array has no names to compare
     X, classes = samples.X[whole], asked.classes
-    answer = None if asked.reject is None else model.predict(X, classes=classes, reject=asked.reject)
+    answer = None
+    if asked.reject is not None:
+        answer = model.predict(X, classes=classes, reject=asked.reject, reject_by=asked.reject_by)
     if top is None:
         p = model.predict_proba(X, classes=classes)
         found = Predictions.of_all(samples.ids[whole], p, model.classes_, answer)

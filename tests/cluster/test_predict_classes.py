@@ -57,6 +57,26 @@ def test_strange_samples_are_rejected(small_run, small_config, tmp_path):
     assert wrong.exit_code == 2
 
 
+def test_scores_of_sets_limits_by_class_and_novelty_are_those_of_the_model(small_run, small_config, tmp_path):
+    model, X = PairwiseSVC.from_run(small_run), np.load(small_config.with_suffix(".npz"))["X_test"]
+    np.savez(tmp_path / "new.npz", X=X)
+    sets = ("--coverage", 0.8, "--set-score", "raps", "--set-by", "class")
+    asked = (*sets, "--reject", 0.3, "--reject-by", "class", "--novelty")
+    out = tmp_path / "p.csv"
+    done = pairloom("predict", small_run, "--features", tmp_path / "new.npz", *asked, "--out", out)
+    assert done.exit_code == 0, done.output
+    names = ("prediction", "novelty", "set")
+    found = dict(zip(names, columns_of(out, *names), strict=True))
+    expected = model.predict_set(X, 0.8, score="raps", by="class", output="labels")
+    assert found["set"] == [";".join(one) for one in expected]
+    assert found["prediction"] == model.predict(X, reject=0.3, reject_by="class").tolist()
+    np.testing.assert_allclose(np.array(found["novelty"], float), model.novelty(X), rtol=1e-5)
+    for words, why in ((sets[2:], "need --coverage"), (("--reject-by", "class"), "needs --reject")):
+        done = pairloom("predict", small_run, "--features", tmp_path / "new.npz", *words, "--out", "-")
+        assert done.exit_code == 2
+        assert why in done.stderr
+
+
 def test_sets_and_groups_are_those_of_the_model(small_run, small_config, tmp_path):
     model, X = PairwiseSVC.from_run(small_run), np.load(small_config.with_suffix(".npz"))["X_test"]
     X = np.concatenate([X, np.full((1, X.shape[1]), np.nan, X.dtype)])
