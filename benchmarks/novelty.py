@@ -9,8 +9,9 @@ relative Mahalanobis distance [R]_ with a covariance shrunk by 0.001, and the di
 fiftieth nearest training row [S]_.
 
 "FPR95" is the share of strange samples that are accepted where 95% of the known ones are. "rejected" is the share of
-the known test samples that ``predict(reject=0.05)`` rejects. Seconds are CPU time of the fit and of the novelty of the
-test samples.
+the known test samples that ``predict(reject=0.05)`` rejects, of classes with as many rows as folds, for which it is
+promised; "deviations off" how far that is from 5%, in standard deviations of the tested and of the held-out samples (as
+if draws were independent). Seconds are CPU time of the fit and of the novelty of the test samples.
 
 References
 ----------
@@ -49,11 +50,12 @@ Scores = NDArray[np.floating]
 
 
 class Case(NamedTuple):
-    """Training rows of known classes, and known and strange test samples."""
+    """Training rows of known classes, known test samples and their classes, and strange ones."""
 
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     known: NDArray[np.float32]
+    y_known: NDArray[np.int64]
     strange: NDArray[np.float32]
 
 
@@ -68,6 +70,7 @@ class Row:
     least: float
     fpr95: float
     rejected: float
+    deviations: float  # both NaN for peers
     seconds: float
 
 
@@ -79,6 +82,7 @@ COLUMNS = (
     Column("least", lambda row: f"{row.least:.4f}", 7),
     Column("FPR95", lambda row: f"{row.fpr95:.3f}", 6),
     Column("rejected", lambda row: "" if math.isnan(row.rejected) else f"{row.rejected:.3f}", 8),
+    Column("deviations off", lambda row: "" if math.isnan(row.deviations) else f"{row.deviations:+.1f}"),
     Column("CPU s", lambda row: f"{row.seconds:.1f}", 7),
 )
 
@@ -87,12 +91,13 @@ def case_of(name: str, number: int) -> Case:
     """A case by the name of its set; half of the classes are known, drawn anew for each number."""
     split = synthetic_classes(12, features=24, tests=600) if name == "synthetic" else load(name)
     if name == "clinc150":
-        return Case(split.X, split.y, split.X_new, np.load(path_of(_OUT_OF_SCOPE)).astype(np.float32))
+        strange = np.load(path_of(_OUT_OF_SCOPE)).astype(np.float32)
+        return Case(split.X, split.y, split.X_new, split.y_new, strange)
     n = int(split.y.max()) + 1
     known = np.zeros(n, bool)
     known[np.random.default_rng(number).permutation(n)[: n // 2]] = True
     ours, new = known[split.y], known[split.y_new]
-    return Case(split.X[ours], split.y[ours], split.X_new[new], split.X_new[~new])
+    return Case(split.X[ours], split.y[ours], split.X_new[new], split.y_new[new], split.X_new[~new])
 
 
 def pairwise(case: Case, samples: NDArray[np.float32]) -> Iterator[tuple[str, Scores]]:
@@ -101,7 +106,11 @@ def pairwise(case: Case, samples: NDArray[np.float32]) -> Iterator[tuple[str, Sc
         warnings.simplefilter("ignore", UserWarning)
         model = PairwiseSVC(random_state=0).fit(case.X, case.y)
     yield OURS, model.novelty(samples)
-    yield "rejected", (model.predict(case.known, reject=REJECT) == -1).astype(np.float64)
+    promised = np.bincount(case.y)[case.y_known] >= model.model_.settings.folds
+    rejected = model.predict(case.known[promised], reject=REJECT) == -1
+    assert model.model_.held_out is not None, "this fit holds samples out"
+    held_out = np.isfinite(model.model_.held_out.strangeness).sum()
+    yield "rejected", np.array([rejected.mean(), REJECT * (1 - REJECT) * (1 / promised.sum() + 1 / held_out)])
 
 
 def logistic(case: Case, samples: NDArray[np.float32]) -> Iterator[tuple[str, Scores]]:
@@ -168,7 +177,7 @@ def measure_novelty(record: Record, names: Iterable[str], draws: int) -> list[Ro
     measured = []
     for name in names:
         found: dict[str, list[tuple[float, float, float]]] = {}
-        rejected: list[float] = []
+        rejected: list[Scores] = []  # the share of each draw, and its variance
         for number in range(min(draws, CASES.get(name, draws))):
             case = case_of(name, number)
             samples = np.concatenate([case.known, case.strange])
@@ -176,21 +185,21 @@ def measure_novelty(record: Record, names: Iterable[str], draws: int) -> list[Ro
                 begun = time.process_time()
                 for label, novelty in measure(case, samples):
                     if label == "rejected":
-                        rejected.append(float(novelty.mean()))
+                        rejected.append(novelty)
                         continue
                     seconds = time.process_time() - begun
                     found.setdefault(label, []).append((*quality(novelty, len(case.known)), seconds))
         for label, outcomes in found.items():
             areas, fprs, seconds_of = zip(*outcomes, strict=True)
-            share = float(np.mean(rejected)) if label == OURS else math.nan
-            means = (
-                float(np.mean(areas)),
-                min(areas),
-                float(np.mean(fprs)),
-                share,
-                float(np.mean(seconds_of)),
-            )
-            row = Row(name, len(areas), label, *means)
+            share = _rejection(rejected) if label == OURS else (math.nan, math.nan)
+            quality_of = float(np.mean(areas)), min(areas), float(np.mean(fprs))
+            row = Row(name, len(areas), label, *quality_of, *share, float(np.mean(seconds_of)))
             measured.append(row)
             record.add(row)
     return measured
+
+
+def _rejection(rejected: list[Scores]) -> tuple[float, float]:
+    """The mean share of the draws, and how many standard deviations it is off."""
+    share, variance = np.mean(rejected, axis=0)
+    return float(share), float((share - REJECT) / np.sqrt(variance / len(rejected)))

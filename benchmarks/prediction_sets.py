@@ -1,25 +1,30 @@
 """How often prediction sets hold the true class, and how large they are, over random splits of sets of samples.
 
-Half of the rows (at most 1000) train, and the others (at most 1000) are tested. For every coverage the table has the
-mean share of sets that hold the true class, in how many splits that share lies in its interval, and the mean size of
-the sets. The interval is of three standard deviations: those of the tested and of the held-out samples, which both are
-drawn at random.
+Half of the rows (at most 1000) train, and the others (at most 1000) are tested; of embedded sets, three quarters train
+and a quarter is tested. For every coverage the table has the mean share of sets that hold the true class, in how many
+splits that share lies in its interval, and the mean size of the sets. The interval is of three standard deviations:
+those of the tested and of the held-out samples, which both are drawn at random.
+
+With sets for every class (``by="class"``), "pools" is how many pools of classes there are, and "in their intervals" the
+share of them whose coverage lies in the interval of their own tested and held-out samples.
 
 With peers, the same `PairwiseSVC` is given to MAPIE (split, which takes a quarter of the training rows to conform, and
 cross, which fits five times) and to crepes (a quarter of the rows again), all with the score of the least ambiguous
-sets and on the same splits. They need ``pip install mapie crepes``. `measure_costs` has the CPU time and the peak of
-memory of each on embedded sets, in processes of their own.
+sets and on the same splits. Sets that hold more are larger, so "size at" is the size at which sets would hold as many
+as was asked for, between the sizes and shares of several coverages. They need ``pip install mapie crepes``.
+`measure_costs` has the CPU time and the peak of memory of each on embedded sets, in processes of their own.
 """
 
 import importlib.util
 import json
+import math
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +39,12 @@ from sklearn.datasets import (
 from sklearn.model_selection import train_test_split
 
 from pairloom import PairwiseSVC
-from pairloom.benchmarks.datasets import data_folder, load
+from pairloom.benchmarks.datasets import DataNotFound, data_folder, load
 from pairloom.benchmarks.memory import peak_bytes
 from pairloom.benchmarks.record import Column, Record
+from pairloom.pipeline.model.prediction_sets import SetBy, SetScore
 
-__all__ = ["COST_SETS", "METHODS", "SETS", "cost_of_sets", "measure_costs", "measure_sets"]
+__all__ = ["COST_SETS", "EMBEDDED", "METHODS", "SETS", "cost_of_sets", "measure_costs", "measure_sets"]
 
 _Loader = Callable[[], tuple[NDArray[Any], NDArray[Any]]]
 
@@ -64,6 +70,14 @@ def _clusters() -> tuple[NDArray[Any], NDArray[Any]]:
     return X, y
 
 
+def _embedded(name: str) -> _Loader:
+    def read() -> tuple[NDArray[Any], NDArray[Any]]:
+        split = load(name)
+        return np.concatenate([split.X, split.X_new]), np.concatenate([split.y, split.y_new])
+
+    return read
+
+
 #: The sets. What is not made or shipped with scikit-learn is looked for in the data folder, and left out without it.
 SETS: dict[str, _Loader] = {
     "wine": lambda: load_wine(return_X_y=True),
@@ -75,9 +89,12 @@ SETS: dict[str, _Loader] = {
     **{name: _table(name) for name in ("segment", "satimage", "letter", "usps", "dna", "waveform")},
 }
 COVERAGES = (0.8, 0.9, 0.95, 0.99)
+#: Coverages between and beyond which sizes are compared with those of peers.
+BETWEEN = (0.75, 0.85, 0.925, 0.97, 0.98, 0.995)
 MOST_ROWS = 1000
-#: Embedded sets on which costs are measured, with the split that they came with.
+#: Embedded sets, on which costs are measured too, with the split that they came with.
 COST_SETS = ("clinc150", "icd10cm")
+EMBEDDED: dict[str, _Loader] = {name: _embedded(name) for name in COST_SETS}
 OURS = "PairwiseSVC"
 
 #: (n, N) which classes are in the set of each sample, by coverage.
@@ -95,6 +112,19 @@ class Row:
     inside: int
     splits: int
     size: float
+    size_at: float  # NaN without peers, or where no coverage holds so many
+    pools: float
+    pools_inside: float  # both NaN unless sets are for every class
+
+
+class SplitOutcome(NamedTuple):
+    """Sets of one coverage on one split, with the fields of `Row`."""
+
+    held: float
+    inside: bool
+    size: float
+    pools: float
+    pools_inside: float
 
 
 @dataclass(frozen=True)
@@ -109,6 +139,10 @@ class CostRow:
     peak: float
 
 
+def _unless_nan(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
 COLUMNS = (
     Column("set", lambda row: row.data, 14, left=True),
     Column("sets by", lambda row: row.method, 14, left=True),
@@ -116,6 +150,9 @@ COLUMNS = (
     Column("held", lambda row: f"{row.held:.3f}", 7),
     Column("in its interval", lambda row: f"{row.inside} of {row.splits}"),
     Column("mean size", lambda row: f"{row.size:.2f}"),
+    Column("size at", lambda row: _unless_nan(row.size_at, ".2f"), 7),
+    Column("pools", lambda row: _unless_nan(row.pools, ".0f")),
+    Column("in their intervals", lambda row: _unless_nan(row.pools_inside, ".1%")),
 )
 COST_COLUMNS = (
     Column("set", lambda row: row.data, 14, left=True),
@@ -127,35 +164,45 @@ COST_COLUMNS = (
 )
 
 
-def ours(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+def ours(
+    model: PairwiseSVC,
+    X: Any,
+    y: Any,
+    new: Any,
+    coverages: Sequence[float],
+    score: SetScore = "lac",
+    by: SetBy = "all",
+) -> Sets:
     """Sets of the model itself, which was fitted on all rows."""
     model.fit(X, y)
-    return {coverage: model.predict_set(new, coverage).toarray() for coverage in COVERAGES}
+    return {
+        coverage: model.predict_set(new, coverage, score=score, by=by).toarray() for coverage in coverages
+    }
 
 
-def mapie_split(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+def mapie_split(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequence[float]) -> Sets:
     """MAPIE, with a quarter of the rows to conform."""
     from mapie.classification import SplitConformalClassifier
 
     fitting, conforming = _quartered(y)
     conformal = SplitConformalClassifier(
-        model, confidence_level=list(COVERAGES), conformity_score="lac", prefit=False
+        model, confidence_level=list(coverages), conformity_score="lac", prefit=False
     )
     conformal.fit(X[fitting], y[fitting]).conformalize(X[conforming], y[conforming])
-    return _by_coverage(conformal.predict_set(new)[1])
+    return _by_coverage(conformal.predict_set(new)[1], coverages)
 
 
-def mapie_cross(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+def mapie_cross(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequence[float]) -> Sets:
     """MAPIE, with five fits."""
     from mapie.classification import CrossConformalClassifier
 
     conformal = CrossConformalClassifier(
-        model, confidence_level=list(COVERAGES), conformity_score="lac", cv=5
+        model, confidence_level=list(coverages), conformity_score="lac", cv=5
     )
-    return _by_coverage(conformal.fit_conformalize(X, y).predict_set(new)[1])
+    return _by_coverage(conformal.fit_conformalize(X, y).predict_set(new)[1], coverages)
 
 
-def crepes(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
+def crepes(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequence[float]) -> Sets:
     """crepes, with a quarter of the rows to calibrate."""
     from crepes import WrapClassifier
 
@@ -167,12 +214,12 @@ def crepes(model: PairwiseSVC, X: Any, y: Any, new: Any) -> Sets:
         coverage: np.asarray(
             wrapped.predict_set(new, labels=False, confidence=coverage, smoothing=False), bool
         )
-        for coverage in COVERAGES
+        for coverage in coverages
     }
 
 
 #: Who makes the sets.
-METHODS: dict[str, Callable[[PairwiseSVC, Any, Any, Any], Sets]] = {
+METHODS: dict[str, Callable[..., Sets]] = {
     OURS: ours,
     "MAPIE split": mapie_split,
     "MAPIE cross": mapie_cross,
@@ -189,8 +236,8 @@ def _quartered(y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.concatenate([fitting, np.flatnonzero(~common)]), others
 
 
-def _by_coverage(sets: NDArray[np.bool_]) -> Sets:
-    return {coverage: sets[:, :, place] for place, coverage in enumerate(COVERAGES)}
+def _by_coverage(sets: NDArray[np.bool_], coverages: Sequence[float]) -> Sets:
+    return {coverage: sets[:, :, place] for place, coverage in enumerate(coverages)}
 
 
 def methods_with(peers: bool) -> list[str]:
@@ -203,23 +250,46 @@ def methods_with(peers: bool) -> list[str]:
     return list(METHODS)
 
 
-def split_outcomes(method: str, X: Any, y: Any, number: int) -> dict[float, tuple[float, bool, float]]:
-    """Of each coverage, the share of sets that hold the true class, whether it is in its interval, and their size."""
-    n = min(MOST_ROWS, len(y) // 2)
-    halves = train_test_split(X, y, train_size=n, test_size=n, stratify=y, random_state=number)
-    X_train, X_test, y_train, y_test = halves
+def split_outcomes(
+    method: str, X: Any, y: Any, sizes: tuple[int, int], number: int, how: Mapping[str, Any]
+) -> dict[float, SplitOutcome]:
+    """What was found for each coverage on one random split into so many rows that train and are tested."""
+    n_train, n = sizes
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, train_size=n_train, test_size=n, stratify=y, random_state=number
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns, of a scale at its bound, of classes with few rows
         model = PairwiseSVC(random_state=number)
-        sets = METHODS[method](model, X_train, y_train, X_test)
+        sets = METHODS[method](model, X_train, y_train, X_test, **how)
     places = np.searchsorted(np.unique(y_train), y_test)
     outcomes = {}
     for coverage, held_by in sets.items():
-        held = float(held_by[np.arange(n), places].mean())
-        deviation = np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / _calibrating(method, model, n)))
-        inside = bool(abs(held - coverage) <= 3 * deviation)
-        outcomes[coverage] = held, inside, float(held_by.sum(axis=1).mean())
+        held = held_by[np.arange(n), places]
+        inside = _is_inside(held, coverage, _calibrating(method, model, n_train))
+        pools = (math.nan, math.nan)
+        if how.get("by") == "class":
+            pools = _pools_inside(model, held, y_test, coverage)
+        size = float(held_by.sum(axis=1).mean())
+        outcomes[coverage] = SplitOutcome(float(held.mean()), inside, size, *pools)
     return outcomes
+
+
+def _is_inside(held: NDArray[np.bool_], coverage: float, n_held_out: int) -> bool:
+    """Whether the share of true values is within three standard deviations of the coverage."""
+    deviation = np.sqrt(coverage * (1 - coverage) * (1 / len(held) + 1 / n_held_out))
+    return bool(abs(held.mean() - coverage) <= 3 * deviation)
+
+
+def _pools_inside(
+    model: PairwiseSVC, held: NDArray[np.bool_], y_test: NDArray[Any], coverage: float
+) -> tuple[float, float]:
+    """How many pools of classes there are, and the share of them whose coverage lies in its interval."""
+    pools = [
+        (held[np.isin(y_test, labels)], n_held_out) for labels, n_held_out in model.pooled_classes(coverage)
+    ]
+    inside = [_is_inside(tested, coverage, n) for tested, n in pools if len(tested) and n]
+    return float(len(pools)), float(np.mean(inside))
 
 
 def _calibrating(method: str, model: PairwiseSVC, n: int) -> int:
@@ -231,34 +301,69 @@ def _calibrating(method: str, model: PairwiseSVC, n: int) -> int:
     return len(scores.classes)
 
 
-def measure_sets(record: Record, names: Iterable[str], splits: int, *, peers: bool = False) -> list[Row]:
+def measure_sets(
+    record: Record,
+    names: Iterable[str],
+    splits: int,
+    *,
+    peers: bool = False,
+    score: SetScore = "lac",
+    by: SetBy = "all",
+) -> list[Row]:
     """The table of coverages and sizes. Sets that are not in the data folder are left out."""
-    record.begin("prediction sets", COLUMNS, f"{splits} splits")
+    record.begin("prediction sets", COLUMNS, f"{splits} splits, score {score}, by {by}")
     measured = []
     for name in names:
         try:
-            X, y = SETS[name]()
-        except FileNotFoundError as missing:
-            record.note(f"{name} is left out: {missing.filename} is not there")
+            X, y = (SETS | EMBEDDED)[name]()
+        except (FileNotFoundError, DataNotFound) as missing:
+            record.note(f"{name} is left out: {missing}")
             continue
+        sizes = (3 * len(y) // 4, len(y) // 4) if name in EMBEDDED else (min(MOST_ROWS, len(y) // 2),) * 2
         for method in methods_with(peers):
+            how: dict[str, Any] = {"coverages": sorted({*COVERAGES, *(BETWEEN if peers else ())})}
+            if method == OURS:
+                how |= {"score": score, "by": by}
             try:
-                outcomes = [split_outcomes(method, X, y, number) for number in range(splits)]
+                outcomes = [split_outcomes(method, X, y, sizes, number, how) for number in range(splits)]
             except ValueError as error:
                 if method == OURS:
                     raise
                 record.note(f"{name}, {method}: {' '.join(str(error).split())}")
                 continue
-            for coverage in COVERAGES:
-                held, inside, size = zip(*(one[coverage] for one in outcomes), strict=True)
-                means = float(np.mean(held)), sum(inside), splits, float(np.mean(size))
-                measured.append(Row(name, method, coverage, *means))
-                record.add(measured[-1])
+            for row in _rows(name, method, outcomes):
+                measured.append(row)
+                record.add(row)
     for method in dict.fromkeys(row.method for row in measured):
         rows = [row for row in measured if row.method == method]
         kept, total = sum(row.inside for row in rows), sum(row.splits for row in rows)
         record.note(f"in their interval: {kept} of {total} splits and coverages ({method})")
     return measured
+
+
+def _rows(name: str, method: str, outcomes: Sequence[dict[float, SplitOutcome]]) -> Iterator[Row]:
+    """The means of the splits."""
+    means = {
+        coverage: SplitOutcome(*np.mean([one[coverage] for one in outcomes], axis=0).tolist())
+        for coverage in outcomes[0]
+    }
+    held, sizes = ([getattr(mean, field) for mean in means.values()] for field in ("held", "size"))
+    for coverage in COVERAGES:
+        mean, inside = means[coverage], sum(one[coverage].inside for one in outcomes)
+        between = len(held) > len(COVERAGES)
+        size_at = np.interp(coverage, held, sizes, math.nan, math.nan) if between else math.nan
+        yield Row(
+            name,
+            method,
+            coverage,
+            mean.held,
+            inside,
+            len(outcomes),
+            mean.size,
+            float(size_at),
+            mean.pools,
+            mean.pools_inside,
+        )
 
 
 def cost_of_sets(name: str, method: str) -> dict[str, float]:
@@ -267,7 +372,7 @@ def cost_of_sets(name: str, method: str) -> dict[str, float]:
     begun = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sets = METHODS[method](PairwiseSVC(random_state=0), split.X, split.y, split.X_new)[0.95]
+        sets = METHODS[method](PairwiseSVC(random_state=0), split.X, split.y, split.X_new, (0.95,))[0.95]
     seconds = time.process_time() - begun
     held = float(sets[np.arange(len(sets)), split.y_new].mean())
     return {

@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from click.core import ParameterSource
 from matplotlib.figure import Figure
 
 from pairloom.benchmarks import (
+    classes_and_groups,
     costs,
     coupling,
     few_rows,
@@ -41,6 +42,7 @@ from pairloom.benchmarks.record import Record
 from pairloom.benchmarks.scaling import scaling_figure
 from pairloom.cluster.commands.exits import exits
 from pairloom.cluster.config.config_file import load_config
+from pairloom.pipeline.model.prediction_sets import SetBy, SetScore
 
 __all__ = ["bench"]
 
@@ -180,21 +182,35 @@ def coupling_command(small: bool, json_file: Path | None) -> None:
 )
 @click.option("--peers", is_flag=True, help="Sets of MAPIE and crepes too, of the same model.")
 @click.option("--costs", is_flag=True, help="CPU time and memory, compared with theirs, on embedded sets.")
+@click.option("--score", type=click.Choice(get_args(SetScore)), default="lac", show_default=True)
+@click.option("--by", type=click.Choice(get_args(SetBy)), default="all", show_default=True)
 @click.option(
-    "--data", "names", multiple=True, type=click.Choice(tuple(prediction_sets.SETS)), help="Default: all."
+    "--data",
+    "names",
+    multiple=True,
+    type=click.Choice((*prediction_sets.SETS, *prediction_sets.EMBEDDED)),
+    help=f"Default: all but {' and '.join(prediction_sets.EMBEDDED)}.",
 )
 @_small
 @_json
 def prediction_sets_command(
-    splits: int, peers: bool, costs: bool, names: tuple[str, ...], small: bool, json_file: Path | None
+    splits: int,
+    peers: bool,
+    costs: bool,
+    score: SetScore,
+    by: SetBy,
+    names: tuple[str, ...],
+    small: bool,
+    json_file: Path | None,
 ) -> None:
     """How often prediction sets hold the true class, and how large they are."""
     with _recorded("prediction-sets", json_file) as record:
         if costs:
-            prediction_sets.measure_costs(record, prediction_sets.COST_SETS)
+            prediction_sets.measure_costs(record, names or prediction_sets.COST_SETS)
             return
         chosen = ("iris",) if small else names or tuple(prediction_sets.SETS)
-        prediction_sets.measure_sets(record, chosen, 2 if small else splits, peers=peers)
+        n_splits = 2 if small else splits
+        prediction_sets.measure_sets(record, chosen, n_splits, peers=peers, score=score, by=by)
 
 
 @bench.command("label-doubts")
@@ -213,6 +229,19 @@ def label_doubts_command(draws: int, names: tuple[str, ...], small: bool, json_f
     with _recorded("label-doubts", json_file) as record:
         chosen = ("synthetic",) if small else names or label_doubts.DATA
         label_doubts.measure_doubts(record, chosen, 1 if small else draws)
+
+
+@bench.command("classes-and-groups")
+@click.option(
+    "--choices", type=click.IntRange(1), default=10, show_default=True, help="Choices of possible classes."
+)
+@_small
+@_json
+def classes_and_groups_command(choices: int, small: bool, json_file: Path | None) -> None:
+    """Probabilities where ten classes of CLINC150 are possible; how often groups of ICD-10-CM are right."""
+    with _recorded("classes-and-groups", json_file) as record:
+        classes_and_groups.measure_possible(record, 2 if small else choices, small=small)
+        classes_and_groups.measure_groups(record, small=small)
 
 
 @bench.command("novelty")

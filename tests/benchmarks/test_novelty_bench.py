@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from bench_command import bench
 
-from pairloom.benchmarks.novelty import quality
+from pairloom.benchmarks.novelty import _rejection, quality
 
 
 def test_every_measure_tells_strange_samples_from_known_ones(tmp_path):
@@ -16,7 +16,14 @@ def test_every_measure_tells_strange_samples_from_known_ones(tmp_path):
     }
     assert all(0.4 < row["auroc"] <= 1 for row in record["rows"])
     assert by_measure["PairwiseSVC"]["auroc"] > 0.7
-    assert by_measure["PairwiseSVC"]["rejected"] == pytest.approx(0.05, abs=0.1)
+    assert abs(by_measure["PairwiseSVC"]["deviations"]) < 4
+
+
+def test_deviations_are_those_of_the_mean_of_the_draws():
+    draws = [np.array([0.06, 0.0004]), np.array([0.08, 0.0004])]
+    share, deviations = _rejection(draws)
+    assert share == pytest.approx(0.07)
+    assert deviations == pytest.approx(0.02 / np.sqrt(0.0002))
 
 
 def test_quality_is_that_of_samples_which_are_told_apart():
