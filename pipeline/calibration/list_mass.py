@@ -1,14 +1,16 @@
-"""The mass of the list: how much probability a shortlist has together, and how the rest is shared out.
+"""The mass of the list: the total probability of a shortlist, and the division of the rest among the other classes.
 
-A listed class has p_c = m q_c, another one p_c = (1 - m) r_c: q is the coupling of the list, r the ranking of the rest,
-and m the mass of the list. So the likelihood is a product. The scale of the list matters only through q, on samples
-whose class is listed. The scale of the ranking and the offset of the list's log odds matter only through m and r, which
-need no coupling: a search for the one, and the best of the other for each value, cost R x N operations a step.
+A listed class has p_c = m q_c, and any other p_c = (1 - m) r_c: q is the coupling of the list, r the ranking of the
+rest, and m the mass of the list. So the likelihood is a product. The scale of the list matters only through q, on
+samples whose class is listed. The scale of the ranking and the offset of the list's log odds matter only through m and
+r, which need no coupling: the scale is searched, with the best offset for each value, in R x N operations per step.
 
-Both have a prior worth one sample, as the scale has: log(ranking)^2 / 2 + offset^2 / 2 are added to the summed loss.
+Like the scale of the list, both have a prior worth one sample: log(ranking)^2 / 2 + offset^2 / 2 are added to the
+summed loss.
 
-How often a class is listed depends on the mix of the classes: small ones are missed more often. The held-out samples
-are drawn alike in every class, so here each stands for as many samples as its class has for every one that was drawn.
+The true class is missing from the list more often for small classes, so the share of listed samples depends on the mix
+of classes. About the same number of held-out samples is drawn from every class; here they are weighted to represent
+the sizes of the classes.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = ["SAMPLES_AT_ONCE", "MassCheck", "check_mass", "choose_mass", "samples_stood_for"]
 
-#: Samples whose rankings of all classes are worked on at once.
+#: Samples whose rankings of all classes are processed at once.
 SAMPLES_AT_ONCE = 256
-#: The largest logarithm of the ranking's scale, relative to that of the list, of either sign, and how precise it is.
+#: Bound of |log| of the ranking's scale relative to the list's, and the precision of the search.
 _FARTHEST, _PRECISION = 3.0, 0.01
 
 
@@ -40,7 +42,9 @@ def choose_mass(
     weight: NDArray[np.float64] | None = None,
     totals: NDArray[np.float64] | None = None,
 ) -> ListMass:
-    """The likeliest mass of the lists of held-out samples, given the scale of the list; even without lists.
+    """The likeliest mass of the lists of held-out samples, given the scale of the list.
+
+    Without lists it is `ONE_SCALE`, which changes nothing.
 
     Parameters
     ----------
@@ -52,7 +56,7 @@ def choose_mass(
     weight : (R,) array, optional
         Their weights.
     totals : (N,) array, optional
-        The training samples of every class, or the sum of their weights.
+        The number of training samples of every class, or the sum of their weights.
     """
     if not isinstance(samples, Shortlists) or not len(y):
         return ONE_SCALE
@@ -73,9 +77,10 @@ def choose_mass(
 def samples_stood_for(
     y: NDArray[np.integer], totals: NDArray[np.float64], weight: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """(R,) how many samples each drawn sample of class y stands for, with mean one (or that of the weights).
+    """(R,) weights by which drawn samples of classes y represent all training samples; the mean weight is unchanged.
 
-    Classes that gave none, which are small, are stood for by as many of the smallest that did.
+    Classes without drawn samples are small. They are represented by the smallest classes with drawn samples, as many as
+    are missing.
 
     Examples
     --------
@@ -88,25 +93,25 @@ def samples_stood_for(
     of_class[smallest] += (totals.sum() - totals[gave].sum()) / max(1, len(smallest))
     weight = np.ones(len(y)) if weight is None else weight
     times = of_class[y] / given[y]
-    if times.min() == times.max():  # no rounding where all stand for as many
+    if times.min() == times.max():  # equal weights: avoid rounding
         return weight
     stood_for = times * weight
     return np.asarray(stood_for * weight.sum() / stood_for.sum())
 
 
 class MassCheck(NamedTuple):
-    """The mass that a model says for its lists, and the share of samples whose class is listed.
+    """A check of the mass of lists: its mean against the share of samples whose class is listed.
 
     Attributes
     ----------
     size : int
-        How many classes are listed.
+        The number of listed classes.
     said : float
         The mean mass of the lists.
     found : float
         The share of samples whose class is in their list.
     with_one_scale : float
-        The mean mass as one scale for list and rest would have it: without an offset and a scale of the ranking.
+        The mean mass with a single scale for list and rest, without an offset.
     """
 
     size: int
@@ -122,9 +127,9 @@ def check_mass(
     weight: NDArray[np.float64] | None = None,
     totals: NDArray[np.float64] | None = None,
 ) -> MassCheck | None:
-    """Compare the mass that samples have in their lists with how often their class is listed; None without lists.
+    """Compare the mean mass of lists with the share of samples whose class is listed; None without lists.
 
-    Parameters are those of `choose_mass`.
+    The parameters are as in `choose_mass`.
     """
     if not isinstance(samples, Shortlists) or not len(y):
         return None
@@ -143,7 +148,7 @@ def check_mass(
 
 
 def _log_sums(u: NDArray[np.float32], scale: np.float32) -> NDArray[np.float64]:
-    """(R,) the logarithm of the sum of exp(scale u) over the columns of u (R, n), some rows at a time."""
+    """(R,) log of the sum of exp(scale u) over the columns of u (R, n), some rows at a time."""
     sums = np.empty(len(u))
     for some in pieces(len(u), SAMPLES_AT_ONCE):
         np.exp(u[some] * scale).sum(axis=1, dtype=np.float64, out=sums[some])
@@ -151,18 +156,18 @@ def _log_sums(u: NDArray[np.float32], scale: np.float32) -> NDArray[np.float64]:
 
 
 class _Ranked(NamedTuple):
-    """The ranking of samples, cut into the listed classes and the rest, each below its largest potential.
+    """The ranking of samples, divided into the listed classes and the rest.
 
     Attributes
     ----------
     listed, rest : (R, k) and (R, N - k) float32 arrays
-        Potentials minus the largest of them.
+        Potentials minus the largest one of each part.
     ahead : (R,) float64 array
-        By how much the best listed class is ahead of the best of the rest.
+        The largest listed potential minus the largest of the rest.
     is_listed : (R,) bool array
         Whether the true class is listed.
     behind : (R,) float64 array
-        By how much the true class is behind the best of the rest; zero where it is listed.
+        The largest potential of the rest minus that of the true class; zero if it is listed.
     weight : (R,) float64 array
     """
 
@@ -193,13 +198,13 @@ class _Ranked(NamedTuple):
         )
 
     def at(self, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(R,) log odds of the list against the rest, and the loss of the true class among the rest; zero if listed."""
+        """(R,) log odds of the list against the rest, and the loss of the true class within the rest; 0 if listed."""
         of_list, of_rest = (_log_sums(u, np.float32(scale)) for u in (self.listed, self.rest))
         missed = np.where(self.is_listed, 0.0, scale * self.behind + of_rest)
         return scale * self.ahead + of_list - of_rest, missed
 
     def best_offset(self, log_odds: NDArray[np.float64]) -> float:
-        """The offset of least loss: the sum of the masses is then that of the listed samples, less the prior."""
+        """The offset of least loss: up to the prior, it makes the summed mass the weight of the listed samples."""
         listed, bound = float(self.weight @ self.is_listed), float(self.weight.sum())
 
         def slope(offset: float) -> float:
@@ -208,6 +213,6 @@ class _Ranked(NamedTuple):
         return float(brentq(slope, -bound, bound, xtol=1e-6)) if bound else 0.0
 
     def loss(self, log_odds: NDArray[np.float64], missed: NDArray[np.float64]) -> float:
-        """The summed loss of list against rest, and of the rest."""
+        """The summed loss of the list against the rest, and within the rest."""
         against = np.where(self.is_listed, -log_odds, log_odds)
         return float(self.weight @ (np.logaddexp(0, against) + missed))

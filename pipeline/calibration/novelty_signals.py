@@ -1,15 +1,16 @@
-"""Signals that a sample is like no class, and their weights, which are learned without a sample of an unknown class.
+"""Signals that a sample is like no class, and their weights, which are learned without samples of unknown classes.
 
-A model of pairs without a class is a part of the model: nothing of it has to be trained again. So every held-out sample
-is scored twice, by the whole model and by the model without the class of the sample, to which it is a novelty. The
-weights of the signals are those of a logistic regression that tells the two apart.
+Removing a class from a model of pairs needs no training. So every held-out sample is scored twice: by the whole model,
+and by the model without the sample's class, to which it is a novelty. A logistic regression that separates the two
+gives the weights of the signals.
 
 Signals, each larger for stranger samples:
 
-- how badly the best class fits, against all others: probabilities, which are normalised, cannot tell that none does;
-- how little it stands out: its mean logit against the listed classes, or without lists the log odds against it;
-- the relative Mahalanobis distance [R]_ to the classes, where machines are linear on dense features;
-- the distance to the nearest support vector, where they have a kernel.
+- the fit of the best class: its mean logit against all others, negated. Probabilities cannot show that no class fits,
+  since they are normalised;
+- its lead: its mean logit against the other listed classes, negated; without lists, the log odds against it;
+- the relative Mahalanobis distance [R]_ to the classes, for linear machines on dense features;
+- the distance to the nearest support vector, for machines with a kernel.
 
 References
 ----------
@@ -46,25 +47,25 @@ __all__ = [
 
 #: How far the covariance within classes is shrunk towards a multiple of the identity.
 _SHRINKAGE = 0.1
-#: How much the logistic regression prefers equal weights: of unknown classes nobody knows how near they are.
+#: Penalty of unequal weights: real novelties may differ from the simulated ones.
 _RIDGE = 0.03
-#: Samples whose distances to all vectors are found at once, and squared distances that are rounding errors.
+#: Samples whose distances to all vectors are computed at once; relative squared distances that are rounding errors.
 SAMPLES_AT_ONCE, _ROUNDING = 512, 1e-12
-#: How many signals a model has at most.
+#: The largest number of signals of a model.
 MOST_SIGNALS = 3
-#: Signals farther from their centre, in deviations, say no more: a signal that is constant has almost none.
+#: Bound of signals, in standard deviations: the deviation of a nearly constant signal is tiny.
 _FARTHEST = 1e3
-#: Variances within the classes, as a share of all variance, that are rounding errors of float32.
+#: Variance within the classes, as a share of all variance, that is rounding error of float32.
 _NO_SCATTER = float(np.finfo(np.float32).eps) ** 2
-#: Fewer held-out samples do not tell anything about weights.
+#: With fewer held-out samples, weights are not learned.
 _FEWEST = 50
 
 
 class ClassPlaces(NamedTuple):
-    """Classes as normal distributions of one covariance, in the directions in which their means differ.
+    """Classes as normal distributions with a common covariance, in the directions in which their means differ.
 
-    There the covariance within classes is the identity, and that of the means is diagonal. The other directions count
-    alike for all classes and for the whole, and so cancel in the relative distance.
+    In these coordinates the covariance within classes is the identity, and the covariance of the means is diagonal.
+    Other directions contribute the same to all classes and to the background, so they cancel in the relative distance.
 
     Attributes
     ----------
@@ -87,9 +88,10 @@ class ClassPlaces(NamedTuple):
     def of(
         cls, within: WithinClasses, means: NDArray[np.floating], counts: NDArray[Any]
     ) -> ClassPlaces | None:
-        """The places of classes with these means (N, D) and numbers of rows, given the covariance within them.
+        """The places of classes, from their means (N, D), numbers of rows and the covariance within them.
 
-        None where rows do not differ within their classes, such as one row per class: nothing measures a distance.
+        None if rows do not differ within their classes, for instance with one row per class: there is no unit of
+        distance then.
         """
         if within.values.max() <= _NO_SCATTER * np.trace(within.total):
             return None
@@ -113,33 +115,33 @@ class ClassPlaces(NamedTuple):
         return cls(*(np.asarray(part, np.float32) for part in parts))
 
     def distances(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
-        """(R,) the relative Mahalanobis distances of samples, normalised as those of the fit."""
+        """(R,) the relative Mahalanobis distances of samples, which are normalised as in the fit."""
         z, squares = self._placed(X)
         return np.asarray(squares.min(axis=1) - (z**2 / (1 + self.between)).sum(axis=1))
 
     def distances_without(self, X: NDArray[np.floating], classes: NDArray[np.integer]) -> NDArray[np.float64]:
-        """(R,) the same without the class of each sample, in the whole too."""
+        """(R,) the same without the class of each sample, which is removed from the background too."""
         z, squares = self._placed(X)
         rows = np.arange(len(z))
         squares[rows, classes] = np.inf
         own, share = self.means[classes].astype(np.float64), self.shares[classes].astype(np.float64)
         inverse = 1 / (1 + self.between.astype(np.float64))
-        # The inverse of the covariance of the whole, less that of the means of one class (Sherman and Morrison).
+        # The inverse of the background covariance without the mean of one class (Sherman and Morrison).
         along, size = (z * inverse * own).sum(axis=1), (own**2 * inverse).sum(axis=1)
         more = share * along**2 / np.maximum(1 - share * size, 1e-6)
         return np.asarray(squares.min(axis=1) - (z**2 * inverse).sum(axis=1) - more)
 
     def _placed(self, X: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(R, K) samples in these directions, and (R, N) their squared distances to the means."""
+        """(R, K) samples in these coordinates, and (R, N) their squared distances to the means."""
         z = np.asarray((X - self.origin) @ self.directions, np.float64)
         means = self.means.astype(np.float64)
         return z, (z**2).sum(axis=1)[:, None] - 2 * z @ means.T + (means**2).sum(axis=1)
 
 
 class Distances(NamedTuple):
-    """(R,) distances of held-out samples to the classes, and to those that are not their own.
+    """(R,) distances of held-out samples to the classes, and to the classes other than their own.
 
-    NaN for samples that had a part in what the distances are measured by.
+    NaN for samples that contributed to the estimates behind the distances.
     """
 
     known: NDArray[np.float64]
@@ -153,7 +155,7 @@ class Distances(NamedTuple):
         classes: NDArray[np.integer],
         judged: NDArray[np.bool_],
     ) -> Distances:
-        """The distances of samples of these classes, of which some may be judged."""
+        """The distances of samples of these classes; NaN unless ``judged``."""
         known, without_own = np.full(len(X), np.nan), np.full(len(X), np.nan)
         known[judged] = places.distances(X[judged])
         without_own[judged] = places.distances_without(X[judged], classes[judged])
@@ -169,18 +171,18 @@ class Distances(NamedTuple):
         rows: NDArray[np.integer],
         classes: NDArray[np.integer],
     ) -> Distances:
-        """The distances of samples to the nearest support vector that is another row, and that is of another class.
+        """The distances of samples to the nearest support vector but themselves, and to the nearest of other classes.
 
         Parameters
         ----------
         vectors : (S, D) array
             The support vectors.
         support, support_classes : (S,) int arrays
-            Which training rows they are, and their classes.
+            The training rows and classes of the support vectors.
         X : (R, D) array
             The samples.
         rows, classes : (R,) int arrays
-            Which training rows these are, and their classes.
+            The training rows and classes of the samples.
         """
         known = nearest_distances(vectors, X, support == rows[:, None])
         return cls(known, nearest_distances(vectors, X, support_classes == classes[:, None]))
@@ -190,19 +192,19 @@ def nearest_distances(
     vectors: NDArray[np.floating], X: NDArray[np.floating], hidden: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """(R,) the logarithm of the distance of samples (R, D) to the nearest vector (S, D) that is not hidden (R, S)."""
-    found, norms = np.empty(len(X)), np.square(vectors, dtype=np.float64).sum(axis=1)
+    nearest, norms = np.empty(len(X)), np.square(vectors, dtype=np.float64).sum(axis=1)
     for some in pieces(len(X), SAMPLES_AT_ONCE):
         rows = np.asarray(X[some], np.float64)
         squares = np.square(rows).sum(axis=1)[:, None] - 2 * rows @ vectors.T + norms
         if hidden is not None:
             squares[hidden[some]] = np.inf
-        found[some] = squares.min(axis=1)
+        nearest[some] = squares.min(axis=1)
     smallest = _ROUNDING * max(float(norms.max(initial=0.0)), np.finfo(float).tiny)
-    return np.asarray(np.log(np.maximum(found, smallest)) / 2)
+    return np.asarray(np.log(np.maximum(nearest, smallest)) / 2)
 
 
 class NoveltyWeights(NamedTuple):
-    """(S,) the weights of the signals, and the centres and deviations that they have on held-out samples."""
+    """(S,) the weights of the signals, and their means and standard deviations on held-out samples."""
 
     weight: NDArray[np.float64]
     centre: NDArray[np.float64]
@@ -214,7 +216,7 @@ class NoveltyWeights(NamedTuple):
 
 
 def fit_signals(samples: ScoredSamples, p: NDArray[np.floating], scale: float = 1.0) -> NDArray[np.float64]:
-    """(R, 2) how badly the best class fits, and how little it stands out, given the probabilities."""
+    """(R, 2) the negated fit and lead of the best class; without lists, the lead is from the probabilities."""
     fit = -scale * samples.class_scores().max(axis=1).astype(np.float64)
     if isinstance(samples, Shortlists):
         lead = -scale * samples.lists.class_scores().max(axis=1).astype(np.float64)
@@ -229,9 +231,9 @@ def without_own_class(
     coupler: Coupler,
     scale: float = 1.0,
 ) -> NDArray[np.float64] | None:
-    """(R, 2) `fit_signals` in models without the class of each sample; None where logits of pairs are not at hand.
+    """(R, 2) `fit_signals` in models without the class of each sample; None if the logits of pairs are not available.
 
-    The probabilities of the others are divided by their sum.
+    The probabilities of the other classes are divided by their sum.
     """
     if isinstance(samples, CompletedPairs):
         n, n_samples = samples.tensor.shape[1:]
@@ -257,7 +259,7 @@ def _log_odds_against(largest: NDArray[np.floating]) -> NDArray[np.float64]:
 def _best_of_others(
     tensor: NDArray[np.float32], listed: NDArray[np.int64], classes: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """(R,) the largest mean logit of a listed class (R, k) that is not the sample's own, against others of these."""
+    """(R,) the largest mean logit among listed classes (R, k) other than the sample's own, against each other."""
     k, samples = len(tensor), np.arange(len(classes))
     place, is_listed = _places(listed, classes)
     sums = tensor.sum(axis=1, dtype=np.float64).T
@@ -270,10 +272,10 @@ def _best_of_others(
 def _best_potential_of_others(
     samples: Shortlists, classes: NDArray[np.integer], completion: Completion
 ) -> NDArray[np.float64]:
-    """(R,) the largest potential of a listed class that is not the sample's own, in the model without that class.
+    """(R,) the largest potential of a listed class other than the sample's own, in the model without that class.
 
-    The potentials of the model are corrected by one step towards those of the smaller one: a neighbour loses the
-    logit against the class, and what the rest says of it weighs more.
+    The potentials are corrected by one step towards those of the smaller model: neighbours of the class lose their
+    logit against it, so their other logits weigh more.
     """
     rows = np.arange(len(classes))
     place, is_listed = _places(samples.classes, classes)
@@ -291,7 +293,7 @@ def _best_potential_of_others(
 def _places(
     listed: NDArray[np.int64], classes: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(R,) the place of the class of each sample in its list, 0 where it is not there, and whether it is."""
+    """(R,) the place of the class of each sample in its list, 0 if it is not listed, and whether it is listed."""
     is_own = listed == classes[:, None]
     return is_own.argmax(axis=1), is_own.any(axis=1)
 
@@ -309,13 +311,13 @@ def _joined(
 def learned_weights(
     known: NDArray[np.float64], novel: NDArray[np.float64] | None, weight: NDArray[np.float64]
 ) -> NoveltyWeights:
-    """The weights of signals (R, S) of held-out samples, by those that they have as novelties, (R, S).
+    """Learn the weights of signals, from held-out samples as known samples (R, S) and as novelties (R, S).
 
-    Without these, and of few samples, all signals weigh alike.
+    Without novelties, or with few samples, all signals have equal weights.
     """
     centre = np.average(known, axis=0, weights=weight)
     deviation = np.sqrt(np.average(np.square(known - centre), axis=0, weights=weight))
-    # A constant signal has none to divide by.
+    # The deviation of a constant signal would be zero.
     deviation = np.maximum(deviation, np.finfo(float).eps * np.maximum(1, np.abs(centre)))
     n_signals = known.shape[1]
     equal = NoveltyWeights(np.full(n_signals, 1 / n_signals), centre, deviation)
@@ -334,7 +336,7 @@ def learned_weights(
 def _slopes(
     known: NDArray[np.float64], novel: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(S,) slopes of the logistic regression of novelties against known samples, none of them negative."""
+    """(S,) slopes of the logistic regression of novelties against known samples, constrained to be non-negative."""
     n = known.shape[1]
     signed = np.concatenate([-known, novel])
     sign = np.concatenate([-np.ones(len(known)), np.ones(len(novel))])
@@ -350,5 +352,5 @@ def _slopes(
 
     start = np.append(np.full(n, 1 / n), 0.0)
     bounds = [(0.0, None)] * n + [(None, None)]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(found.x[:n], np.float64)
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(result.x[:n], np.float64)

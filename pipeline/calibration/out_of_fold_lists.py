@@ -1,9 +1,9 @@
-"""Shortlists of held-out samples, found without the logits of all edges.
+"""Shortlists of held-out samples, computed without the logits of all edges.
 
-Each sample has machines and parameters that it had no part in: those that all samples of its fold and part have. So the
-machines of all edges are joined into one ranking of the classes for each such group of samples, a row of weights per
-class, and its samples are ranked by it. Then the logits of those pairs are found that the lists of the samples need.
-Both steps go through the edges tile by tile, so no machine is read more than twice.
+Samples of the same fold and part share the machines and parameters that they had no part in. So for each such group of
+samples, these machines of all edges are summed into one ranking of the classes, a row of weights per class. Then only
+the logits that the lists of the samples need are computed. Both passes read the edges tile by tile, so no machine is
+read more than twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """The machines that held-out samples were not seen by, with one calibration, group by group.
+    """For one calibration: how the machines that did not see a group of held-out samples are combined.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Unseen:
     turned : bool
         Whether logits are distances.
     slopes : Slopes, optional
-        Of all edges, in the order of the tiles.
+        The slopes of all edges, in the order of the tiles.
     groups : (G, 2) int array
         The fold and the part of the samples of each group.
     group : (R,) int array
@@ -72,35 +72,35 @@ class Unseen:
         turned: bool,
         slopes: Slopes | None = None,
     ) -> Unseen:
-        """Those of samples with these folds and parts, where ``by_part`` says whether parts have their own numbers."""
+        """Group samples by fold, and by part if ``by_part``: if parameters differ between parts."""
         of_part = parts if by_part else np.zeros_like(parts)
         groups, group = np.unique(np.column_stack([folds, of_part]), axis=0, return_inverse=True)
         return cls(scheme, turned, slopes, groups.astype(np.int64), group.reshape(-1).astype(np.int64))
 
-    def maps(self, tile: slice, own: Machines) -> Maps:
+    def maps(self, tile: slice, machines: Machines) -> Maps:
         """The weights (T, M, D) of the machines of a tile, the shares (G, T, M) of each, and the biases (G, T)."""
-        assert isinstance(own.coef, np.ndarray), "runs have dense features"
-        shares = np.empty((len(self.groups), *own.intercept.shape), np.float32)
+        assert isinstance(machines.coef, np.ndarray), "runs have dense features"
+        shares = np.empty((len(self.groups), *machines.intercept.shape), np.float32)
         bias = np.empty(shares.shape[:2], np.float32)
         for g, (fold, part) in enumerate(self.groups.tolist()):
-            A, B = np.moveaxis(own.crossfit[:, :, part] * self.scheme.out_of_fold[fold][:, None], 2, 0)
+            A, B = np.moveaxis(machines.crossfit[:, :, part] * self.scheme.out_of_fold[fold][:, None], 2, 0)
             slope = np.ones(len(A)) if self.slopes is None else self.slopes.without_part[tile, part]
             shares[g] = -A * slope[:, None]
-            bias[g] = -(A * own.intercept + B).sum(axis=1) * slope
-        return np.ascontiguousarray(own.coef), shares, bias
+            bias[g] = -(A * machines.intercept + B).sum(axis=1) * slope
+        return np.ascontiguousarray(machines.coef), shares, bias
 
 
 def _maps_of_tile(
     unseen: Mapping[Calibration, Unseen], tile: slice, machines: Machines
 ) -> Iterator[tuple[Calibration, Maps]]:
-    """The machines of a tile as maps of the samples that did not see them, by calibration."""
+    """The maps of a tile for held-out samples, by calibration."""
     scheme = next(own.scheme for own in unseen.values())
     turned = machines.by_distance(scheme) if any(own.turned for own in unseen.values()) else machines
     for by, own in unseen.items():
         yield by, own.maps(tile, turned if own.turned else machines)
 
 
-#: The machines of all edges, tile by tile, from the first to the last; called for each pass over them.
+#: Opens the machines of all edges for one pass, tile by tile in order.
 Tiles = Callable[[], Iterable[tuple[slice, Machines]]]
 
 
@@ -112,18 +112,18 @@ def listed_out_of_fold(
     order: NDArray[np.intp],
     k: int,
 ) -> dict[Calibration, Listed]:
-    """The shortlists of held-out samples by each calibration.
+    """The shortlists of held-out samples, for each calibration.
 
     Parameters
     ----------
     unseen : mapping of calibration -> Unseen
     X : (R, D) float32 array
-        The samples, as machines are given them.
+        The normalised samples.
     tiles : callable
     completion : Completion
-        Of the sorted edges.
+        The completion, whose edges are sorted.
     order : (E,) int array
-        The places of the sorted edges in the order of the tiles.
+        The position of each sorted edge in the order of the tiles.
     k : int
         Classes per list.
     """
@@ -147,7 +147,7 @@ def _ranked(
     completion: Completion,
     place: NDArray[np.intp],
 ) -> dict[Calibration, NDArray[np.float32]]:
-    """The first pass: the potentials (R, N) of the classes, by calibration."""
+    """The first pass: the potentials (R, N) of the classes, for each calibration."""
     N, D = completion.n_classes, X.shape[1]
     sums = {by: np.zeros((N, len(own.groups), D + 1), np.float32) for by, own in unseen.items()}
     for tile, machines in tiles():
@@ -170,9 +170,9 @@ def _ranked(
 def _joined(
     coef: NDArray[np.float32], shares: NDArray[np.float32], bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """(T, G, D + 1) the machines of each edge as one map for each group: weights, and the bias after them.
+    """(T, G, D + 1) the machines of each edge as one map per group: weights, then the bias.
 
-    Products of one edge have the same shape in tiles of any size, and so the same bits.
+    The product of an edge has the same shape in tiles of any size, hence the same bits.
     """
     joined = np.empty((len(coef), len(shares), coef.shape[2] + 1), np.float32)
     np.matmul(shares.transpose(1, 0, 2), coef, out=joined[:, :, :-1])
@@ -181,7 +181,7 @@ def _joined(
 
 
 class _Wanted(NamedTuple):
-    """Logits that are wanted: of which sample, by the edge at which place, and an order that goes tile by tile."""
+    """Requested logits: the sample and the edge's position of each, and an order that follows the tiles."""
 
     samples: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -189,7 +189,7 @@ class _Wanted(NamedTuple):
 
     @classmethod
     def of(cls, needed: NeededEdges, order: NDArray[np.intp], some: NDArray[np.intp]) -> _Wanted:
-        """Those that lists need, and then those of some edges, at these places, for all samples."""
+        """The logits that lists need, then the logits of all samples by ``some`` edges, given by position."""
         n_samples = len(needed.classes)
         samples = np.concatenate([needed.samples, np.tile(np.arange(n_samples), len(some))])
         places = np.concatenate([order[needed.edges], np.repeat(some, n_samples)])
@@ -202,7 +202,7 @@ def _logits(
     tiles: Tiles,
     wanted: Mapping[Calibration, _Wanted],
 ) -> dict[Calibration, NDArray[np.float32]]:
-    """The second pass: the logits that are wanted, by calibration."""
+    """The second pass: the requested logits, for each calibration."""
     logits = {by: np.empty(len(own.places), np.float32) for by, own in wanted.items()}
     for tile, machines in tiles():
         for by, maps in _maps_of_tile(unseen, tile, machines):

@@ -1,17 +1,18 @@
 """The scale of the coupled model: the b of L -> b L that makes the coupled probabilities likeliest [I 4].
 
 Each machine was calibrated alone, on two classes. With many classes the coupled probabilities are badly scaled, usually
-underconfident, which no single machine can correct. The likelihood of the coupled model on held-out samples can.
+underconfident. No single machine can correct this; a scale chosen by the likelihood of the coupled model on held-out
+samples does.
 
-A few samples may all be separable, out of fold too, and then the likeliest scale is infinite. So the scale has a prior,
+A few samples may all be separable, even out of fold, and then the likeliest scale is infinite. So the scale has a prior
 worth one sample: q^2 / 2 is added to the summed loss, where q is the logarithm of the scale in the unit of the logits.
 With hundreds of samples it has next to no effect.
 
-The held-out samples are drawn alike in every class. New samples are not, so each stands for as many as its class has
-for every one that was drawn: hard classes that are small would otherwise decide how sure the model is of all others.
+About the same number of held-out samples is drawn from every class. They are weighted to represent the sizes of the
+classes: otherwise small, hard classes would determine how confident the model is about all others.
 
-Where only a shortlist is coupled, this is the scale of the list: the likeliest on samples whose class is listed, among
-the classes of their lists. The rest has numbers of its own, see `list_mass`.
+If only a shortlist is coupled, this is the scale of the list: the likeliest on samples whose class is listed, among the
+classes of their lists. The rest has a scale and an offset of its own, see `list_mass`.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Lists, S
 
 __all__ = ["ScaleChoice", "choose_scale", "clearly_more", "nearby_scale"]
 
-#: Bounds of q: beyond, logits carry no information or are certain.
+#: Bounds of q: beyond them, probabilities are nearly even or nearly certain.
 LOWEST, HIGHEST = -4.0, 5.0
-#: The search starts on every 4th sample, then refines on all of them within this distance of what it found.
+#: The search starts on every 4th sample, then refines on all of them in steps of this size.
 _COARSE, _NEAR = 4, 0.25
-#: Steps of the refinement: enough to come from one bound to the other.
+#: Most steps of the refinement: enough to get from one bound to the other.
 _STEPS = int((HIGHEST - LOWEST) / _NEAR) + 1
 
 
@@ -43,8 +44,8 @@ class ScaleChoice(NamedTuple):
     """The scale b of L -> b L, its mean log loss, the loss of every sample times its weight (with mean one), and the
     bound that it is at, if any.
 
-    "lower" means that the samples do not tell the classes apart better than guessing would. Where only a shortlist is
-    coupled, ``mass`` is that of the lists, and the losses are those with it.
+    "lower" means that the model does no better than guessing on the samples. If only a shortlist is coupled, ``mass``
+    is the mass of the lists, and the losses are computed with it.
     """
 
     scale: float
@@ -54,7 +55,7 @@ class ScaleChoice(NamedTuple):
     mass: ListMass = ONE_SCALE
 
     def clearly_above(self, other: ScaleChoice, standard_errors: float = 1.0) -> bool:
-        """Whether the log loss is larger than another by more than chance would have it."""
+        """Whether the log loss is larger than another by more than chance explains."""
         return clearly_more(self.log_loss, self.losses, other.log_loss, other.losses, standard_errors)
 
 
@@ -65,7 +66,7 @@ def clearly_more(
     least_losses: NDArray[np.float64],
     standard_errors: float = 1.0,
 ) -> bool:
-    """Whether a mean log loss is larger than the least by more than so many standard errors of the difference."""
+    """Whether a mean log loss is larger than the least by more than ``standard_errors`` of the difference."""
     spread = (losses - least_losses).std() / np.sqrt(len(losses))
     return bool(log_loss - least > standard_errors * spread)
 
@@ -81,7 +82,7 @@ def choose_scale(
     near: float | None = None,
     n_jobs: int | None = None,
 ) -> ScaleChoice:
-    """The scale that makes the coupled model likeliest on held-out samples, with its prior; and the mass of lists.
+    """Choose the scale by the likelihood of the coupled model on held-out samples and the prior; and the list mass.
 
     Parameters
     ----------
@@ -94,11 +95,11 @@ def choose_scale(
     weight : (R,) array, optional
         Their weights.
     unit : float
-        The size of the logits that the prior expects: its centre is the scale 1 / unit.
+        The typical size of the logits. The prior is centred at the scale 1 / unit.
     totals : (N,) array, optional
-        The training samples of every class, or the sum of their weights.
+        The number of training samples of every class, or the sum of their weights.
     near : float, optional
-        A scale that is close to it, where one is known, such as that of another coupling: the search starts from it.
+        A scale at which the search starts, such as the scale of another coupling.
     n_jobs : int, optional
         Threads.
     """
@@ -118,9 +119,9 @@ def _choose_for_lists(
     near: float | None,
     n_jobs: int | None,
 ) -> ScaleChoice:
-    """The scale of the list by the samples whose class is listed, and then the mass of the list by all of them."""
+    """The scale of the list, by the samples whose class is listed; then the mass of the list, by all samples."""
     lists, place, listed_weight = _listed(samples, y, weight)
-    # The prior alone, if no class is listed.
+    # If no class is listed, the prior decides.
     of_list = ScaleChoice(1 / unit, 0.0, np.empty(0))
     if len(place):
         of_list = _choose(lists, place, method, listed_weight, unit, near, n_jobs)
@@ -131,14 +132,14 @@ def _choose_for_lists(
 
 
 def _weighted(losses: NDArray[np.float64], weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Losses times weights that have a mean of one."""
+    """Losses times weights, which are scaled to mean one."""
     return losses if weight is None else np.asarray(losses * weight / weight.mean())
 
 
 def _listed(
     samples: Shortlists, y: NDArray[np.integer], weight: NDArray[np.float64] | None
 ) -> tuple[Lists, NDArray[np.int64], NDArray[np.float64] | None]:
-    """The lists that hold the class of their sample, its place in each, and the weights of these samples."""
+    """The lists that contain the class of their sample, its place in each, and the weights of these samples."""
     place = samples.lists.places(y)
     holds = place >= 0
     return samples.lists.of_samples(holds), place[holds], None if weight is None else weight[holds]
@@ -155,7 +156,7 @@ def _choose(
 ) -> ScaleChoice:
     """The scale of samples whose classes are all coupled."""
     objective = _Objective(samples, y, method, weight, unit, n_jobs)
-    if method == "vote":  # counts wins: no scale changes it
+    if method == "vote":  # counts wins, so no scale changes it
         value, losses = objective.losses(0.0)
         return ScaleChoice(1.0, value, losses)
     if near is not None:
@@ -172,7 +173,7 @@ def _choose(
         q = _follow(objective, _least(coarse, 0.2))
     else:
         q = _least(objective, 0.04)
-    # The loss of guessing is the limit of the loss for q -> -inf, without the prior.
+    # For q -> -inf the loss tends to log N, the loss of guessing.
     if objective(q) >= math.log(objective.n_classes):
         q = LOWEST
     value, losses = objective.losses(q)
@@ -191,7 +192,7 @@ def nearby_scale(
     unit: float = 1.0,
     n_jobs: int | None = None,
 ) -> float:
-    """The likeliest scale of a model that was changed a little, from the scale it had before."""
+    """The likeliest scale of a model after a small change, searched from its previous scale ``near``."""
     if method == "vote":
         return 1.0
     if isinstance(samples, Shortlists):
@@ -201,7 +202,7 @@ def nearby_scale(
 
 
 class _Objective:
-    """The mean log loss of samples and of the prior, as a function of q; every value is computed once."""
+    """The mean log loss of samples with the prior, as a function of q; every value is computed once."""
 
     def __init__(
         self,
@@ -232,7 +233,7 @@ class _Objective:
 
 
 def _least(function: Callable[[float], float], precision: float) -> float:
-    """Where a function of q is least between the bounds."""
+    """The minimiser of a function of q between the bounds."""
     result = minimize_scalar(
         function, bounds=(LOWEST, HIGHEST), method="bounded", options={"xatol": precision}
     )
@@ -240,10 +241,10 @@ def _least(function: Callable[[float], float], precision: float) -> float:
 
 
 def _follow(objective: _Objective, q: float) -> float:
-    """The q of least loss, from one nearby.
+    """The q of least loss, searched from a nearby one.
 
-    Near its minimum the loss is close to a parabola: three points locate it. While the least of them is an end, the
-    three move on.
+    Near its minimum the loss is close to a parabola, so three points locate it. As long as an outer one is the least,
+    the three points move in its direction.
     """
     q = min(max(q, LOWEST + _NEAR), HIGHEST - _NEAR)
     for _ in range(_STEPS):

@@ -1,9 +1,10 @@
-"""Gradient of the log probability of the true class where only a shortlist of the classes is coupled.
+"""Gradient of the log probability of the true class if only a shortlist of the classes is coupled.
 
-A listed class has p_c = s q_c: q is the coupling of the list, s the share that the ranking of all classes gives the
-list. Other classes have what the ranking gives them. So log p_y has a part that goes through the coupling and the
-completed pairs of the list, and a part that goes through the potentials of the ranking; both are linear in the logits
-of the edges, and their chain rules are the transposes. The list itself is piecewise constant, and its `ListMass` given.
+A listed class has p_c = s q_c: q is the coupling of the list, and s the share of the list by the ranking of all
+classes. Other classes have their probabilities from the ranking. So log p_y has a part through the coupling and the
+completed pairs of the list, and a part through the potentials of the ranking. Both completed pairs and potentials are
+linear in the logits of the edges, so gradients pass through them by the transposes. The list itself is piecewise
+constant, and its `ListMass` is given.
 
 A list of all classes has the share one: it is the coupling of all pairs.
 """
@@ -34,7 +35,7 @@ Integers: TypeAlias = NDArray[np.integer]
 
 @kernel
 def add_to_edge(gradient: Floats, edge: int, share: float) -> None:
-    """Add to the gradient of an edge, counted from 1, seen from the class that the sign of its number says."""
+    """Add to the gradient of an edge, counted from 1; a negative number means its second class."""
     if edge > 0:
         gradient[edge - 1] += share
     else:
@@ -52,10 +53,10 @@ def pass_on_block(
     of_edges: Floats,
     of_potentials: Floats,
 ) -> None:
-    """The transpose of `complete_block`: add the gradient G (k, k) of the listed pairs to what they were made of.
+    """The transpose of `complete_block`: add the gradient G (k, k) of listed pairs to those of edges and potentials.
 
-    A trained pair is an edge. Another one is a mean over common neighbours, which hands a share to both edges of each,
-    and where there is none, a difference of potentials.
+    A trained pair is an edge. Any other pair is a mean over common neighbours, each of which passes a share to its two
+    edges; or, without common neighbours, a difference of potentials.
     """
     for a in range(listed.shape[0]):
         i = listed[a]
@@ -90,7 +91,7 @@ def pass_on_blocks(
     of_edges: Floats,
     of_potentials: Floats,
 ) -> None:
-    """Pass on the gradients of samples: G (R, k, k), lists (R, k), of_edges (R, E), of_potentials (R, N)."""
+    """`pass_on_block` for samples: G (R, k, k), lists (R, k), of_edges (R, E), of_potentials (R, N)."""
     edge_to = np.zeros(of_potentials.shape[1], np.int64)
     for r in range(lists.shape[0]):
         pass_on_block(G[r], lists[r], offsets, neighbours, edge_of, edge_to, of_edges[r], of_potentials[r])
@@ -118,14 +119,14 @@ def gradient_through_shortlists(
     Parameters
     ----------
     logits : (R, E) float32 array
-        Logits of the trained pairs, sample by sample, in the order of ``completion.edges``.
+        Logits of the trained pairs, in the order of ``completion.edges``.
     y : (R,) int array
         True classes.
     completion : Completion
     method : {"normal", "stratified", "wlw2", "bradley_terry"}
         The coupling.
     k : int
-        How many classes of a sample are listed, at most N.
+        The number of classes listed per sample, at most N.
     mass : ListMass
         How the list and the rest share the probability.
 
@@ -144,7 +145,7 @@ def gradient_through_shortlists(
     graph = (completion.offsets, completion.neighbours, completion.edge_of)
     pass_on_blocks(G, lists.classes, *graph, of_edges, of_potentials)
     if of_potentials.any():
-        # Potentials are a symmetric matrix times the divergences of the edges.
+        # Potentials are a symmetric matrix times the divergences, so the transpose solves again.
         add_differences(completion.ranking.solved(of_potentials.T).T, completion.edges, of_edges)
     return log_p, of_edges.astype(np.float32)
 
@@ -157,7 +158,7 @@ def log_probabilities_of_lists(
     k: int,
     mass: ListMass = ONE_SCALE,
 ) -> Floats:
-    """(R,) log p_y of every sample alone; parameters are those of `gradient_through_shortlists`."""
+    """(R,) log p_y of every sample, without the gradient; parameters as in `gradient_through_shortlists`."""
     lists = _lists(logits, completion, k)
     listed = couple(lists.tensor, method)
     ranked = mass.ranked(lists.potentials.astype(np.float64), lists.classes)
@@ -177,7 +178,7 @@ def _log_p(lists: Shortlists, listed: Floats, ranked: Floats, y: NDArray[np.inte
 
 
 def _gradient_of_lists(lists: Shortlists, listed: Floats, y: NDArray[np.integer], method: str) -> Floats:
-    """(R, k, k) of log q_y; zero where the true class is not listed."""
+    """(R, k, k) gradient of log q_y; zero if the true class is not listed."""
     is_true = lists.classes == y[:, None]
     L = lists.tensor.transpose(2, 0, 1).astype(np.float64)
     G = gradient_of_true_class(L, listed, is_true.argmax(axis=1), method)
@@ -186,7 +187,7 @@ def _gradient_of_lists(lists: Shortlists, listed: Floats, y: NDArray[np.integer]
 
 
 def _gradient_of_ranking(lists: Shortlists, ranked: Floats, y: NDArray[np.integer]) -> Floats:
-    """(R, N) with respect to the scaled potentials: of the share of the list if it has the true class, else of p_y."""
+    """(R, N) gradient by the scaled potentials: of the list's log share if it has the true class, else of log p_y."""
     n_samples, k = lists.classes.shape
     if k == ranked.shape[1]:
         return np.zeros_like(ranked)

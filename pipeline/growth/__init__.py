@@ -1,5 +1,5 @@
-"""Growth: pairs added to a model, the most valuable first.
+"""Growth: pairs are added to a model, the most valuable first.
 
-``waves`` has the budget, the judgement of a wave and the loop over waves; ``growing_block`` the accuracy of a model
-after every pair, for curves.
+`waves` has the budget, the judgement of a wave and the loop over waves; `growing_block` computes the accuracy of a
+model after every pair, for curves.
 """

@@ -1,7 +1,7 @@
-"""Which samples a growing model gets right after every pair that is added, by three couplings at once.
+"""Which samples a growing model predicts correctly after every added pair, by three couplings at once.
 
-A curve of accuracies needs the predictions of a thousand models that differ by one pair each. A block of samples goes
-through the whole growth before the next one begins, so that it stays in the cache of a core.
+A curve of accuracies needs the predictions of a thousand models, each with one more pair than the previous one. A block
+of samples goes through the whole growth before the next block starts, so that it stays in the cache of a core.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ COUPLED = ("wlw2", "stratified", "normal")
 
 
 class SampleBlocks(NamedTuple):
-    """Samples cut into blocks, those of a class together. Shapes: see `pairloom.pipeline`.
+    """Samples in blocks, sorted by class. Shapes: see `pairloom.pipeline`.
 
     Attributes
     ----------
     logits : (B, N, N * LANES) float32 array
-        Those of class i against j have the columns from j * LANES on.
+        The logits of class i against j are in row i, from column j * LANES on.
     labels : (B, LANES) int64 array
-        True classes. The last block is filled up with samples of class -1, which no prediction is.
+        True classes. The last block is padded with samples of class -1, which is never predicted.
     samples : (R,) int64 array
-        Which sample is in which place of the blocks.
+        The sample at each place of the blocks.
     """
 
     logits: NDArray[np.float32]
@@ -49,11 +49,11 @@ class GrowthOutcome(NamedTuple):
     Attributes
     ----------
     accuracies : (3, S) float64 array
-        Share of the samples that each of `COUPLED` gets right at each size.
+        Accuracy of each of `COUPLED` at each size.
     stages : (3, stages, R) float32 array
-        Share of the sizes of each stage at which a sample is predicted right.
+        For each sample, the share of the sizes of a stage at which it is predicted correctly.
     unsettled : int
-        How often a coupling of a block had not settled within the limit of its iterations.
+        The number of couplings of a block that did not converge within the limit of iterations.
     """
 
     accuracies: NDArray[np.float64]
@@ -64,15 +64,15 @@ class GrowthOutcome(NamedTuple):
 def sample_blocks(logits: NDArray[np.float32], labels: NDArray[np.integer]) -> SampleBlocks:
     """Cut the samples of a tensor of logits (N, N, R) into blocks.
 
-    Samples of a class have the same classes to choose from, so a block settles sooner if they are together.
+    Samples are sorted by class: they have the same candidates, so a block converges sooner.
     """
     samples = np.argsort(labels, kind="stable")
     n_blocks = -(-len(samples) // LANES)
     # Full blocks only, so that kernels have loops of constant length.
     places = np.resize(samples, n_blocks * LANES).reshape(n_blocks, LANES)
     blocks = np.empty((n_blocks, *logits.shape[:2], LANES), np.float32)
-    for block, own in zip(blocks, places, strict=True):
-        gather_block(logits, own, block)
+    for block, of_block in zip(blocks, places, strict=True):
+        gather_block(logits, of_block, block)
     classes = np.full(n_blocks * LANES, -1)
     classes[: len(samples)] = labels[samples]
     return SampleBlocks(blocks.reshape(n_blocks, len(logits), -1), classes.reshape(n_blocks, LANES), samples)
@@ -132,8 +132,8 @@ def grow_blocks(
     unsettled = sum(each_unsettled)
     if unsettled:
         warnings.warn(
-            f"grow_blocks: {unsettled} of {2 * len(looks) * len(parts)} couplings of {LANES} samples had not settled"
-            " within the limit of their iterations; predictions at a close call may be others.",
+            f"grow_blocks: {unsettled} of {2 * len(looks) * len(parts)} couplings of {LANES} samples did not converge"
+            " within the limit of iterations; predictions between nearly equal classes may be wrong.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""A block of samples while a model grows: its completed logits, and what three couplings predict after every pair.
+"""A block of samples while a model grows: its completed logits, and the predictions of three couplings per added pair.
 
 The LANES samples of a block are the lanes of vector instructions, and a block of fifty classes stays in the cache of a
 core.
@@ -7,12 +7,12 @@ A pair changes O(N) logits of a sample, and the probabilities only a little. So 
 residuals of its equations up to date and relaxes the classes whose probability would move, and no others
 (Gauss-Southwell): O(N) for each of them, where a sweep over all classes would take O(N^2).
 
-All that is asked is whether a sample is predicted right. Its lead is the distance between the probability of its true
-class and the highest other one. A class is relaxed if its probability would move by more than a small share of the
-lead: a sample that is beyond doubt takes no time, and one in doubt is computed to the tolerance.
+Only the correctness of predictions is needed. The lead of a sample is the probability of its true class minus the
+highest other one. A class is relaxed if its probability would move by more than a small share of the lead: a clear
+sample takes no time, and a close one is computed to the tolerance.
 
-Arrays are flat: class i has the entries from i * LANES on, and a matrix of classes is (N, N * LANES). Loops over all
-classes are then long, and LLVM vectorises them; a call for each class would cost more than it computes.
+Arrays are flat: class i has the entries from i * LANES on, and a matrix over classes is (N, N * LANES). So loops over
+all classes are long, and LLVM vectorises them; the overhead of a call per class would exceed its work.
 """
 
 import numpy as np
@@ -20,31 +20,31 @@ import numpy as np
 from pairloom.pipeline.accelerate import inline_kernel, simd_kernel
 from pairloom.pipeline.coupling.vector_kernels import exp32_within
 
-#: Samples of a block.
+#: Samples per block.
 LANES = 16
-#: Sums and residuals are kept by adding changes to them. After so many pairs they are formed anew.
+#: Sums and residuals are updated by adding changes. They are computed afresh after this many pairs.
 REFRESH = 64
 #: A class is relaxed if its probability would move by more than this share of the lead, and more than the tolerance.
-#: Of 17.7 million predictions on tinyimagenet50 (2500 samples, two curves), two are other ones than with zero.
+#: Of 17.7 million predictions on tinyimagenet50 (2500 samples, two curves), two differ from those with a share of zero.
 SHARE, TOLERANCE = np.float32(1 / 16), np.float32(1e-6)
-#: Passes over the classes after which a block is left as it is.
+#: Most passes over the classes of a block.
 MOST_PASSES = 1000
-#: Logits are clipped to this: the odds of exp(30) decide nothing any more, and their products stay within float32.
+#: Logits are clipped to this: larger odds than exp(30) change no prediction, and their products stay within float32.
 CLIP = np.float32(30)
-#: [LW]: LIBSVM holds r_ij to [1e-7, 1 - 1e-7], which is a logit of 16.
+#: [LW]: LIBSVM clips r_ij to [1e-7, 1 - 1e-7], which is a logit of 16.
 HIGHEST, LOWEST = np.float32(np.exp(16)), np.float32(np.exp(-16))
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
-# Two tuples of arrays go through the kernels.
+# The kernels share two tuples of arrays.
 #
 # wlw2: products, diagonal, p, gradient. The problem is min p'Qp with Q_ii = diagonal_i and Q_ij = -products_ij; the
 # gradient is Qp.
 #
-# stratified: odds, sums, x, flow. The chain is in balance where sums_i x_i = sum_{j != i} odds_ji x_j, with p_i =
-# (1 + sums_i) x_i: odds[j, i] = exp(L_ij) flow from j to i, sums_j = sum_{i != j} exp(L_ij) leave j, and flow_i is what
-# i gains on balance.
+# stratified: odds, sums, x, flow. The chain is in balance if sums_i x_i = sum_{j != i} odds_ji x_j, with p_i =
+# (1 + sums_i) x_i: odds[j, i] = exp(L_ij) flow from j to i, sums_j = sum_{i != j} exp(L_ij) leave j, and flow_i is the
+# net inflow of i.
 
 
 @simd_kernel()
@@ -97,14 +97,14 @@ def set_up(L, wlw2, stratified):
 
 @inline_kernel()
 def probability(odds):
-    """odds / (1 + odds), held as LIBSVM does."""
+    """odds / (1 + odds), clipped as in LIBSVM."""
     held = min(max(odds, LOWEST), HIGHEST)
     return held / (_ONE + held)
 
 
 @simd_kernel()
 def sum_up(L, row_sums, wlw2, stratified, scratch):
-    """The sums over pairs: row_sums_i = sum_j L_ij for `normal`, diagonal_i = sum_s r_si^2, and those of the chain."""
+    """The sums over pairs: row_sums_i = sum_j L_ij for `normal`, diagonal_i = sum_s r_si^2, and sums of the chain."""
     diagonal, odds, sums = wlw2[1], stratified[0], stratified[1]
     n = L.shape[0]
     for i in range(n):
@@ -192,7 +192,7 @@ def start_from_normal(row_sums, wlw2, stratified):
 
 @simd_kernel()
 def find_leads(scores, labels, others, leads):
-    """leads_r = score of the true class less the highest other score; -inf without a true class."""
+    """leads_r = score of the true class minus the highest other score; -inf without a true class."""
     for m in range(scores.shape[0]):
         others[m] = scores[m]
     for r in range(LANES):
@@ -211,12 +211,12 @@ def find_leads(scores, labels, others, leads):
 
 @simd_kernel()
 def change_pair(L, row_sums, wlw2, stratified, i, j, s):
-    """Give a pair the logits in the first LANES entries of the scratch s, and correct all sums and residuals.
+    """Set the logits of a pair to the first LANES entries of the scratch s, and update all sums and residuals.
 
-    The other rows of s are at constant distances, so that LLVM knows them apart: 1 the change of the odds of i against
-    j and 2 of j against i; 3 r_ij r_ji; the changes of r_ij r_ji (4), Q_ii (5), the logits (6) and Q_jj (13); 7 and 8
-    the x, 9 and 10 the p of i and j; 11 and 12 the odds; the changes of the flow to i (14) and of the gradients of i
-    (15) and j (16).
+    The other rows of s are at constant distances, so that LLVM can tell them apart: the change of the odds of i against
+    j (1) and of j against i (2); r_ij r_ji (3); the changes of r_ij r_ji (4), Q_ii (5), the logits (6) and Q_jj (13);
+    x of i and j (7, 8) and p of i and j (9, 10); the odds (11, 12); the changes of the flow to i (14) and of the
+    gradients of i (15) and j (16).
     """
     products, diagonal, p, gradient = wlw2
     odds, sums, x, flow = stratified
@@ -287,7 +287,7 @@ def change_pair(L, row_sums, wlw2, stratified, i, j, s):
 
 @simd_kernel()
 def would_move(moves, t, limits):
-    """Whether a class would move beyond the limit of a sample."""
+    """Whether a class would move by more than the limit of any sample."""
     beyond = _ZERO
     for r in range(LANES):
         beyond += np.float32(abs(moves[t * LANES + r]) > limits[r])
@@ -296,7 +296,7 @@ def would_move(moves, t, limits):
 
 @inline_kernel()
 def settle_wlw2(wlw2, limits, steps, moves, s):
-    """Relax p_t <- (sum_{j != t} r_tj r_jt p_j + p'Qp) / Q_tt [LW] until none moves. False if that takes too long.
+    """Relax p_t <- (sum_{j != t} r_tj r_jt p_j + p'Qp) / Q_tt [LW] until no p_t moves. False if it takes too long.
 
     As in `wlw2_kernels.fixed_point`, p is normalised after a pass over the classes, not within it.
     """
@@ -329,7 +329,7 @@ def settle_wlw2(wlw2, limits, steps, moves, s):
 
 @inline_kernel()
 def relax_wlw2(wlw2, t, steps, s):
-    """One class. The scratch s has p'Qp, then the mass of p."""
+    """Relax one class. The scratch s has p'Qp, then the mass of p."""
     products, diagonal, p, gradient = wlw2
     a = t * LANES
     for r in range(LANES):
@@ -354,7 +354,7 @@ def relax_wlw2(wlw2, t, steps, s):
 
 @simd_kernel()
 def normalise(p, residuals, steps):
-    """Multiply both by the factors in the first LANES entries of `steps`; p is not negative then."""
+    """Multiply both by the factors in the first LANES entries of `steps`, and clip p at zero."""
     repeat(steps)
     for m in range(p.shape[0]):
         p[m] = max(p[m] * steps[m], _ZERO)
@@ -364,7 +364,7 @@ def normalise(p, residuals, steps):
 
 @inline_kernel()
 def settle_stratified(stratified, limits, steps, moves, s):
-    """Relax x_i <- sum_{j != i} odds_ji x_j / sums_i until no p_i moves. False if that takes too long."""
+    """Relax x_i <- sum_{j != i} odds_ji x_j / sums_i until no p_i moves. False if it takes too long."""
     odds, sums, x, flow = stratified
     mass = s[:LANES]
     for _ in range(MOST_PASSES):
@@ -401,7 +401,7 @@ def find_probabilities(stratified, p):
 
 @simd_kernel()
 def tighten(leads, limits):
-    """How far a probability may move without being relaxed, by the leads. Whether that is much less than before."""
+    """Set the limits up to which probabilities may move, by the leads. Returns whether a limit was more than halved."""
     tighter = False
     for r in range(LANES):
         limit = max(min(abs(leads[r]), _ONE) * SHARE, TOLERANCE)
@@ -412,7 +412,7 @@ def tighten(leads, limits):
 
 @inline_kernel()
 def predict_wlw2(wlw2, labels, limits, steps, moves, leads, s):
-    """The leads of `wlw2`. Limits are those of the leads before, so it may have to settle again. False if it cannot."""
+    """The leads of `wlw2`. If new leads tighten the limits, it settles again. False if it did not converge."""
     p = wlw2[2]
     while True:
         settled = settle_wlw2(wlw2, limits, steps, moves, s)
@@ -434,7 +434,7 @@ def predict_stratified(stratified, labels, limits, steps, moves, leads, s):
 
 @inline_kernel()
 def add_pair(L, logits, row_sums, wlw2, stratified, trained, common, i, j, s):
-    """Train pair (i, j): its own logits, and one more path for the means of others."""
+    """Train pair (i, j): it gets its own logits, and pairs that it completes get one more path."""
     for r in range(LANES):
         s[r] = logits[i, j * LANES + r]
     change_pair(L, row_sums, wlw2, stratified, i, j, s)
@@ -456,7 +456,7 @@ def add_pair(L, logits, row_sums, wlw2, stratified, trained, common, i, j, s):
 def grow_block(logits, labels, trained, common, offsets, neighbours, order, sizes, right):
     """Grow the model of one block by the pairs of `order`, and write right[coupling, s] after sizes[s] of them.
 
-    `trained` and `common` are changed. Returns how often a coupling did not settle.
+    `trained` and `common` are changed. Returns the number of couplings that did not converge.
     """
     n, width = logits.shape
     L, products, odds = np.empty((3, n, width), np.float32)

@@ -39,22 +39,22 @@ __all__ = [
 
 NEVER: Literal["never"] = "never"
 _INTEGER, _NUMBER = (int, np.integer), (int, float, np.integer, np.floating)
-#: Growth has reached a plateau after so many waves in a row without improvement: a single one may be chance.
+#: Consecutive waves without improvement that make a plateau: a single one may be chance.
 PATIENCE = 2
 
 
 @dataclass(frozen=True)
 class GrowthBudget:
-    """How far a model may grow: whichever is reached first ends it.
+    """Limits of growth: the first one that is reached ends it.
 
     Parameters
     ----------
     pairs
-        Pairs in all, those of the start among them.
+        Number of pairs in all, including the start.
     share
         The same as a share of all pairs of classes, above 0 and up to 1.
     seconds
-        No wave is begun after so many seconds of growing. One that has begun is finished.
+        No wave starts after this many seconds of growing. A wave that has started is finished.
     plateau
         Growth ends when two waves in a row improve the log loss by less than this share of it, or "never".
     """
@@ -79,25 +79,25 @@ class GrowthBudget:
             )
 
     def most_pairs(self, n_classes: int) -> int:
-        """The pairs beyond which nothing is trained.
+        """The largest number of pairs within the budget; seconds and plateau are not considered.
 
         >>> GrowthBudget(share=0.5).most_pairs(10)
         22
         """
         every = n_classes * (n_classes - 1) // 2
-        # A share that was meant as k / every may come out a rounding error below k.
+        # A share of exactly k / every may round to slightly below k.
         by_share = every if self.share is None else int(self.share * every + 1e-9 * every)
         return min(every, by_share, every if self.pairs is None else self.pairs)
 
     def spent(self, n_classes: int, pairs: int, seconds: float, losses: Sequence[float]) -> str | None:
-        """Why a model of so many pairs grows no further; None while it does.
+        """Why a model with this number of pairs stops growing; None if it goes on.
 
         Parameters
         ----------
         seconds
-            For how long it has been growing.
+            Seconds of growing so far.
         losses
-            Its log loss after each wave, the start's first.
+            The log loss of the start, then after each wave.
         """
         if pairs == n_classes * (n_classes - 1) // 2:
             return "all pairs are trained"
@@ -111,7 +111,7 @@ class GrowthBudget:
 
 
 def _flat(losses: Sequence[float], plateau: float) -> bool:
-    """Whether each of the last waves improved the loss by less than a share of what it was before them.
+    """Whether each of the last `PATIENCE` waves improved the loss by less than a share ``plateau`` of it.
 
     >>> _flat([1.0, 0.5, 0.499, 0.4985], 0.01), _flat([1.0, 0.5, 0.499, 0.45], 0.01)
     (True, False)
@@ -127,26 +127,26 @@ class Growing(Protocol):
 
     @property
     def n_classes(self) -> int:
-        """How many classes it has."""
+        """The number of classes."""
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs it has."""
+        """The number of trained pairs."""
 
     def judge(self) -> list[Wave]:
-        """Judge the model as it is; return all judgements that count towards a plateau, this one last."""
+        """Score the model; return all scores that count towards a plateau, the new one last."""
 
     def add_wave(self) -> None:
         """Train the pairs of the next wave."""
 
     def finish(self) -> None:
-        """Called once, when the model grows no further."""
+        """Called once, when growth ends."""
 
 
 def grow_in_waves(growing: Growing, budget: GrowthBudget) -> Iterator[str | None]:
-    """Yield after every judgement: None while the model grows on, in the end the reason to stop.
+    """Grow a model within a budget. Yields None after every scoring, and at the end the reason for stopping.
 
-    Seconds are counted from the first judgement on, without the time that the caller spends between two waves.
+    Seconds are counted after the first scoring, without the time that the caller spends between two waves.
     """
     seconds = 0.0
     waves = growing.judge()
@@ -164,9 +164,9 @@ def grow_in_waves(growing: Growing, budget: GrowthBudget) -> Iterator[str | None
         seconds += time.monotonic() - began
 
 
-#: The samples that choose the next wave, and those that score the model. Samples of a class are adjacent.
+#: Every other sample chooses the next wave, the others score the model. Samples are sorted by class.
 _ASKED, _JUDGES = slice(0, None, 2), slice(1, None, 2)
-#: With so many samples, a quarter of them is enough to follow the scale.
+#: From this many samples on, a quarter of them is enough to update the scale.
 _MANY = 2000
 
 GrowthCost = Literal["uniform", "confusion", "dprime"]
@@ -174,7 +174,7 @@ PairCost = Callable[[int, int], float]
 
 
 class Wave(NamedTuple):
-    """A growing model after a wave: its pairs, how good it is at its best scale, and the pairs of the next wave.
+    """A growing model after a wave: its number of pairs, its scores at the best scale, and the pairs of the next wave.
 
     ``mass`` is the best mass of its shortlists, if it has any.
     """
@@ -188,9 +188,9 @@ class Wave(NamedTuple):
 
 
 def usual_wave(pairs: int, n_classes: int) -> int:
-    """How many pairs a wave adds by default: a fifth of those that the model has, and at least one per class.
+    """The default number of pairs per wave: a fifth of the model's pairs, and at least one per class.
 
-    Waves that grow with the model keep their number small, and with it the cost of scoring.
+    Waves grow with the model, so there are few of them, which keeps the cost of scoring low.
     """
     return max(n_classes, pairs // 5)
 
@@ -206,29 +206,27 @@ def judge_wave(
     near: float | None = None,
     n_jobs: int | None = None,
 ) -> Wave:
-    """Judge a growing model, and propose the pairs of its next wave.
+    """Score a growing model, and propose the pairs of its next wave.
 
     Parameters
     ----------
     held_out
-        Samples that the machines have not seen; for "dprime" with the logits of the edges of this graph. Samples of a
-        class are adjacent: every second one helps to choose the next wave, the others score the model.
+        Samples that the machines have not seen, sorted by class; for "dprime" with the logits of the edges of this
+        graph. Every other one helps to choose the next wave, the others score the model.
     graph, method
-        The model.
+        The model graph and the coupling.
     cost
-        - "confusion": first the pairs that the model confuses most, by the mean probability it gives the one class on
-          samples of the other;
-        - "dprime": first those whose classes are nearest on the logits of their pair, completed where it is not
-          trained;
+        - "confusion": the most confused pairs first, by the mean probability of the one class on samples of the other;
+        - "dprime": the pairs with the smallest d' first, from their completed logits;
         - "uniform": in random order;
-        - a function of (i, j), i < j: its least value first.
+        - a function of (i, j), i < j: its smallest value first.
     most
-        How many pairs to propose, if so many are missing.
+        Number of pairs to propose, as far as pairs are missing.
     seed
-        For "uniform".
+        Seed of the order for "uniform".
     near
-        The scale of the model before its last wave, if it is known: the search then starts there, on every second of
-        the scoring samples if they are many.
+        The scale of the model before its last wave, if known: the search starts there, and uses every other scoring
+        sample if there are many.
     """
     samples, y, edge_logits = held_out.samples, held_out.classes, held_out.edge_logits
     scale, mass = _scale(held_out, method, near, n_jobs)
@@ -252,7 +250,7 @@ def judge_wave(
 def _scale(
     held_out: HeldOutSamples, method: str, near: float | None, n_jobs: int | None
 ) -> tuple[float, ListMass]:
-    """The scale of the coupled model and the mass of its lists, by its judges."""
+    """The scale of the coupled model and the mass of its lists, chosen on the scoring samples."""
     judges = _JUDGES if near is None or len(held_out.classes) < _MANY else slice(1, None, 4)
     samples, y = held_out.samples.of_samples(judges), held_out.classes[judges]
     unit, totals = held_out.unit, held_out.totals
@@ -264,9 +262,9 @@ def _scale(
 
 
 def mean_probabilities(p: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
-    """(N, N) mean probability of class j on samples of class i: a confusion matrix that tells near misses too.
+    """(N, N) mean probability of class j on samples of class i: a confusion matrix that shows near misses too.
 
-    Counts would be zero for almost every pair of hundreds of classes.
+    With hundreds of classes, counts would be zero for almost every pair.
     """
     membership = _membership(y, p.shape[1])
     return np.asarray(membership.T @ p.astype(np.float64) / _sizes(membership))
@@ -289,7 +287,7 @@ def completed_dprime(
 def _true_class_logits(
     edge_logits: NDArray[np.float32], y: NDArray[np.integer], completion: Completion
 ) -> NDArray[np.float32]:
-    """(R, N) logits of each sample's true class against every other, completed a slab at a time."""
+    """(R, N) logits of each sample's true class against every other, completed slab by slab."""
     n, n_samples = completion.n_classes, len(y)
     logits = np.empty((n_samples, n), np.float32)
     for samples in pieces(n_samples, slab_width(n)):
@@ -300,10 +298,10 @@ def _true_class_logits(
 
 
 def _membership(y: NDArray[np.integer], n_classes: int) -> NDArray[np.float64]:
-    """(R, N): one where the sample is of the class."""
+    """(R, N) one-hot matrix of the classes of samples."""
     return np.asarray(np.eye(n_classes)[y])
 
 
 def _sizes(membership: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(N, 1) samples of each class; one where there is none, where the numerator is zero."""
+    """(N, 1) number of samples of each class, at least 1: without samples, numerators are zero."""
     return np.asarray(np.maximum(membership.sum(axis=0), 1)[:, None])

@@ -111,7 +111,7 @@ def test_stages_are_means_over_their_sizes_and_threads_change_nothing():
     np.testing.assert_array_equal(one.accuracies, two.accuracies)
 
 
-@pytest.mark.filterwarnings("ignore:grow_blocks. .* had not settled:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:grow_blocks. .* did not converge:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("size", [5.0, 50.0, 1e4])
 def test_logits_of_any_size_are_predicted(size):
     logits, labels = noisy_samples(8, 50, 4, signal=4.0)
