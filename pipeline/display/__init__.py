@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["ConfusionDisplay", "GraphDisplay", "ReliabilityDisplay"]
 
 
-# Imported when they are first used: a fit needs the tables, not the figures. Their types are in __init__.pyi.
+# Imported on first use: a fit needs the tables, not the figures. Their types are in __init__.pyi.
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

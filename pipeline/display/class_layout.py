@@ -1,4 +1,4 @@
-"""Where classes stand in figures: in an order that puts confused classes side by side, and on a circle."""
+"""The layout of classes in figures: in an order that puts confused classes side by side, and on a circle."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scipy.spatial.distance import squareform
 
 __all__ = ["BLOCK", "FEW_CLASSES", "ClassOrder", "circle_layout", "order_classes"]
 
-#: Classes of a block that a map shows at once.
+#: Most classes in a block, the part of a map that is shown at once.
 BLOCK = 24
-#: The best order of the leaves takes time that grows with the square of the classes, or faster.
+#: Most classes for optimal leaf ordering, whose time grows at least with the square of their number.
 _MOST_ORDERED = 200
-#: Classes that are compared pair by pair: average linkage takes their distances, 16 MiB.
+#: Most classes for average linkage, which needs their pairwise distances: 16 MiB.
 FEW_CLASSES = 2048
-#: Smaller likenesses count as this one.
+#: Lower bound of likeness.
 _SMALLEST = 1e-6
 
 
@@ -49,12 +49,12 @@ class ClassOrder(NamedTuple):
 
 
 def order_classes(likeness: NDArray[np.floating] | csr_array) -> ClassOrder:
-    """Order classes by average linkage, and cut the tree into blocks. Of many classes, join the likest to blocks.
+    """Order classes by average linkage, and cut the tree into blocks. Many classes are joined greedily instead.
 
     Parameters
     ----------
     likeness : (N, N) array, dense or CSR
-        How similar two classes are, on any scale, such as mean probabilities of one on samples of the other.
+        Similarity of two classes on any scale, such as the mean probability of one on samples of the other.
     """
     N = likeness.shape[0]
     if N < 3:
@@ -72,7 +72,7 @@ def order_classes(likeness: NDArray[np.floating] | csr_array) -> ClassOrder:
 
 
 def _joined_blocks(likeness: csr_array) -> ClassOrder:
-    """Join the likest classes, then the likest of these groups, to blocks of at most `BLOCK`; then order the blocks."""
+    """Join the most similar classes into blocks of at most `BLOCK`; then join blocks in the same way to order them."""
     both = (likeness + likeness.T).tocoo()
     upper = np.flatnonzero(both.row < both.col)
     upper = upper[np.argsort(-both.data[upper], kind="stable")]
@@ -88,7 +88,7 @@ def _joined_blocks(likeness: csr_array) -> ClassOrder:
 def _joined(
     groups: list[list[int]], pairs: list[tuple[int, int]], most: int | None = None
 ) -> list[list[int]]:
-    """Join groups of members pair by pair, each pair's in its turn, unless they would have more than ``most``."""
+    """Join the groups of each pair in turn, unless the result would have more than ``most`` members."""
     group_of = {member: group for group in groups for member in group}
     for i, j in pairs:
         one, other = group_of[i], group_of[j]
@@ -110,12 +110,12 @@ def _distances(likeness: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def _block_starts(root: ClusterNode) -> NDArray[np.int64]:
-    """The first position of each block: a subtree of at most `BLOCK` classes, or several small neighbours."""
+    """The first position of each block: a subtree of at most `BLOCK` classes, or several small adjacent ones."""
     return _starts_of(_subtrees(root))
 
 
 def _starts_of(sizes: list[int]) -> NDArray[np.int64]:
-    """The first position of each block, where small neighbours are put into one."""
+    """The first position of each block, after merging small adjacent ones."""
     starts, size = [0], 0
     for part in sizes:
         if size + part > BLOCK:

@@ -1,6 +1,7 @@
 """Figures of a fitted model in the form of scikit-learn's Display classes: reliability, confusion, model graph.
 
-They draw plain arrays, graphs and names, and use only scikit-learn's interface of an estimator.
+They draw plain arrays, graphs and names. Of an estimator they use only scikit-learn's interface, and a `PairwiseSVC`'s
+graph.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from pairloom.pipeline.display.evaluation import count_confusions, reliability
 __all__ = ["ConfusionDisplay", "GraphDisplay", "ReliabilityDisplay"]
 
 _INK, _STRONG, _PALE = "#222222", "#3465a4", "#b8c7dd"
-#: Sizes of names beside the rows of a matrix, in points. If rows are lower than the smallest, some have no name.
+#: Smallest and largest size of names beside the rows of a matrix, in points. Lower rows are not all named.
 _SMALLEST_NAME, _LARGEST_NAME = 4.0, 9.0
 #: Up to this many classes, cells of a confusion matrix have numbers, and classes keep their order.
 _FEW_CLASSES = 20
 #: A graph with more edges than this would be a black disc, so it is shown as a matrix.
 _MOST_LINES = 1500
-#: With more classes than this only hubs are named, and with more than the second names are turned.
+#: With more classes than the first only hubs are named, and with more than the second names are rotated.
 _MOST_NAMES, _MOST_LEVEL_NAMES = 60, 24
 
 
@@ -51,7 +52,7 @@ class ReliabilityDisplay:
     prob_pred : (bins,) array
         Mean confidence of each bin that has samples.
     counts : (n_bins,) int array
-        Samples of each bin, in bins of equal width from 0 to 1.
+        Number of samples of each bin, in bins of equal width from 0 to 1.
     name : str, default=None
         Name of the curve.
 
@@ -205,7 +206,7 @@ class ConfusionDisplay:
     display_labels : sequence of length N
         The classes.
     order : {"auto", "cluster", "labels"}, default="auto"
-        Order of the classes: by clusters of confused classes, or as they come. "auto" is "cluster" for more than 20.
+        Order of the classes: by clusters of confused classes, or unchanged. "auto" is "cluster" for more than 20.
 
     Attributes
     ----------
@@ -301,7 +302,7 @@ class ConfusionDisplay:
         self.order_ = order_classes(_shares(self.confusion_matrix)).classes if clustered else np.arange(n)
         names = [figure_text(str(self.display_labels[c])) for c in self.order_]
         counts = self.confusion_matrix[np.ix_(self.order_, self.order_)]
-        # Rows of five points at least, so that every class can be named.
+        # Rows of at least five points, so that every class can be named.
         side = float(np.clip(0.085 * n, 6, 24))
         self.ax_ = _axes(ax, (side + 1, side))
         self.figure_ = self.ax_.figure
@@ -332,7 +333,7 @@ def _draw_errors(ax: Any, counts: NDArray[np.int64], names: list[str]) -> Any:
     errors = np.ma.masked_where(diagonal | (counts == 0), share)
     ax.imshow(np.ma.masked_where(~diagonal, diagonal), cmap=ListedColormap([_PALE]), interpolation="nearest")
     most = float(errors.max()) if errors.count() else 1.0
-    # On the scale of the root, so that a class confused often does not hide those confused once.
+    # A square-root scale, so that frequent confusions do not hide single ones.
     image = ax.imshow(errors, cmap="inferno_r", norm=PowerNorm(0.5, 0, most), interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, shrink=0.6, label="share of the true class")
     ax.figure.canvas.draw()  # the layout decides how high a row is
@@ -343,9 +344,9 @@ def _draw_errors(ax: Any, counts: NDArray[np.int64], names: list[str]) -> Any:
 
 
 class GraphDisplay:
-    """The trained pairs of a model: classes on a circle, hubs inside it; where there are many pairs, as a matrix.
+    """The trained pairs of a model: classes on a circle with hubs inside it; or, if there are many pairs, a matrix.
 
-    Machines on sets of classes are shown as their code matrix, a row per class and a column per machine.
+    Machines on sets of classes are shown as their code matrix, with a row per class and a column per machine.
 
     It is recommended to use `from_estimator` or ``PairwiseSVC.plot_graph()``.
 
@@ -406,7 +407,7 @@ class GraphDisplay:
 
 def _draw_circle(ax: Any, graph: nx.Graph, hubs: list[int], names: list[str]) -> None:
     rest = [c for c in sorted(graph) if c not in set(hubs)]
-    # The layout's second coordinate points down, the figure's up.
+    # The second coordinate of the layout points down, that of the figure up.
     places = circle_layout(np.arange(len(graph)), np.array(hubs, np.int64)) * (1, -1)
     alpha = float(np.clip(30 / (graph.number_of_edges() + 1), 0.05, 0.6))
     nx.draw_networkx_edges(graph, places, ax=ax, alpha=alpha, edge_color=_INK)
@@ -463,17 +464,17 @@ def _title(graph: nx.Graph, hubs: list[int]) -> str:
 
 
 def _axes(ax: Any, size: tuple[float, float]) -> Any:
-    """The axes that were given, or those of a new figure of this size in inches."""
+    """The given axes, or the axes of a new figure of this size in inches."""
     if ax is not None:
         return ax
-    # Imported here: pyplot takes as long to import as everything else, and few processes draw.
+    # Imported here: pyplot takes as long to import as all other modules, and few processes draw.
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
 def _name_rows(ax: Any, names: Sequence[str], *, both: bool) -> None:
-    """Name the rows, and with ``both`` the columns, of a matrix: each of them, or as many as are legible."""
+    """Name the rows of a matrix, and with ``both`` the columns: all of them, or every k-th if they are low."""
     height = ax.get_window_extent().height * 72 / ax.figure.dpi / max(len(names), 1)
     size = float(np.clip(0.75 * height, _SMALLEST_NAME, _LARGEST_NAME))
     step = int(np.ceil(1.2 * _SMALLEST_NAME / height)) if height < 1.2 * _SMALLEST_NAME else 1
@@ -486,7 +487,7 @@ def _name_rows(ax: Any, names: Sequence[str], *, both: bool) -> None:
 
 
 def _indices(y: ArrayLike, labels: NDArray[np.generic], owner: str) -> NDArray[np.intp]:
-    """(R,) the index of each label among the classes; an error names labels that are not among them.
+    """(R,) the index of each label among the classes. Raises if a label is not one of them.
 
     Examples
     --------

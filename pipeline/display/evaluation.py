@@ -1,4 +1,4 @@
-"""Quality of probabilities: accuracy, log loss, calibration, and which classes are confused."""
+"""Quality of probabilities: accuracy, log loss, calibration, and confusions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 class Scores(NamedTuple):
     """Scores of one coupling method on labelled samples.
 
-    ``macro_f1`` is the mean of the F1 of the classes that occur, as a label or predicted.
+    ``macro_f1`` is the mean F1 of the classes that occur, as a label or as a prediction.
     """
 
     accuracy: float
@@ -50,7 +50,7 @@ class Outcomes(NamedTuple):
     confidence, likelihood : (R,) float64 arrays
         Probability of the predicted class, and of the true one.
     rank : (R,) int64 array
-        How many classes are likelier than the true one; of equally likely ones, those before it.
+        Rank of the true class, from 0; equally likely classes are ranked in their order.
     """
 
     label: NDArray[np.int64]
@@ -90,9 +90,9 @@ class Reliability(NamedTuple):
 
 
 class RiskCoverage(NamedTuple):
-    """Samples from the most to the least confident: the share of them so far, the errors among these.
+    """Over the most confident samples, for every number of them: their share of all, and the share of errors.
 
-    ``confidence`` is that of the last of them.
+    ``confidence`` is the lowest confidence among them.
     """
 
     coverage: NDArray[np.float64]
@@ -101,7 +101,7 @@ class RiskCoverage(NamedTuple):
 
     @property
     def area(self) -> float:
-        """The mean risk over all coverages: the less, the better errors are told by their confidence."""
+        """The mean risk over all coverages. It is small if errors have low confidence."""
         return float(self.risk.mean())
 
 
@@ -176,13 +176,13 @@ def reliability_of(found: Outcomes, bins: int = 15) -> Reliability:
 
 
 class Confusions(NamedTuple):
-    """A confusion matrix by its cells that are not zero: of thousands of classes hardly any is.
+    """A confusion matrix as its cells that are not zero: with thousands of classes they are few.
 
     Attributes
     ----------
     n_classes : int
     true, predicted, samples : (m,) int64 arrays
-        Cells sorted by the true, then by the predicted class, and their counts.
+        Cells, sorted by true and then by predicted class, and their counts.
     """
 
     n_classes: int
@@ -198,7 +198,7 @@ class Confusions(NamedTuple):
 
     @property
     def errors(self) -> Confusions:
-        """The cells beside the diagonal."""
+        """The cells off the diagonal."""
         wrong = self.true != self.predicted
         return Confusions(self.n_classes, *(values[wrong] for values in self[1:]))
 
@@ -214,11 +214,11 @@ class Confusions(NamedTuple):
 
     @property
     def right(self) -> NDArray[np.int64]:
-        """(N,) samples of each class that are predicted as it."""
+        """(N,) samples of each class that are predicted correctly."""
         return self.by_true - self.errors.by_true
 
     def at(self, true: NDArray[np.integer], predicted: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The counts of some cells, zero where nothing was counted."""
+        """The counts of some cells, zero for cells that are not stored."""
         cells = self.true * self.n_classes + self.predicted
         asked = np.asarray(true, np.int64) * self.n_classes + predicted
         if not len(cells):

@@ -12,8 +12,8 @@ _STYLE = "border-collapse:collapse;margin:0 0 .8em 0;font-variant-numeric:tabula
 
 
 class Table(NamedTuple):
-    """Rows under a heading. The first column is text, the others are figures. Where ``total`` is true, the last row is
-    the sum of those above it."""
+    """Rows under a heading. The first column is text, the others are numbers. With ``total``, the last row is the sum
+    of the rows above it."""
 
     title: str
     head: Sequence[str]
@@ -48,7 +48,7 @@ def signed(value: float) -> str:
 
 
 def others(left: int) -> str:
-    """How many rows are not shown.
+    """The number of rows that are not shown, as text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The likeliest classes of samples with their probabilities, in place of those of thousands of classes."""
+"""The likeliest classes of samples with their probabilities, in place of the probabilities of thousands of classes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class TopProbabilities(NamedTuple):
     Attributes
     ----------
     classes : (R, k) int32 array
-        The likeliest first; of equally likely ones, the first.
+        The likeliest first; equally likely classes are in their order.
     p : (R, k) array
-        Their probabilities, exactly those among all classes.
+        Their probabilities, to the bit those among all classes.
     rest : (R,) array
-        The probability of all other classes together.
+        The total probability of all other classes.
     """
 
     classes: NDArray[np.int32]
@@ -31,7 +31,7 @@ class TopProbabilities(NamedTuple):
 
     @classmethod
     def of(cls, p: NDArray[np.floating], k: int) -> TopProbabilities:
-        """Those of probabilities (R, N).
+        """The likeliest classes by probabilities (R, N).
 
         Examples
         --------
@@ -40,7 +40,7 @@ class TopProbabilities(NamedTuple):
         """
         R, N = p.shape
         if k < N:
-            # Classes at the end of the list may be as likely as others: take the first of them.
+            # Several classes may tie for the last places of the list: take the first of them.
             least = -np.partition(-p, k - 1, axis=1)[:, k - 1 : k]
             likelier = p > least
             missing = k - likelier.sum(axis=1, keepdims=True)
@@ -59,12 +59,12 @@ class TopProbabilities(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[TopProbabilities]) -> TopProbabilities:
-        """Samples that were predicted in parts."""
+        """Concatenate samples that were predicted in parts."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     @classmethod
     def of_sparse(cls, p: csr_array, rest: NDArray[np.floating]) -> TopProbabilities:
-        """Those whose `sparse` matrix this is."""
+        """The likeliest classes from their `sparse` matrix."""
         classes, of_list = (values.reshape(p.shape[0], -1) for values in (p.indices, p.data))
         order = np.argsort(-of_list, axis=1, kind="stable")
         classes, of_list = (np.take_along_axis(values, order, axis=1) for values in (classes, of_list))
