@@ -1,4 +1,5 @@
-"""Storage: atomic files, digests, and the layout of zarr groups on disk.
+"""Storage: folders on disk and in object stores, atomic files, digests, and the layout of zarr groups.
 
-Everything that a run or a saved model writes passes through here. Nothing here depends on classes or machines.
+All files of a run directory are read and written through `folder.Folder`, and saved models in a store too. Nothing here
+depends on classes or machines.
 """

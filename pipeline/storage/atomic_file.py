@@ -19,18 +19,18 @@ __all__ = [
     "write_atomically",
 ]
 
-# zarr's LocalStore uses the same suffix for its temporary files, so one sweep finds the leftovers of both.
+# zarr's LocalStore uses the same suffix for its temporary files, so one search finds the leftovers of both.
 PARTIAL_SUFFIX = ".partial"
 
 
 def partial_beside(place: Place) -> Place:
-    """The place of a temporary file in the same folder."""
+    """The place of a new temporary file in the same folder."""
     return place.beside(f".{place.path.name}.{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
 
 
 @contextlib.contextmanager
 def _neighbour(place: Place, data: bytes | memoryview, *, flush: bool) -> Iterator[Place]:
-    """A temporary file next to ``place`` with ``data``, flushed if asked to. It is removed unless it was moved."""
+    """A temporary file with ``data`` next to ``place``. It is removed at the end unless it was moved."""
     temporary = partial_beside(place)
     try:
         with open(temporary.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -44,7 +44,7 @@ def _neighbour(place: Place, data: bytes | memoryview, *, flush: bool) -> Iterat
 
 
 def put(place: Place, data: bytes | memoryview, *, flush: bool = True) -> None:
-    """Write ``data`` so that readers find either the old file or the new one; after a crash too, if it is flushed."""
+    """Write ``data`` so that readers find either the old file or the new one; with ``flush``, even after a crash."""
     with _neighbour(place, data, flush=flush) as temporary:
         temporary.move_to(place)
     if flush:
@@ -63,12 +63,12 @@ def put_exclusively(place: Place, data: bytes) -> bool:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """`put`, at a path that a user has named."""
+    """`put` at a path that a user gave."""
     path.parent.mkdir(parents=True, exist_ok=True)
     put(place_of(path), data)
 
 
 def create_exclusively(path: Path, data: bytes) -> bool:
-    """`put_exclusively`, at a path that a user has named."""
+    """`put_exclusively` at a path that a user gave."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return put_exclusively(place_of(path), data)

@@ -26,21 +26,19 @@ def digest_of(value: Any) -> str:
 
 
 def sealed(content: dict[str, Any], indent: int | None = None) -> bytes:
-    """A JSON object with a digest of its content. Without it, a damaged digit would pass as a valid number.
+    """A JSON object with a digest of its content, so that a damaged digit does not pass for a valid number.
 
     Examples
     --------
     >>> unsealed(sealed({"scale": 3.5}))
     {'scale': 3.5}
     """
-    plain = json.loads(
-        json.dumps(content)
-    )  # keys as JSON has them: strings, which sort differently from numbers
+    plain = json.loads(json.dumps(content))  # keys become strings, which sort differently from numbers
     return (json.dumps({**plain, "seal": digest_of(plain)}, indent=indent) + "\n").encode()
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
-    """The content of sealed JSON, or raise `DamagedSeal`."""
+    """The content of sealed JSON. Raises `DamagedSeal` if it is damaged."""
     try:
         content: dict[str, Any] = json.loads(data)
         seal = content.pop("seal")

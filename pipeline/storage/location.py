@@ -1,6 +1,6 @@
 """Locations of runs, models and data: a path of the file system, or the URL of a prefix in an object store.
 
-Credentials never stand in a URL: they would end up in plans, logs, reports and errors. They come from the environment.
+URLs never contain credentials, which would end up in plans, logs, reports and errors: these come from the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-# A `Path` has lost one of the slashes. A scheme has two letters or more: C:/data is a drive of Windows.
+# One slash, since a `Path` drops the other. A scheme has two letters or more: C:/data is a drive of Windows.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 URL_ADVICE = "Mount the storage, or copy the files, and give their path."
 
@@ -34,7 +34,7 @@ class NotLocal(ValueError):
 
 
 def looks_like_url(path: str | Path) -> bool:
-    """Whether a path begins as a URL does.
+    """Whether a path begins like a URL.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def looks_like_url(path: str | Path) -> bool:
 
 
 def without_credentials(text: str) -> str:
-    """A value as messages show it: of a URL no user, password, query and fragment, which may be secret.
+    """A value for messages: a URL without user, password, query and fragment, which may be secret.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def without_credentials(text: str) -> str:
 
 
 def check_local(parameter: str, path: str | Path) -> None:
-    """Raise `NotLocal` if a path looks like a URL. Otherwise it would quietly become a folder of that name."""
+    """Raise `NotLocal` if a path looks like a URL, which would silently become a folder of that name."""
     if looks_like_url(path):
         raise NotLocal(
             f"{parameter} must be a path, not a URL, got {without_credentials(str(path))!r}. {URL_ADVICE}"
@@ -70,19 +70,19 @@ def check_local(parameter: str, path: str | Path) -> None:
 
 _SCHEMES = ("s3", "gs", "az", "memory")
 _KNOWN = "s3://, gs://, az://, memory:// or file://"
-# Names without anything that a URL, a shell or a store reads in its own way.
+# Names without characters that are special in a URL, a shell or a store.
 _NAME = re.compile(r"[^\x00-\x1f\x7f\\%#?*\[\]{}^~<>|\"`:@]+")
 
 
 class BadUrl(ValueError):
-    """A URL that cannot be the place of a run, a model or data."""
+    """A URL that cannot be the location of a run, a model or data."""
 
 
 @dataclass(frozen=True)
 class StoreUrl:
-    """All objects of a bucket whose names begin with a path: what a folder is elsewhere.
+    """A prefix of an object store: all objects of a bucket whose names begin with a path, as in a folder.
 
-    It has as much of the interface of `pathlib.Path` as makes sense without a file system.
+    It has the part of the interface of `pathlib.Path` that makes sense without a file system.
 
     Examples
     --------
@@ -120,11 +120,11 @@ class StoreUrl:
         return self
 
     def lies_in(self, other: StoreUrl) -> bool:
-        """Whether it is the other, or below it."""
+        """Whether it is the other URL or below it."""
         return f"{self}/".startswith(f"{other}/")
 
 
-#: Where a run, a model or data are.
+#: The location of a run, a model or data.
 Location = Path | StoreUrl
 
 
@@ -134,12 +134,12 @@ def location_of(text: str | Path | StoreUrl, parameter: str) -> Location:
     Parameters
     ----------
     parameter
-        Named in errors.
+        Its name, for errors.
 
     Raises
     ------
     BadUrl
-        If it is a URL that is not understood, or that holds credentials. These are not in the message.
+        If it is a URL of an unknown form, or with credentials, which the message does not repeat.
 
     Examples
     --------

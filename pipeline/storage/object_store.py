@@ -1,7 +1,7 @@
-"""Object stores, reached through obstore: how they are opened, what their errors mean, and how often they are asked.
+"""Object stores, through obstore: opening them, translating their errors, and counting requests.
 
-obstore repeats requests that failed (answers 5xx, lost connections, timeouts of reads) with growing pauses, for as long
-as `patience` says. What is left is translated into the errors below, none of which has a query or a credential in it.
+obstore repeats failed requests (answers 5xx, lost connections, timeouts of reads) with growing pauses, for `patience`
+seconds. The remaining errors are translated into the errors below, whose messages have no query and no credential.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "translated",
 ]
 
-#: Environment variable: the seconds for which requests are repeated while a store is away.
+#: Environment variable: the seconds for which requests are repeated while a store does not answer.
 PATIENCE = "PAIRLOOM_STORE_PATIENCE"
 _PATIENCE_SECONDS, _REQUEST_SECONDS = 120.0, 60.0
 _BACKOFF: Any = {
@@ -44,24 +44,24 @@ _BACKOFF: Any = {
     "base": 2.0,
 }
 
-#: Requests of this process by kind, repetitions not counted.
+#: Number of requests of this process by kind, without repetitions.
 requests: Counter[str] = Counter()
 
 
 class StoreError(RuntimeError):
-    """An error of an object store. (No `OSError`: a store that is away must not pass for a file that is missing.)"""
+    """An error of an object store. Not an `OSError`: a store that does not answer must not pass for a missing file."""
 
 
 class StoreAway(StoreError):
-    """An object store does not answer, or answers with errors of its own. Finished work is kept."""
+    """The object store does not answer, or answers with errors of its own. Finished work is kept."""
 
 
 class StoreDenied(StoreError):
-    """An object store refuses: there is no such bucket, or no permission, or credentials are missing or expired."""
+    """The object store refuses: there is no such bucket, no permission, or credentials are missing or expired."""
 
 
 class StoreUnfit(StoreError):
-    """An object store without conditions, so that two drivers could both believe to hold the lock of a run."""
+    """The object store has no conditional writes: two drivers could both believe that they hold the lock of a run."""
 
 
 def patience() -> float:
@@ -79,7 +79,7 @@ def patience() -> float:
 def open_store(url: StoreUrl, *, repeats: bool = True) -> Any:
     """The store of a URL, whose objects have names relative to its path. Nothing outside can be named.
 
-    With ``repeats``, obstore asks again where the store answers with an error of its own.
+    With ``repeats``, obstore repeats requests that the store answers with an error of its own.
     """
     if obstore is None:
         raise StoreUnfit(
@@ -101,7 +101,7 @@ def open_store(url: StoreUrl, *, repeats: bool = True) -> Any:
             prefix=url.path or None,
             client_options={"timeout": timeout, "connect_timeout": timeout, "allow_http": plain},
             retry_config={
-                "max_retries": 10_000 if repeats else 0,  # the time counts
+                "max_retries": 10_000 if repeats else 0,  # limited by time, not by number
                 "retry_timeout": timedelta(seconds=seconds),
                 "backoff": _BACKOFF,
             },
@@ -110,13 +110,13 @@ def open_store(url: StoreUrl, *, repeats: bool = True) -> Any:
 
 @functools.cache
 def _memory_of(url: StoreUrl) -> Any:
-    """The objects of this URL alone, which live as long as this process."""
+    """A store for this URL alone, in memory; it lives as long as this process."""
     return MemoryStore()
 
 
 @contextlib.contextmanager
 def translated(url: StoreUrl) -> Iterator[None]:
-    """Turn the errors of obstore into those above. `FileNotFoundError` stays, unless the bucket is missing."""
+    """Translate the errors of obstore into those above. `FileNotFoundError` stays, unless the bucket is missing."""
     try:
         yield
     except FileNotFoundError as error:
@@ -140,7 +140,7 @@ def translated(url: StoreUrl) -> Iterator[None]:
 
 
 def _names_no_bucket(error: Exception) -> bool:
-    """Whether it is not an object that is missing, but its bucket."""
+    """Whether the bucket is missing, not only an object."""
     return any(code in str(error) for code in ("NoSuchBucket", "ContainerNotFound"))
 
 
@@ -151,7 +151,7 @@ def _denied(url: StoreUrl, reason: str) -> StoreDenied:
 
 
 def _reason(error: Exception) -> str:
-    """What an error says, without addresses, whose queries may be signed, and without the store's own page."""
+    """The message of an error, without addresses, whose queries may be signed, and without the store's XML page."""
     code = re.search(r"<Code>(\w+)</Code>", str(error))
     line = str(error).split("\n")[0].split("<?xml")[0]
     line = re.sub(r"https?://\S+", "its address", line).rstrip(": .")

@@ -1,8 +1,8 @@
-"""Places of files: a name in an open folder, which was reached without following a link.
+"""Places of files: a name in an open folder that was reached without following links.
 
-A run directory or a saved model may come from somebody else, and a link in it may name any file of this computer.
-Every folder on the way is opened by its name in the one before, and none may be a link: so there is no moment between
-a check and its use. Where the system cannot do that (Windows), every part of the path is looked at first.
+A run directory or a saved model may come from somebody else, and a link in it may point to any file of this computer.
+Every folder on the way is opened relative to the previous one, and must not be a link, so no link can be put in place
+between a check and its use. If the system cannot do that (Windows), every part of the path is checked beforehand.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["LinkInside", "Place", "link_on_the_way", "place_inside", "place_of"]
 _BY_DESCRIPTOR = {os.open, os.mkdir, os.unlink, os.rename, os.stat} <= os.supports_dir_fd
 # Absent on Windows, where files are opened by their whole paths.
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-#: Flags for opening a file that is no link; a pipe is opened without waiting for its other end, and then refused.
+#: Flags for opening a file that is not a link. A pipe is opened without waiting for its other end, and then refused.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class LinkInside(ValueError):
-    """A link where a run or a saved model has a file or folder of its own."""
+    """A link in place of a file or folder of a run or a saved model."""
 
     @classmethod
     def at(cls, path: Path) -> LinkInside:
@@ -61,7 +61,7 @@ class Place:
             return os.open(self.name, flags | NO_LINK, 0o666, dir_fd=self.folder)
         except OSError as error:
             self.refuse_link()
-            error.filename = str(self.path)  # not the name in its folder alone
+            error.filename = str(self.path)  # not just the name in its folder
             raise
 
     def refuse_link(self) -> None:
@@ -76,7 +76,7 @@ class Place:
             os.unlink(self.name, dir_fd=self.folder)
 
     def move_to(self, other: Place) -> None:
-        """Put the file in another place of its folder, in place of what is there."""
+        """Rename the file within its folder, replacing a file of that name."""
         os.replace(self.name, other.name, src_dir_fd=self.folder, dst_dir_fd=other.folder)
 
     def link_as(self, other: Place) -> None:
@@ -88,7 +88,7 @@ class Place:
         os.rmdir(self.name, dir_fd=self.folder)
 
     def flush_folder(self) -> None:
-        """Flush the folder: until then a new name can be lost if the computer crashes."""
+        """Flush the folder: before that, a crash of the computer may lose a new name."""
         if self.folder is not None:
             os.fsync(self.folder)
             return
@@ -100,7 +100,7 @@ class Place:
 
 
 def place_of(path: Path) -> Place:
-    """The place of a path that a user has named. Links on the way to it are the user's own."""
+    """The place of a path that a user gave. Links on the way to it are the user's own."""
     return Place(None, str(path), path)
 
 
@@ -108,8 +108,8 @@ def place_of(path: Path) -> Place:
 def place_inside(root: Path, path: str, *, make: bool = False) -> Iterator[Place]:
     """The place of a file inside a root, by its path there with "/" between the parts.
 
-    Raise `LinkInside` if it is a link, or a folder on the way to it; the root, which the user has named, may be one.
-    With ``make`` folders that are missing are made.
+    Raises `LinkInside` if the file, or a folder on the way to it, is a link; the root, which the user gave, may be one.
+    With ``make``, missing folders are created.
     """
     *folders, name = path.split("/")
     if not _BY_DESCRIPTOR:
@@ -153,7 +153,7 @@ def _looked_at(root: Path, folders: list[str], name: str, make: bool) -> Place:
 
 
 def link_on_the_way(root: Path, path: str) -> Path | None:
-    """The first link on the way to a path inside a root, that of the path itself included."""
+    """The first link on the way to a path inside a root, including the path itself; None if there is none."""
     reached = root
     for part in path.split("/"):
         reached = reached / part
@@ -164,7 +164,7 @@ def link_on_the_way(root: Path, path: str) -> Path | None:
 
 
 def _is_link(status: os.stat_result) -> bool:
-    # A junction of Windows names another folder too.
+    # A junction of Windows points to another folder too.
     mount_point = getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
     junction = mount_point is not None and getattr(status, "st_reparse_tag", 0) == mount_point
     return stat.S_ISLNK(status.st_mode) or junction

@@ -1,9 +1,9 @@
-"""What a zarr array says of itself, checked before zarr opens it and before a chunk is touched.
+"""Metadata of zarr arrays, checked before zarr opens an array and before a chunk is read.
 
-The codecs of an array are named in its metadata, and some that exist run code from the chunks (``pickle``) or have been
-taken for it. So only codecs and data types on a list are opened: `OURS`, what Pairloom writes, for saved models
-and runs; `HARMLESS`, what others write numbers and text with, for data. The chunks must be there, and must not claim to
-unpack to more than their codec can make of so many bytes, or a few bytes would fill the memory.
+The metadata of an array names its codecs, and some codecs run code from the chunks (``pickle``). So only arrays with
+listed codecs and data types are opened: `OURS`, which Pairloom writes, for saved models and runs; `HARMLESS`, which
+others use for numbers and text, for data. Chunks must exist, and must not claim more bytes than their codec can unpack
+from their size, or a few bytes could fill the memory.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ __all__ = [
 
 
 class RefusedArray(ValueError):
-    """A zarr array that is not opened, because of what its metadata says or because chunks are missing."""
+    """A zarr array that is not opened, because of its metadata or because chunks are missing."""
 
 
 class MissingChunk(RefusedArray):
-    """An array without one of its chunks, which zarr would read as the fill value."""
+    """A chunk of an array is missing; zarr would read it as the fill value."""
 
 
 class Rules(NamedTuple):
-    """Which arrays are opened: formats of zarr, names of codecs, and names of data types of format 3."""
+    """The arrays that are opened: formats of zarr, names of codecs, and names of data types of format 3."""
 
     formats: tuple[int, ...]
     codecs: frozenset[str]
@@ -53,7 +53,7 @@ class Rules(NamedTuple):
 
 
 _INTEGERS = {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
-# Bytes of a number. Those of text and of times are in the configuration of their type, or vary.
+# Bytes per number. The bytes of text and of times are in the configuration of their type, or vary.
 _NUMBERS = {
     "bool": 1,
     **_INTEGERS,
@@ -73,20 +73,20 @@ _TEXT_AND_TIMES = (
 _OWN_CODECS = frozenset({"bytes", "zstd", "blosc", "crc32c", "sharding_indexed", "vlen-utf8"})
 _COMPRESSORS = frozenset({"zstd", "gzip", "blosc", "zlib", "lz4"})
 _SMALLER = _COMPRESSORS | {"sharding_indexed"}
-# What zarr puts before the names of codecs of format 2 in arrays of format 3.
+# The prefix that zarr gives to codecs of format 2 in arrays of format 3.
 _NUMCODECS = "numcodecs."
 _REARRANGING = frozenset({"transpose", "shuffle", "crc32", "adler32", "fletcher32"})
 
-#: What Pairloom writes.
+#: The arrays that Pairloom writes.
 OURS = Rules((3,), _OWN_CODECS, frozenset({*_NUMBERS, "string"}))
-#: What data may be stored with: nothing in it can run code.
+#: The arrays that data may have: no codec can run code.
 HARMLESS = Rules((2, 3), _OWN_CODECS | _COMPRESSORS | _REARRANGING, frozenset({*_NUMBERS, *_TEXT_AND_TIMES}))
 
-# Zstd, which packs closest, makes at most 128 KiB of a block of four bytes.
+# Zstd, the strongest codec, unpacks a block of four bytes to at most 128 KiB.
 _MOST_EXPANSION = 2**17 // 4
 MOST_METADATA_BYTES = 16 * 2**20
 _MOST_DIMENSIONS = 32
-# A file of a chunk, from the folder of its array on.
+# The path of a chunk's file, relative to the folder of its array.
 _CHUNK = re.compile(r"(c|(c[./])?\d+([./]\d+)*)")
 
 
@@ -98,13 +98,13 @@ class StoredArray(NamedTuple):
     folder : Path
     zarr_format : int
     shape, file_shape : tuple of int
-        Of the array, and of the part of it that one file holds.
+        The shape of the array, and of the part of it in one file.
     item_bytes : int
-        At least so many bytes are one item; text of any length has four.
+        The least number of bytes per item; four for text of any length.
     compressed : bool
-        Whether a file may be smaller than what it holds: it is packed, or a shard without its empty chunks.
+        Whether a file may be smaller than its content: it is compressed, or a shard without its empty chunks.
     separator, prefix : str
-        The file of chunk (0, 1) is ``c/0/1``, ``0.1`` or another of that kind.
+        The name of the file of chunk (0, 1): ``c/0/1``, ``0.1`` and so on.
     """
 
     folder: Path
@@ -122,12 +122,12 @@ class StoredArray(NamedTuple):
         return tuple(-(-n // size) for n, size in zip(self.shape, self.file_shape, strict=True))
 
     def files(self) -> Iterator[Path]:
-        """The files of all chunks, one by one: metadata may claim more of them than memory holds."""
+        """The files of all chunks, as an iterator: metadata may claim more files than memory holds."""
         for number in range(math.prod(self.grid)):
             yield self.folder / self.file_of(_unravelled(number, self.grid))
 
     def file_of(self, index: tuple[int, ...]) -> str:
-        """The name of the file of a chunk, from the folder of the array on."""
+        """The path of the file of a chunk, relative to the folder of the array."""
         places = [self.prefix, *map(str, index)] if self.prefix else list(map(str, index))
         return self.separator.join(places) or "0"
 
@@ -138,9 +138,9 @@ class StoredArray(NamedTuple):
         size_of: Callable[[Path], int] = lambda file: file.stat().st_size,
         there: Iterable[Path] | None = None,
     ) -> None:
-        """Raise `RefusedArray` if the file of a chunk is missing, or cannot hold what it should.
+        """Raise `RefusedArray` if the file of a chunk is missing, or too small for its content.
 
-        If chunks may be absent, ``there`` are the files below the folder, by default those of the file system.
+        If chunks may be absent, ``there`` are the existing files below the folder, by default from the file system.
         """
         for file in self.files() if not may_be_absent else self._present(there):
             try:
@@ -149,7 +149,7 @@ class StoredArray(NamedTuple):
                 raise MissingChunk(f"chunk {file.relative_to(self.folder).as_posix()} is missing") from None
 
     def _present(self, there: Iterable[Path] | None) -> Iterator[Path]:
-        """The files of chunks that are there."""
+        """The existing files of chunks."""
         local = (path for path in self.folder.rglob("*") if path.is_file())
         for path in local if there is None else there:
             if _CHUNK.fullmatch(path.relative_to(self.folder).as_posix()):
@@ -164,7 +164,7 @@ class StoredArray(NamedTuple):
 
 
 def _unravelled(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of a chunk, of which the last axis counts fastest."""
+    """The index of a chunk from its number; the last axis varies fastest."""
     index = []
     for count in reversed(grid):
         number, place = divmod(number, count)
@@ -173,30 +173,30 @@ def _unravelled(number: int, grid: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_array(folder: Path) -> bool:
-    """Whether a folder has the metadata of an array of zarr, of format 3 or 2."""
+    """Whether a folder has the metadata of a zarr array, of format 3 or 2."""
     return (folder / ".zarray").is_file() or ((folder / "zarr.json").is_file() and not is_group(folder))
 
 
 def is_group(folder: Path) -> bool:
-    """Whether a folder says that it is a group of zarr format 3."""
+    """Whether a folder has the metadata of a group of zarr format 3."""
     return _read_json(folder / "zarr.json").get("node_type") == "group"
 
 
 def open_checked(array: StoredArray) -> zarr.Array[Any]:
-    """Open an array whose metadata was checked, for reading."""
+    """Open an array for reading, after its metadata has been checked."""
     zarr_format: Any = array.zarr_format
     return zarr.open_array(LocalStore(array.folder, read_only=True), mode="r", zarr_format=zarr_format)
 
 
 def stored_array(folder: Path, rules: Rules) -> StoredArray:
-    """The array in a folder, or raise `RefusedArray` if its metadata breaks the rules."""
+    """The array in a folder. Raises `RefusedArray` if its metadata breaks the rules."""
     if (folder / "zarr.json").is_file() or 2 not in rules.formats:
         return _of_format_3(folder, _read_json(folder / "zarr.json"), rules)
     return _of_format_2(folder, _read_json(folder / ".zarray"), rules)
 
 
 def array_of_metadata(path: str, data: bytes, rules: Rules, zarr_format: int = 3) -> StoredArray:
-    """The array with this zarr.json (format 3) or .zarray (2), or raise `RefusedArray` if that breaks the rules."""
+    """The array with this zarr.json (format 3) or .zarray (2). Raises `RefusedArray` if it breaks the rules."""
     if zarr_format == 2:
         return _of_format_2(Path(path), parsed_json(".zarray", data), rules)
     return _of_format_3(Path(path), parsed_json("zarr.json", data), rules)
@@ -213,7 +213,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 
 
 def parsed_json(name: str, data: bytes) -> Mapping[str, Any]:
-    """Metadata, or raise `RefusedArray` if they are no JSON object, or a very large one."""
+    """The parsed metadata. Raises `RefusedArray` if they are not a JSON object, or a very large one."""
     try:
         content = json.loads(data) if len(data) <= MOST_METADATA_BYTES else None
     except (ValueError, RecursionError) as error:
@@ -272,7 +272,7 @@ class _Named(NamedTuple):
 
 
 def _named(value: Any) -> _Named:
-    """An entry of metadata: a name, alone or with a configuration."""
+    """An entry of metadata: a name, perhaps with a configuration."""
     if isinstance(value, str):
         return _Named(value, {})
     if isinstance(value, dict) and isinstance(value.get("name"), str):
@@ -283,7 +283,7 @@ def _named(value: Any) -> _Named:
 
 
 def _codecs_of_format_3(codecs: Any, rules: Rules) -> frozenset[str]:
-    """The names of all codecs; those within a shard may not be shards again."""
+    """The names of all codecs, including those within shards, which must not be shards themselves."""
     if not isinstance(codecs, list):
         raise RefusedArray("its metadata must have a list of codecs")
     named = [_named(codec) for codec in codecs]
@@ -334,17 +334,17 @@ def _item_bytes(data_type: _Named, rules: Rules) -> int:
 
 
 def _numpy_item_bytes(data_type: Any) -> int:
-    """Of format 2. Objects are refused: which code would make them, the chunks say."""
+    """The bytes per item of a data type of format 2. Objects are refused, since chunks could choose the code to run."""
     try:
-        found = np.dtype(data_type) if isinstance(data_type, str) else np.dtype(object)
+        dtype = np.dtype(data_type) if isinstance(data_type, str) else np.dtype(object)
     except (TypeError, ValueError, SyntaxError):
-        found = np.dtype(object)
-    if found.kind not in "biufcUSmM":
+        dtype = np.dtype(object)
+    if dtype.kind not in "biufcUSmM":
         raise RefusedArray(
             f"its data type must be numbers or text, got {str(data_type)[:60]!r}; save text with a length (<U20), or in"
             " zarr format 3"
         )
-    return found.itemsize
+    return dtype.itemsize
 
 
 def _separator(value: Any) -> str:
