@@ -196,6 +196,7 @@ def learn_changes(
     none = np.zeros(logits.shape[1] * rows.shape[1])
     before = held_out.losses(none)
     strength, iterations, after = _early_stopped(seen, held_out, none, before)
+    # Computed only now: it holds the logits of all samples, by the machines of all folds.
     whole = everything()
     change, shape = none, (logits.shape[1], rows.shape[1])
     if iterations:

@@ -67,10 +67,10 @@ def choose_mass(
         offset = ranked.best_offset(log_odds)
         return ranked.loss(log_odds + offset, missed) + (log_ranking**2 + offset**2) / 2
 
-    found = minimize_scalar(
+    result = minimize_scalar(
         loss, bounds=(-_FARTHEST, _FARTHEST), method="bounded", options={"xatol": _PRECISION}
     )
-    ranking = math.exp(float(found.x))
+    ranking = math.exp(float(result.x))
     return ListMass(ranking, ranked.best_offset(ranked.at(scale * ranking)[0]))
 
 

@@ -101,6 +101,7 @@ class ClassPlaces(NamedTuple):
         origin = shares @ means
         whitened = ((means - origin) @ within.vectors) / np.sqrt(values)
         apart = whitened * np.sqrt(shares)[:, None]
+        # Only directions in which the means differ: others cancel. Smaller eigenvalues are rounding errors.
         if len(apart) < apart.shape[1]:
             # Few classes: the directions are combinations of their means.
             between, sides = eigh(apart @ apart.T)

@@ -94,10 +94,11 @@ def _maps_of_tile(
     unseen: Mapping[Calibration, Unseen], tile: slice, machines: Machines
 ) -> Iterator[tuple[Calibration, Maps]]:
     """The maps of a tile for held-out samples, by calibration."""
-    scheme = next(own.scheme for own in unseen.values())
-    turned = machines.by_distance(scheme) if any(own.turned for own in unseen.values()) else machines
-    for by, own in unseen.items():
-        yield by, own.maps(tile, turned if own.turned else machines)
+    scheme = next(one.scheme for one in unseen.values())
+    # Calibrations share the distances, which take a pass over all weights.
+    turned = machines.by_distance(scheme) if any(one.turned for one in unseen.values()) else machines
+    for calibration, one in unseen.items():
+        yield calibration, one.maps(tile, turned if one.turned else machines)
 
 
 #: Opens the machines of all edges for one pass, tile by tile in order.
@@ -128,16 +129,17 @@ def listed_out_of_fold(
         Classes per list.
     """
     ranked = _ranked(unseen, X, tiles, completion, np.argsort(order))
-    needed = {by: NeededEdges.of(top_classes(u, k), completion) for by, u in ranked.items()}
+    needed = {name: NeededEdges.of(top_classes(u, k), completion) for name, u in ranked.items()}
+    # The typical size of logits is estimated on some edges for all samples, as for samples without lists.
     some = order[:: max(1, len(order) // ENOUGH)]
-    wanted = {by: _Wanted.of(own, order, some) for by, own in needed.items()}
+    wanted = {name: _Wanted.of(edges, order, some) for name, edges in needed.items()}
     logits = _logits(unseen, X, tiles, wanted)
-    found = {}
-    for by, own in needed.items():
-        of_lists, of_some = np.split(logits[by], [len(own.edges)])
+    listed = {}
+    for name, edges in needed.items():
+        of_lists, of_some = np.split(logits[name], [len(edges.edges)])
         sizes = typical_sizes(of_some.reshape(len(some), len(X)))
-        found[by] = Listed(own.completed(of_lists, ranked[by], completion), sizes)
-    return found
+        listed[name] = Listed(edges.completed(of_lists, ranked[name], completion), sizes)
+    return listed
 
 
 def _ranked(
@@ -149,21 +151,21 @@ def _ranked(
 ) -> dict[Calibration, NDArray[np.float32]]:
     """The first pass: the potentials (R, N) of the classes, for each calibration."""
     N, D = completion.n_classes, X.shape[1]
-    sums = {by: np.zeros((N, len(own.groups), D + 1), np.float32) for by, own in unseen.items()}
+    sums = {name: np.zeros((N, len(one.groups), D + 1), np.float32) for name, one in unseen.items()}
     for tile, machines in tiles():
         edges = np.ascontiguousarray(completion.edges[place[tile]])
-        for by, maps in _maps_of_tile(unseen, tile, machines):
+        for name, maps in _maps_of_tile(unseen, tile, machines):
             joined = _joined(*maps)
-            add_class_sums(joined.reshape(len(joined), -1), edges, sums[by].reshape(N, -1))
+            add_class_sums(joined.reshape(len(joined), -1), edges, sums[name].reshape(N, -1))
     potentials = {}
-    for by, own in unseen.items():
-        ranking = sums.pop(by)
-        found = np.empty((len(X), N), np.float32)
-        for g in range(len(own.groups)):
-            samples = np.flatnonzero(own.group == g)
-            found[samples] = X[samples] @ ranking[:, g, :D].T + ranking[:, g, D]
-        del ranking
-        potentials[by] = np.ascontiguousarray(completion.ranking.solved(found.T).T)
+    for name, one in unseen.items():
+        ranking = sums.pop(name)
+        divergences = np.empty((len(X), N), np.float32)
+        for g in range(len(one.groups)):
+            samples = np.flatnonzero(one.group == g)
+            divergences[samples] = X[samples] @ ranking[:, g, :D].T + ranking[:, g, D]
+        del ranking  # large: free it before the potentials are allocated
+        potentials[name] = np.ascontiguousarray(completion.ranking.solved(divergences.T).T)
     return potentials
 
 
@@ -203,13 +205,13 @@ def _logits(
     wanted: Mapping[Calibration, _Wanted],
 ) -> dict[Calibration, NDArray[np.float32]]:
     """The second pass: the requested logits, for each calibration."""
-    logits = {by: np.empty(len(own.places), np.float32) for by, own in wanted.items()}
+    logits = {name: np.empty(len(asked.places), np.float32) for name, asked in wanted.items()}
     for tile, machines in tiles():
-        for by, maps in _maps_of_tile(unseen, tile, machines):
-            samples, places, by_place = wanted[by]
+        for name, maps in _maps_of_tile(unseen, tile, machines):
+            samples, places, by_place = wanted[name]
             first, last = np.searchsorted(places, [tile.start, tile.stop], sorter=by_place)
-            own = by_place[first:last]
-            found = np.empty(len(own), np.float32)
-            apply_unseen(*maps, X, unseen[by].group, samples[own], places[own] - tile.start, found)
-            logits[by][own] = found
+            here = by_place[first:last]
+            values = np.empty(len(here), np.float32)
+            apply_unseen(*maps, X, unseen[name].group, samples[here], places[here] - tile.start, values)
+            logits[name][here] = values
     return logits

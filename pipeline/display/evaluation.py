@@ -108,14 +108,14 @@ class RiskCoverage(NamedTuple):
 def outcomes(p: NDArray[np.floating], y: NDArray[np.integer]) -> Outcomes:
     """Compare probabilities (sample, class) with labels."""
     predicted, every = p.argmax(axis=1), np.arange(len(p))
-    own = p[every, y][:, None]
-    before = (p == own) & (np.arange(p.shape[1]) < y[:, None])
+    of_true = p[every, y][:, None]
+    before = (p == of_true) & (np.arange(p.shape[1]) < y[:, None])
     return Outcomes(
         label=y.astype(np.int64),
         predicted=predicted,
         confidence=p[every, predicted].astype(np.float64),
         likelihood=p[every, y].astype(np.float64),
-        rank=((p > own) | before).sum(axis=1),
+        rank=((p > of_true) | before).sum(axis=1),
     )
 
 

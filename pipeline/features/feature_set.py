@@ -211,6 +211,7 @@ def open_features(
     if test is not None:
         tested = open_arrays(test, "data.test", (), columns, names or None, missing_chunks)
         arrays = {**arrays, **_test_part(tested, shown(test), names, arrays)}
+    # All samples are read here, once: nothing is stored or trained before every number has been checked.
     data = replace(_checked(arrays, shown(source), shown(test or source), names), feature_names=names)
     if source in RECIPES:
         prints = {

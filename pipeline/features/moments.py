@@ -301,7 +301,7 @@ def _sparse_added(
         scaled = sparse.csr_array((data, X.indices, X.indptr), X.shape)
         # The sums so far enter as the first rows, which keeps the order of the additions.
         totals = class_totals(sparse.vstack([totals, scaled], "csr"), np.concatenate([np.arange(N), y]), N)
-        lowest, highest = (found.toarray().ravel() for found in (X.min(axis=0), X.max(axis=0)))
+        lowest, highest = (extreme.toarray().ravel() for extreme in (X.min(axis=0), X.max(axis=0)))
         if extremes is not None:
             lowest, highest = np.minimum(lowest, extremes[0]), np.maximum(highest, extremes[1])
         extremes = lowest, highest

@@ -77,8 +77,8 @@ def open_zarr_group(
             if name not in (*features, *others):
                 opened[name] = np.empty(0)
                 continue
-            found = array.opened(shown, filled and name in features, name in features)
-            opened[name] = found if name in features else np.asarray(found[...])
+            stored = array.opened(shown, filled and name in features, name in features)
+            opened[name] = stored if name in features else np.asarray(stored[...])
         return opened
     except (RefusedArray, StoreError, FileNotFoundError):
         raise

@@ -163,6 +163,7 @@ def extract_features(
         progress.note(
             f"Passed over {len(folder.ignored)} files that are not pictures: {listed(folder.ignored)}."
         )
+    # Before the network runs: broken pictures are reported now and not after hours, and the rows are known.
     stamps, checked = _checked(folder, store, options, progress)
     broken = _broken(checked, options, progress)
     parts = split_pool(_sound(folder, checked), options.test_share, options.seed)
@@ -173,6 +174,7 @@ def extract_features(
         progress.note(f"Warning: There are no test pictures of {listed(untested, _SHOWN)}.")
     content = _content(folder, rows, network, options)
     settings = _settings(folder, checked, broken, network, how, content, options)
+    # Also for a finished store: `held` checks that it has the same settings, and nothing is left to do.
     with store.held(settings):
         finished = store.is_finished
         if not finished:
@@ -326,6 +328,7 @@ def _fill(
     places = ((part, row) for part, block in missing for row in range(block.start, block.stop))
     pool = ThreadPoolExecutor(options.threads)
     try:
+        # Two batches ahead, so that neither the threads nor the network wait, in bounded memory.
         pictures = _ahead(pool, prepared, places, 2 * options.batch)
         for part, block in missing:
             files = rows[part].files[block]

@@ -376,6 +376,7 @@ def class_scatter(read: ReadRows, classes: slice, sizes: NDArray[np.int64], n_fe
         stacked = np.concatenate(deviations)
         scatter += stacked.T @ stacked
         if sizes[c] > most:
+            # With m0 the first mean: sum (x-m)(x-m)' = sum (x-m0)(x-m0)' - n (m-m0)(m-m0)', and beside = n (m-m0).
             beside = stacked.sum(axis=0, dtype=np.float64) + (beside if rows.start else 0.0)
             if rows.stop == sizes[c] and counts[at]:
                 scatter -= np.outer(beside, beside) / counts[at]

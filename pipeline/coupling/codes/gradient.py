@@ -161,8 +161,8 @@ def closed_form_gradient(
     if p.shape[1] == 2:  # one machine, and nothing is clipped
         return linear_gradient(L, p, y, matrix, weights, barrier)
     machine, sign = machine_of_class(matrix)
-    own = sign * L[:, machine]
-    r = 1 / (1 + np.exp(-np.clip(own, -CLIP, CLIP)))
+    logits = sign * L[:, machine]
+    r = 1 / (1 + np.exp(-np.clip(logits, -CLIP, CLIP)))
     v = p * (1 - p)
     d = (r.sum(axis=1) - 1) / v.sum(axis=1)
     c = 1 / (1 + d[:, None] - 2 * d[:, None] * p)
@@ -171,7 +171,7 @@ def closed_form_gradient(
     by_r = -(of_y * v[rows, y] / (c * v).sum(axis=1))[:, None] * c
     by_r[rows, y] += of_y
     G: Floats = np.empty_like(by_r)
-    G[:, machine] = sign * by_r * _slope(own)
+    G[:, machine] = sign * by_r * _slope(logits)
     return G
 
 
