@@ -33,7 +33,6 @@ from pairloom.pipeline.report.run_results import (
     JudgedSamples,
     TrainedPairs,
     judge_samples,
-    read_dprime,
     read_trained_pairs,
 )
 from pairloom.pipeline.report.score_tables import (
@@ -48,6 +47,7 @@ from pairloom.pipeline.report.score_tables import (
     pairs_section,
 )
 from pairloom.pipeline.run.growing_run import end_of_growth
+from pairloom.pipeline.run.machine_store import read_dprime
 from pairloom.pipeline.run.results import chosen_coupling
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import coordinate_labels
@@ -208,7 +208,7 @@ def _sections(
     if pairs is not None:
         yield graph_section(names, order, pairs, family)
     if run.shape.code is not None:
-        yield code_section(run.shape.code, read_dprime(run), order, family)
+        yield code_section(run.shape.code, read_dprime(run.directory), order, family)
     yield model_section(run)
     yield times_section(times)
     yield configuration_section(run)

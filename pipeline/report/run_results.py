@@ -19,10 +19,10 @@ from pairloom.graphs.hubs import hubs_to_mark
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.display.evaluation import Confusions, Outcomes, outcomes
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
-from pairloom.pipeline.run.probability_store import read_lists
+from pairloom.pipeline.run.feature_store import read_labels
+from pairloom.pipeline.run.machine_store import read_dprime
+from pairloom.pipeline.run.probability_store import read_lists, read_probabilities
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_directory import open_group
-from pairloom.pipeline.storage.zarr_layout import read_whole
 from pairloom.pipeline.threads import pieces
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "JudgedSamples",
     "TrainedPairs",
     "judge_samples",
-    "read_dprime",
     "read_trained_pairs",
 ]
 
@@ -40,8 +39,6 @@ __all__ = [
 NUMBERS_AT_ONCE = 2**22
 #: Errors whose probabilities are kept, and likeliest classes of each.
 MOST_ERRORS, LISTED = 200, 20
-#: Bytes of the parameters of machines that are read at once.
-_BYTES_AT_ONCE = 2**24
 
 
 class ConfidentErrors(NamedTuple):
@@ -89,7 +86,7 @@ def judge_samples(run: Run) -> JudgedSamples | None:
     shape, N = run.shape, len(run.shape.classes)
     if not (shape.labelled and shape.samples):
         return None
-    labels = read_whole(open_group(run.directory, "features.zarr")["label"])
+    labels = read_labels(run.directory)
     likeness: Any = csr_array((N, N)) if N > FEW_CLASSES else np.zeros((N, N))
     none = TopProbabilities.of(np.empty((0, N), np.float32), min(shape.kept or LISTED, N))
     errors = ConfidentErrors(np.empty(0, np.int64), none)
@@ -130,7 +127,7 @@ def _predicted(run: Run, method: str, labels: NDArray[np.integer]) -> Iterator[t
             assert likelihood is not None, "samples have labels"
             yield some, _Predicted(_outcomes_of_lists(top, likelihood, labels[some]), top, None)
         else:
-            p = read_whole(open_group(run.directory, "probabilities.zarr")[method], some)
+            p = read_probabilities(run, method, some)
             top = TopProbabilities.of(p, min(LISTED, p.shape[1]))
             yield some, _Predicted(outcomes(p, labels[some]), top, p if p.shape[1] <= FEW_CLASSES else None)
 
@@ -207,15 +204,4 @@ class TrainedPairs:
 def read_trained_pairs(run: Run) -> TrainedPairs:
     """The trained pairs of a run."""
     pairs = Pairs(run.shape.edges, len(run.shape.classes), run.graph)
-    return TrainedPairs(pairs.n, pairs.edges, read_dprime(run), hubs_to_mark(pairs))
-
-
-def read_dprime(run: Run) -> NDArray[np.float64]:
-    """(E,) d' of every edge, or column of a code, in the order of the tiles."""
-    stored = open_group(run.directory, "machines.zarr")["parameters"]
-    tile = run.shape.edges_per_tile
-    several = max(1, _BYTES_AT_ONCE // (8 * tile * int(np.prod(stored.shape[1:]))))
-    column = run.shape.machine_parameters.index("dprime")
-    return np.concatenate(
-        [read_whole(stored, edges)[:, 0, column] for edges in pieces(run.shape.n_edges, several * tile)]
-    )
+    return TrainedPairs(pairs.n, pairs.edges, read_dprime(run.directory), hubs_to_mark(pairs))

@@ -41,6 +41,7 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = [
     "collapsed_machines",
+    "read_maps",
     "read_ranking",
     "release_machines",
     "stored_shortlists",
@@ -64,10 +65,9 @@ def write_collapsed(run: Run, tile: slice) -> list[str]:
 
 def _tiles(run: Run, calibration: CoupledCalibration | None) -> Iterator[tuple[slice, AffineLogits]]:
     """The stored maps, tile by tile, with the slope and shift of each edge applied. Several tiles are read at once."""
-    group, size = open_group(run.directory, "machines.zarr"), run.shape.edges_per_tile
-    place = np.argsort(run.shape.order)
+    size, place = run.shape.edges_per_tile, np.argsort(run.shape.order)
     for several in pieces(run.shape.n_edges, TILES_AT_ONCE * size):
-        weights, bias = (read_whole(group[name], several) for name in ("weights", "bias"))
+        weights, bias = read_maps(run.directory, several)
         for piece in pieces(several.stop - several.start, size):
             tile = slice(several.start + piece.start, several.start + piece.stop)
             logits = AffineLogits(weights[piece], bias[piece])
@@ -101,9 +101,15 @@ def _incidence(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], csr_array]:
     return classes, matrix
 
 
-def read_ranking(run: Run, number: int) -> AffineLogits:
-    """The stored ranking of the classes by coupling ``number``."""
-    group = open_group(run.directory, "machines.zarr")
+def read_maps(directory: Location, edges: slice = slice(None)) -> AffineLogits:
+    """The stored maps of some edges, in the order of the tiles."""
+    group = open_group(directory, "machines.zarr")
+    return AffineLogits(*(read_whole(group[name], edges) for name in ("weights", "bias")))
+
+
+def read_ranking(directory: Location, number: int) -> AffineLogits:
+    """The stored ranking of the classes for coupling ``number``."""
+    group = open_group(directory, "machines.zarr")
     return AffineLogits(*(read_whole(group[name], number) for name in ("ranking_weights", "ranking_bias")))
 
 
@@ -112,7 +118,10 @@ def stored_shortlists(
 ) -> Shortlists:
     """The shortlists of normalised samples, from the stored maps. ``first`` is the number of the first sample."""
     rows, completion = np.ascontiguousarray(X, np.float32), coupler_of_run(run).completion
-    potentials, ranking = np.empty((len(rows), completion.n_classes), np.float32), read_ranking(run, number)
+    potentials, ranking = (
+        np.empty((len(rows), completion.n_classes), np.float32),
+        read_ranking(run.directory, number),
+    )
     for batch in pieces(len(rows), PREDICTION_BATCH):
         potentials[batch] = ranking.by_sample(rows[batch])
     check_finite(potentials, first)

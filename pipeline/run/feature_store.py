@@ -47,19 +47,23 @@ __all__ = [
     "Draws",
     "distances_of_draws",
     "drawn_samples",
+    "read_checksums",
     "read_class",
+    "read_class_means",
     "read_class_rows",
     "read_classes",
     "read_csr",
     "read_dense_rows",
     "read_draws",
     "read_ids",
+    "read_labels",
     "read_moments",
     "read_normalisation",
     "read_places",
     "read_raw_rows",
     "read_raw_samples",
     "read_samples",
+    "read_scatter",
     "read_stored_rows",
     "read_whitening",
     "read_whitening_arrays",
@@ -222,6 +226,26 @@ def read_whitening_arrays(
     if not is_whitened(whiten):
         return mean, np.empty((0, 0), np.float32)
     return mean, read_whole(group["factor"], [t for t in shrinkages if is_whitened(t)].index(whiten))
+
+
+def read_checksums(directory: Location) -> NDArray[np.int64]:
+    """(N,) the checksums of the training rows of the classes."""
+    return read_whole(open_group(directory, "features.zarr")["checksum"])
+
+
+def read_class_means(directory: Location, classes: slice = slice(None)) -> NDArray[np.float64]:
+    """(n, D) the means of some classes, without the drawn samples."""
+    return read_whole(open_group(directory, "features.zarr")["kept_mean"], classes)
+
+
+def read_scatter(directory: Location, part: int) -> NDArray[np.float64]:
+    """(D, D) the scatter of one part of the classes, without the drawn samples."""
+    return read_whole(open_group(directory, "features.zarr")["scatter"], part)
+
+
+def read_labels(directory: Location, samples: slice = slice(None)) -> NDArray[np.int32]:
+    """The classes of test samples."""
+    return read_whole(open_group(directory, "features.zarr")["label"], samples)
 
 
 def read_places(directory: Location) -> ClassPlaces | None:

@@ -52,6 +52,7 @@ __all__ = [
     "read_learning_record",
     "read_list_mass",
     "read_mass_check",
+    "read_scale",
     "read_scores",
     "read_slopes",
     "read_trials",
@@ -216,8 +217,8 @@ def read_calibrations(run: Run) -> dict[str, CoupledCalibration]:
 
 
 def _read_calibration(run: Run, number: int) -> CoupledCalibration:
-    group, level = open_group(run.directory, "probabilities.zarr"), run.settings.coupled_calibration
-    scale, mass = float(read_whole(group["scale"], number)), read_list_mass(run.directory, number)
+    level = run.settings.coupled_calibration
+    scale, mass = read_scale(run.directory, number), read_list_mass(run.directory, number)
     how = chosen_calibration(run)
     if not run.shape.edges_calibrated:
         coupling = run.shape.couplings[number]
@@ -226,6 +227,11 @@ def _read_calibration(run: Run, number: int) -> CoupledCalibration:
     slope, shift = read_edge_calibration(run.directory, number, run.shape.order)
     pairs = read_slopes(run.directory, run.shape.order) if how == "slopes" else None
     return CoupledCalibration(level, scale, slope, shift, pairs=pairs, mass=mass)
+
+
+def read_scale(directory: Location, number: int) -> float:
+    """The scale of the coupled model for coupling ``number``."""
+    return float(read_whole(open_group(directory, "probabilities.zarr")["scale"], number))
 
 
 def read_list_mass(directory: Location, number: int) -> ListMass:

@@ -29,7 +29,9 @@ from pairloom.pipeline.model.saved_model import (
     slope_arrays,
     whole_model,
 )
+from pairloom.pipeline.run.collapsed_store import read_maps, read_ranking
 from pairloom.pipeline.run.feature_store import (
+    read_checksums,
     read_dense_rows,
     read_ids,
     read_moments,
@@ -48,6 +50,7 @@ from pairloom.pipeline.run.results import (
     read_learned_weights,
     read_learning_record,
     read_list_mass,
+    read_scale,
     read_scores,
     read_slopes,
 )
@@ -56,7 +59,6 @@ from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.digests import DamagedSeal, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location
-from pairloom.pipeline.storage.zarr_layout import read_whole
 from pairloom.pipeline.storage.zarr_metadata import RefusedArray
 from pairloom.pipeline.threads import pieces
 
@@ -213,11 +215,11 @@ def _arrays(
 ) -> dict[str, NDArray[Any]]:
     """The arrays of the model, with machines in the order of the sorted edges, or of the code."""
     sides, order, model = *_sides(content), content["model"]
-    scale = read_whole(open_group(directory, "probabilities.zarr")["scale"], number)
+    scale = read_scale(directory, number)
     slope, shift = np.full(len(order), scale), np.zeros(len(order))
     if "code" in sides:
         shift = neutral_shift(
-            sides["code"], float(scale), model["settings"]["calibration"], content["couplings"][number][1]
+            sides["code"], scale, model["settings"]["calibration"], content["couplings"][number][1]
         )
     if content["edges_calibrated"]:
         slope, shift = read_edge_calibration(directory, number, order)
@@ -232,12 +234,12 @@ def _arrays(
         **machines,
         **sides,
         **(slope_arrays(read_slopes(directory, order)) if own and not collapsed else {}),
-        "scale": scale,
+        "scale": np.array(scale),
         "slope": slope,
         "shift": shift,
         "totals": np.array(content["totals"]),
         "keys": np.arange(len(content["totals"])),
-        "checksums": read_whole(open_group(directory, "features.zarr")["checksum"]),
+        "checksums": read_checksums(directory),
         **(_held_out_arrays(directory, content, number) if _has_scores(content) else {}),
     }
 
@@ -289,17 +291,16 @@ def _maps(
     directory: Location, content: Mapping[str, Any], order: NDArray[np.intp], number: int, scale: float
 ) -> dict[str, NDArray[Any]]:
     """The stored maps of the edges, and the ranking of the classes by the calibrated ones."""
-    group, apart = open_group(directory, "machines.zarr"), bool(content["edges_calibrated"])
-    ranking = [
-        read_whole(group[name], number if apart else 0) for name in ("ranking_weights", "ranking_bias")
-    ]
+    apart, maps = bool(content["edges_calibrated"]), read_maps(directory)
+    ranking = read_ranking(directory, number if apart else 0)
+    factor = np.float32(1.0 if apart else scale)
     moments = read_moments(directory, bool(content.get("standardised")))
     return {
-        "compact/weights": read_whole(group["weights"])[order],
-        "compact/bias": read_whole(group["bias"])[order],
+        "compact/weights": maps.weights[order],
+        "compact/bias": maps.bias[order],
         "compact/dprime": read_dprime(directory)[order],
-        "compact/ranking_weights": ranking[0] if apart else ranking[0] * np.float32(scale),
-        "compact/ranking_bias": ranking[1] if apart else ranking[1] * np.float32(scale),
+        "compact/ranking_weights": ranking.weights * factor,
+        "compact/ranking_bias": ranking.bias * factor,
         **dict(zip(("centre", "deviation"), moments, strict=False)),
     }
 

@@ -17,8 +17,8 @@ from pairloom.pipeline.run.needs import (
     support_bytes,
     weight_bytes,
 )
+from pairloom.pipeline.run.probability_store import write_tensor
 from pairloom.pipeline.run.run import Keys, Run, Stage
-from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.digests import digest_of
 
 __all__ = ["Logits"]
@@ -61,8 +61,7 @@ class Logits(Stage):
         tensor = np.empty((N, N, slab.stop - slab.start), np.float32)
         logits = np.ascontiguousarray(model.logits(read_samples(run, slab)))
         complete_slab(logits, model.coupler.completion, tensor)
-        group = open_group(run.directory, "logits.zarr", write=True)
-        return write_whole(group["tensor"], (0, 0, slab.start), tensor)
+        return write_tensor(run, slab.start, tensor)
 
     def task_bytes(self, run: Run) -> int:
         """The machines as one map, the logits of a slab, and its tensor with a compressed copy."""

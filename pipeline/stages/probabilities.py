@@ -25,7 +25,7 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, Predictor, applies_listed_pairs
 from pairloom.pipeline.run.collapsed_store import collapsed_machines, release_machines, stored_shortlists
 from pairloom.pipeline.run.costs import RunSizes, StageCost
-from pairloom.pipeline.run.feature_store import read_samples
+from pairloom.pipeline.run.feature_store import read_labels, read_samples
 from pairloom.pipeline.run.machine_store import TILES_AT_ONCE, coupler_of_run
 from pairloom.pipeline.run.needs import (
     FLOAT,
@@ -36,13 +36,11 @@ from pairloom.pipeline.run.needs import (
     support_bytes,
     weight_bytes,
 )
-from pairloom.pipeline.run.probability_store import Kept, write_probabilities
+from pairloom.pipeline.run.probability_store import Kept, read_tensor, write_probabilities
 from pairloom.pipeline.run.results import methods_of, remaining_calibrations
 from pairloom.pipeline.run.run import Keys, Run, Stage
-from pairloom.pipeline.run.run_directory import open_group
 from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.storage.location import Location
-from pairloom.pipeline.storage.zarr_layout import read_whole
 from pairloom.pipeline.threads import pieces
 
 __all__ = ["Probabilities", "release_predictors"]
@@ -177,7 +175,7 @@ def _to_keep(run: Run, slab: slice, batches: Iterable[tuple[slice, Coupled]]) ->
 def _labels(run: Run, slab: slice) -> NDArray[np.int32] | None:
     if not run.shape.labelled:
         return None
-    return read_whole(open_group(run.directory, "features.zarr")["label"], slab)
+    return read_labels(run.directory, slab)
 
 
 def _with_priors(run: Run, p: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -220,8 +218,7 @@ def _coupled(samples: ScoredSamples, calibrations: Mapping[str, CoupledCalibrati
 
 def _read_edge_logits(run: Run, slab: slice) -> NDArray[np.float32]:
     """(E, r) logits of the sorted edges for a slab of test samples: the entries of the tensor at trained pairs."""
-    everything = slice(None)
-    tensor = read_whole(open_group(run.directory, "logits.zarr")["tensor"], (everything, everything, slab))
+    tensor = read_tensor(run, slab)
     i, j = run.shape.edges[graphs.edge_order(run.shape.edges)].T
     return np.ascontiguousarray(tensor[i, j])
 

@@ -17,11 +17,15 @@ from pairloom.pipeline.machines.normalisation import (
     within_classes,
 )
 from pairloom.pipeline.run.costs import StageCost
-from pairloom.pipeline.run.feature_store import drawn_samples, read_normalisation
+from pairloom.pipeline.run.feature_store import (
+    drawn_samples,
+    read_class_means,
+    read_normalisation,
+    read_scatter,
+)
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.digests import digest_of
-from pairloom.pipeline.storage.zarr_layout import read_whole
 
 __all__ = ["Whitening"]
 
@@ -76,7 +80,7 @@ def _kept_rows(run: Run) -> NDArray[np.int64]:
 def _written_places(run: Run, within: WithinClasses) -> list[str]:
     """Store the places of the classes. Missing directions are zero, and so is all of it without places."""
     group, files = open_group(run.directory, "features.zarr", write=True), list[str]()
-    places = ClassPlaces.of(within, read_whole(group["kept_mean"]), _kept_rows(run))
+    places = ClassPlaces.of(within, read_class_means(run.directory), _kept_rows(run))
     for name in ClassPlaces._fields:
         array = group[f"place_{name}"]
         values = np.zeros(array.shape, array.dtype) if places is None else getattr(places, name)
@@ -87,8 +91,7 @@ def _written_places(run: Run, within: WithinClasses) -> list[str]:
 
 def _stored_scatter(run: Run) -> Iterator[ClassScatter]:
     """The statistics of the parts of the classes, one after the other."""
-    group = open_group(run.directory, "features.zarr")
     counts = _kept_rows(run)
     for number, classes in enumerate(run.class_parts):
-        scatter = read_whole(group["scatter"], number)
-        yield ClassScatter(counts[classes], read_whole(group["kept_mean"], classes), scatter)
+        means, scatter = read_class_means(run.directory, classes), read_scatter(run.directory, number)
+        yield ClassScatter(counts[classes], means, scatter)

@@ -9,7 +9,7 @@ import pytest
 from headless_chromium import Chromium, chromium_program
 from small_runs import run_here, write_config, write_features
 
-from pairloom.pipeline.report.run_results import read_dprime
+from pairloom.pipeline.run.machine_store import read_dprime
 from pairloom.pipeline.stages.run_file import read_run
 
 PROGRAM = chromium_program()
@@ -157,7 +157,7 @@ def test_a_map_tells_the_classes_under_the_pointer(opened):
 def test_the_map_of_dprime_tells_the_values_themselves(opened, crowded_page):
     opened.evaluate("new Promise((done) => setTimeout(done, 200))")
     plan = read_run(crowded_page.parent.parent)
-    dprime = read_dprime(plan)
+    dprime = read_dprime(plan.directory)
     expected = {frozenset(pair): d for pair, d in zip(plan.shape.edges.tolist(), dprime, strict=True)}
     names, order = opened.evaluate(f"[{DATA}.names, {DATA}.maps.order]")
     # The pair that is farthest apart: its colour is clipped, its number is not.
