@@ -1,6 +1,6 @@
-"""The experiments of the main paper, and the page that gathers their results.
+"""The experiments of the main paper and of others, and the page that collects their results.
 
-Every model is a part of one trained tensor, so the experiments train nothing else. Those of other papers simulate:
-`simulated_encodings` its machines, `mixtures`, `gaussians` and `curved` the samples that theirs are trained on. Only
-`encodings` trains on tables of its own.
+Every model in the experiments of the main paper is a part of one trained tensor, so they train nothing else, except
+`elementwise`. Of the experiments from other papers, `simulated_encodings` simulates machines, `mixtures`, `gaussians`
+and `curved` simulate training samples, and `encodings` trains on tables.
 """

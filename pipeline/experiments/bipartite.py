@@ -2,7 +2,7 @@
 
 The comparison includes `hub_neighbours`, our own family. A few hubs are joined to every class, every class is joined to
 its nearest classes, and the nearest remaining pairs are added until the graph has as many pairs as the others.
-Distances between class means are known before training, like the confusion by which graphs grow. The family by d'
+Distances between class means are known before training, as is the confusion by which graphs grow. The same family by d'
 shows the gain from better distances, but d' needs the machines of all pairs.
 """
 
@@ -56,7 +56,7 @@ STYLES = {
 }
 #: A model reaches the complete one if its accuracy is lower by less than this: a limit of ours.
 REACHED = 0.005
-#: Which sizes a claim is about: all but the star, those from a tenth of the classes on, and a tenth itself.
+#: The sizes of a claim, by d: all except the star (d = 1), a tenth of the classes or more, and exactly a tenth.
 ALL, LARGE, TENTH = "all sizes", "from a tenth on", "a tenth"
 
 
@@ -91,7 +91,7 @@ class FamilyOutcome(NamedTuple):
     ----------
     accuracies : (couplings, sizes) array
     ranges : (couplings, 3, R) array
-        Share of the sizes in ALL, LARGE and TENTH at which a sample is predicted right.
+        Share of the sizes in ALL, LARGE and TENTH at which each sample is predicted correctly.
     """
 
     accuracies: NDArray[np.float64]
@@ -99,7 +99,7 @@ class FamilyOutcome(NamedTuple):
 
 
 class Bipartite(NamedTuple):
-    """All that is measured.
+    """All measurements.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Bipartite(NamedTuple):
     sides : list of int
         The sizes: d of K(d, N - d).
     families : mapping of family -> list of FamilyOutcome
-        One per repetition. Families that are not random have one.
+        One per repetition. Families that are not random have only one.
     """
 
     n_classes: int
@@ -137,7 +137,7 @@ def random_outcomes(
 ) -> dict[str, FamilyOutcome]:
     """{family: outcome} of one draw of random graphs of every size.
 
-    The hubs of K(d, N - d) are drawn for each d. The grown graphs of a draw are one star that grows.
+    The hubs of K(d, N - d) are drawn for each d. All grown graphs of a draw come from one star that grows.
     """
     n, rng = trained.n_classes, np.random.default_rng([seed, repetition])
     blocks = sample_blocks(trained.logits, trained.labels)
@@ -203,7 +203,7 @@ def grown_outcome(
 
 
 def ranges_of(n: int, sides: Sequence[int]) -> list[slice]:
-    """Places of the sizes in ALL, LARGE and TENTH. The star, d = 1, is the same for all families and never counts."""
+    """Positions of the sizes in ALL, LARGE and TENTH. The star is the same for all families and never counts."""
     tenth = sides.index(tenth_of(n))
     return [slice(1, None), slice(tenth, None), slice(tenth, tenth + 1)]
 
@@ -216,7 +216,7 @@ def tenth_of(n: int) -> int:
 def largest_hub_neighbours(distances: NDArray[np.float64], budget: int) -> nx.Graph:
     """The hub_neighbours graph with the most neighbours per class that has at most `budget` pairs.
 
-    About half of the pairs are pairs with hubs. The number of hubs is between one and three, the family's default.
+    About half of the pairs are pairs with hubs. There are one to three hubs; three is the family's default.
     """
     n = len(distances)
     hubs = min(max(1, round(budget / 2 / (n - 1))), 3)
@@ -272,10 +272,10 @@ def findings(measured: Bipartite) -> list[Finding]:
     )
     tenth = tenth_of(measured.n_classes)
     return [
-        # A claim about ImageNet-50 alone.
+        # The paper makes this claim only about ImageNet-50.
         *([_above_maximal(at, tenth)] if measured.n_classes == RELEASED_CLASSES else []),
         _beats(at, BIPARTITE, GROWN, PAPER),
-        # The paper has fifty classes. With ten classes a tenth is one hub: a star, for which the claim is not made.
+        # The paper has fifty classes. A tenth of ten classes is one hub, a star, about which there is no claim.
         *([_reaches(at, tenth)] if tenth >= 5 else []),
         *(_beats(at, HUBS, other, OURS) for other in (BIPARTITE, GROWN, CONFUSED)),
         _beats(at, HUBS_BY_DPRIME, CONFUSED, OURS),

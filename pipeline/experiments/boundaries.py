@@ -1,7 +1,7 @@
-"""How many classes a sample might be of: those whose stratified probability exceeds 0.1 [S Figure 10].
+"""The number of likely classes of a sample: those whose stratified probability exceeds 0.1 [S Figure 10].
 
-Erroneous are the samples that stratified gets wrong and normal right. A sample far from every boundary has one class
-above 0.1; one that could be of any class has none.
+A sample is erroneous here if stratified predicts it wrong and normal right. A sample far from every boundary has one
+class above 0.1; a sample that could be of any class has none.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class LikelyClasses(NamedTuple):
 
 
 class LikelyCount(NamedTuple):
-    """Number of samples with so many likely classes, and of the erroneous ones among them."""
+    """Number of samples with this number of likely classes, and of the erroneous ones among them."""
 
     classes_above: int
     samples: int
@@ -39,19 +39,19 @@ class LikelyCount(NamedTuple):
 def measure(
     trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn
 ) -> LikelyClasses:
-    """Count the likely classes of every sample. Nothing is random, so nothing is repeated."""
+    """Count the likely classes of every sample. This is not random, so it is not repeated."""
     p = trained.probabilities(graphs.complete(trained.n_classes), ["stratified", "normal"])
     right = {coupling: of_coupling.argmax(axis=1) == trained.labels for coupling, of_coupling in p.items()}
     return LikelyClasses(likely_classes(p["stratified"]), ~right["stratified"] & right["normal"])
 
 
 def likely_classes(p: NDArray[np.floating]) -> NDArray[np.int64]:
-    """(R,) for how many classes the probability (R, N) exceeds 0.1."""
+    """(R,) number of classes whose probability (R, N) exceeds 0.1."""
     return np.asarray((p > LIKELY).sum(axis=1))
 
 
 def rows(measured: LikelyClasses) -> list[LikelyCount]:
-    """The numbers of samples with 0, 1, ... likely classes, as far as there are any."""
+    """The numbers of samples with 0, 1, ... likely classes, up to the largest number that occurs."""
     number, most = measured.number, int(measured.number.max()) + 1
     counts = [
         np.bincount(numbers, minlength=most).tolist() for numbers in (number, number[measured.erroneous])
@@ -60,10 +60,10 @@ def rows(measured: LikelyClasses) -> list[LikelyCount]:
 
 
 def findings(measured: LikelyClasses) -> list[Finding]:
-    """Errors of this kind are made where several classes meet."""
+    """The claim that such errors occur where several classes meet."""
     number, erroneous = measured
     usual = number[~erroneous].mean()
-    # The sum and not the mean over the erroneous samples: one that rests on three of them is not to be trusted.
+    # The sum, not the mean, over the erroneous samples: a mean over three samples would not be reliable.
     excess = resampled_means({"": np.where(erroneous, number - usual, 0.0)[None]})[""]
     average = f"{number[erroneous].mean():.2f}" if erroneous.any() else "none"
     return [
@@ -79,7 +79,7 @@ def findings(measured: LikelyClasses) -> list[Finding]:
 
 
 def draw(trained: TrainedTensor, rows: Sequence[LikelyCount], title: str) -> Figure:
-    """Numbers of samples on an axis of square roots, where a few erroneous ones can be seen beside thousands."""
+    """Numbers of samples on a square-root axis, so that a few erroneous ones are visible beside thousands."""
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     places = np.array([row.classes_above for row in rows])
@@ -109,7 +109,7 @@ def _root(values: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _squares(top: int) -> list[int]:
-    """Ticks for an axis of square roots: about evenly spaced, and of few digits."""
+    """Ticks for a square-root axis: about evenly spaced, with few digits."""
     nice = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
     ticks, last = [], -1.0
     for value in nice:

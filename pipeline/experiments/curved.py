@@ -1,14 +1,14 @@
 """Boundaries before and after learning through the coupling: the three-class example of [I Figures 1 to 3].
 
-One of three classes lies in two separate regions of the plane, so no straight line tells it from another one. The
-machines are logistic, each fitted alone on its own classes; their weights are then learned together, by the
-likelihood of the coupled model. The paper's data are not at hand: these are drawn in its manner, with centres chosen
-among some dozens of layouts as ones where learning gains much. With most others it gains less. Nothing is read from the
-set that the experiment is run on. [I] ascends the likelihood by its gradient; here L-BFGS does, with the same gradient.
+One of three classes lies in two separate regions of the plane, so no straight line separates it from another class. The
+machines are logistic, each trained alone on its own classes; their weights are then learned together, by the likelihood
+of the coupled model. The paper's data are not available. Samples are drawn in the same way, with centres chosen among
+some dozens of layouts because learning gains much there; with most others it gains less. The experiment reads nothing
+from the set on which it is run. [I] ascends the gradient of the likelihood; here L-BFGS uses the same gradient.
 
 With one_vs_rest and the generalised Bradley-Terry model the order of the probabilities is that of the machines [HLW
-Theorem 3], and boundaries between affine machines are straight whatever is learned. Pairs can disagree with each other,
-and where they do the boundaries are curved.
+Theorem 3], so boundaries between affine machines are straight, whatever is learned. Pairs can disagree with each other,
+and where they do, the boundaries are curved.
 
 References
 ----------
@@ -51,7 +51,7 @@ SPREAD = 0.5
 #: Samples of a region, for training and for testing.
 TRAINING, TEST = 200, 1000
 CODES = {"one_vs_one": graphs.one_vs_one(3), "one_vs_rest": graphs.one_vs_rest(3)}
-#: one_vs_one as pairs, and one_vs_rest by its closed form, are the same models as those of the codes, and quicker.
+#: one_vs_one by pairs and one_vs_rest by its closed form are the same models as the codes, but faster.
 PAIRS = plan_completion(graphs.complete(3))
 STAGES = ("machines", "coupled")
 MODELS = tuple((code, stage) for code in CODES for stage in STAGES)
@@ -59,7 +59,7 @@ MODELS = tuple((code, stage) for code in CODES for stage in STAGES)
 MEASURES = ("accuracy", "log_loss", "bend")
 #: The weights of a machine have a normal prior of this variance: they are finite where classes are separable.
 VARIANCE = 10.0
-#: The plane is looked at on a grid of so many points, as far as this from the origin.
+#: Points per side of the grid on the plane, and its distance from the origin to each side.
 GRID, REACH = 121, 4.0
 
 
@@ -88,14 +88,14 @@ class Boundaries(NamedTuple):
 
 
 def samples(per_region: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64]]:
-    """Samples of the three classes and a column of ones, and their classes."""
+    """Samples of the three classes, with a column of ones, and their classes."""
     region = np.repeat(np.arange(len(CENTRES)), per_region)
     X = CENTRES[region] + SPREAD * rng.standard_normal((len(region), 2))
     return with_ones(X), CLASS_OF[region]
 
 
 def with_ones(X: Floats) -> Floats:
-    """Points with a further column of ones: a machine is a row of weights."""
+    """Points with a column of ones for the intercept, so that a machine is a row of weights."""
     return np.column_stack([X, np.ones(len(X))])
 
 
@@ -210,9 +210,9 @@ def rows(draws: Draws) -> list[Boundaries]:
 
 
 def findings(draws: Draws) -> list[Finding]:
-    """Straight before and curved after, where that is possible; better after.
+    """The claims: boundaries are straight before and curved after learning if possible, and the model is better.
 
-    Every draw has training and test samples of its own, so draws are what is resampled.
+    Every draw has its own training and test samples, so draws are resampled.
     """
     of = resampled_means(
         {
@@ -307,7 +307,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Boundaries], title: str) -> Figu
 
 
 def likeliest(X: Floats) -> NDArray[np.int64]:
-    """The class with the largest density at each point: the Bayes rule, as regions have equally many samples."""
+    """The class with the largest density at each point: the Bayes rule, since all regions have as many samples."""
     squares = ((X[:, None] - CENTRES) ** 2).sum(axis=2) / (2 * SPREAD**2)
     log_density = [logsumexp(-squares[:, c == CLASS_OF], axis=1) for c in range(3)]
     return np.asarray(np.argmax(log_density, axis=0))

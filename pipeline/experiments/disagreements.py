@@ -1,8 +1,8 @@
 """Samples that one coupling gets right and another wrong, and the machine of the critical pair [S Table 6].
 
-The critical pair of a disagreement is the true class and the class that the wrong coupling predicts. Its machine is the
-only one that compares the two directly. Figures 7 to 9 of [S] show such samples one by one, four of each kind; two of
-each can be read here.
+The critical pair of a disagreement consists of the true class and the class that the wrong coupling predicts. Its
+machine is the only one that compares the two directly. Figures 7 to 9 of [S] show such samples, four of each kind; the
+figure here shows two of each.
 """
 
 import math
@@ -27,17 +27,17 @@ from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.images.picture import BrokenPicture, read_picture
 
-#: Number of samples of each kind in the figure: one row of it.
+#: Number of samples of each kind in the figure, in one row.
 SHOWN = 2
 #: In the figure, likeliest classes per sample, and the probability above which a class is named.
 TOP, NAMED = 4, 0.05
 
 _MACHINE = "#2e3436"
-#: Odds are near 1 within this factor, a limit of ours.
+#: Odds within this factor of 1 count as near 1; the limit is ours.
 NEAR = 2.0
 #: Format of a number of samples.
 IN_SAMPLES = "+.0f"
-#: [S Table 6] Of 2500 samples, how many the first coupling gets wrong and the second right.
+#: [S Table 6] The number of samples, of 2500, that the first coupling predicts wrong and the second right.
 TABLE_6 = {
     ("wlw2", "stratified"): 5,
     ("wlw2", "normal"): 20,
@@ -49,7 +49,7 @@ TABLE_6 = {
 
 
 class Disagreement(NamedTuple):
-    """A sample that one coupling gets wrong and another right. Log-odds are those of the true class over the other."""
+    """A sample that one coupling predicts wrong and another right. Log odds are of the true class over the other."""
 
     calibration: str
     sample: int
@@ -64,7 +64,7 @@ class Disagreement(NamedTuple):
 
 
 class Disagreements(NamedTuple):
-    """All disagreements on a set of so many samples."""
+    """All disagreements on a set, and its number of samples."""
 
     cases: tuple[Disagreement, ...]
     n_samples: int
@@ -173,7 +173,7 @@ def _of_kinds(
 
 
 def findings(measured: Disagreements) -> list[Finding]:
-    """wlw2 and stratified seldom differ, and hardly; with normal they differ often, and they follow the machines."""
+    """The claims: wlw2 and stratified rarely differ; they often differ from normal, and follow the machines."""
     near = _of_kinds(measured.cases, _both_ways("wlw2", "stratified"))
     far = {c: _of_kinds(measured.cases, _both_ways(c, "normal")) for c in ("wlw2", "stratified")}
     samples = measured.n_samples
@@ -245,7 +245,7 @@ def findings(measured: Disagreements) -> list[Finding]:
 
 
 def _stratified_avoids_all(cases: Iterable[Disagreement]) -> Finding:
-    """[S 5.4] There is no error of stratified that wlw2 avoids. A count, and nothing random."""
+    """[S 5.4] There is no error of stratified that wlw2 avoids. This is a count without randomness."""
     avoided = len(_of_kinds(cases, [("stratified", "wlw2")]))
     return Finding(
         PAPER,
@@ -256,7 +256,7 @@ def _stratified_avoids_all(cases: Iterable[Disagreement]) -> Finding:
 
 
 def tempered(row: Disagreement) -> bool:
-    """Whether wlw2 has odds of the critical pair that are nearer to 1 than its machine's."""
+    """Whether the odds of the critical pair by wlw2 are nearer to 1 than those of its machine."""
     by_wlw2 = row.wrong_log_odds if row.wrong == "wlw2" else row.right_log_odds
     return abs(by_wlw2) < abs(row.machine_log_odds)
 
@@ -298,9 +298,9 @@ def _split(
 
 
 def _more(these: Iterable[Disagreement], those: Iterable[Disagreement], n_samples: int) -> Resampled:
-    """How many more samples there are of one kind than of another, among as many samples drawn again.
+    """The number of samples of one kind minus that of another, resampled.
 
-    A difference of counts, and not a share: three samples of three are no proof of anything.
+    It is a difference of counts and not a share, because three of three samples prove nothing.
     """
     balance = np.zeros((1, n_samples))
     for sign, rows in ((1, these), (-1, those)):
@@ -315,7 +315,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Disagreement], title: str) -> Fi
 
 
 class Seen(NamedTuple):
-    """A sample as the couplings see it: its probabilities, the true class and the one it was taken for."""
+    """The probabilities of a sample by each coupling, its true class, and the class that it was confused with."""
 
     coupled: dict[str, NDArray[np.floating]]
     truth: int
@@ -366,7 +366,7 @@ def _seen(trained: TrainedTensor, row: Disagreement) -> Seen:
 
 
 def _picture(trained: TrainedTensor, sample: int) -> NDArray[np.uint8] | None:
-    """The picture of a sample; None if its file is not known, not at hand or broken."""
+    """The picture of a sample; None if its file is unknown, missing or broken."""
     if trained.pictures is None or not trained.files:
         return None
     try:
@@ -403,7 +403,7 @@ def _draw_odds(axes: Axes, row: Disagreement, seen: Seen) -> None:
 
 
 def _odds_ticks(reach: float) -> list[float]:
-    """Odds from 1 upwards to be marked on an axis that reaches so far: at most three, evenly spaced."""
+    """Ticks for odds from 1 to ``reach``: at most three, evenly spaced."""
     step = next((step for step in (2, 5) if reach < step**3), 10 ** max(1, math.ceil(math.log10(reach) / 3)))
     return [float(step**k) for k in range(3) if step**k < reach]
 

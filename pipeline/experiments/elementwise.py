@@ -1,16 +1,15 @@
 """Improving a model machine by machine: the pairs that are confused most are trained again [S 5.5].
 
 The paper argues that wlw2 and stratified follow the machine of the critical pair, so a better machine for two classes
-makes them better, whereas normal averages it with all others. Here the pairs that the coupled model confuses most on
-held-out training samples are trained again, with another C or with the radial kernel, one pair after another. Which
-machine of a pair is best is decided by the log loss of held-out training samples of its two classes; the machine that
-is there stays where it is best. Test samples have no part in it. The machines of all other pairs are left as they are,
-as `PairwiseSVC.retrain_pairs` leaves them.
+improves them, whereas normal averages it with all others. Here the pairs that the coupled model confuses most on
+held-out training samples are trained again, one after another, with another C or the radial kernel. The log loss of
+held-out training samples of the two classes decides which machine of a pair is best; the present machine may stay. Test
+samples are not used. The machines of all other pairs stay as they are, as with `PairwiseSVC.retrain_pairs`.
 
-Two controls, which use the labels of the test samples, separate the effects. One uses the new machines for test
-samples of their own two classes only: a new machine also scores samples of all other classes, on which it was not
-trained, and one with a radial kernel is less certain there. The other shows how far a coupling follows: machines
-without fault, which keep the size of their logits but are right about every test sample of their two classes.
+Two controls, which use the labels of the test samples, separate the effects. The first uses the new machines only for
+test samples of their own two classes: a new machine also scores samples of all other classes, on which it was not
+trained, and with a radial kernel it is less certain there. The second shows how far a coupling follows: machines
+without fault keep the size of their logits but are right about every test sample of their two classes.
 
 A repetition splits the training samples into other folds, and trains all pairs on them.
 """
@@ -44,20 +43,20 @@ from pairloom.pipeline.machines.linear_machines import train_linear_model
 from pairloom.pipeline.machines.normalisation import Whitening, centring
 from pairloom.pipeline.machines.settings import MachineSettings, split_class
 
-#: Numbers of pairs that are changed, the most confused first; the last is the number of classes.
+#: Numbers of pairs that are changed, the most confused first; those below the number of classes, and that number.
 SIZES = (1, 2, 5, 10, 20, 50)
-#: Other machines of a pair: values of C in units of the model's, and of the radial kernel C and gamma in units of
-#: 1 / (D * variance).
+#: Other machines for a pair: values of C relative to the model's; and C and gamma of the radial kernel, gamma in units
+#: of 1 / (D * variance).
 COSTS = (0.01, 0.1, 10.0, 100.0)
 KERNELS = tuple((C, width) for C in (1.0, 10.0) for width in (0.25, 1.0, 4.0))
 KEPT, OTHER_C, KERNEL = "as it was", "another C", "a kernel"
 RETRAINED, OWN_ONLY, FAULTLESS = "trained again", "trained again, own classes only", "without fault"
-#: The place of a coupling in a row that is about the machines alone.
+#: Stands for the coupling in a row about the machines alone.
 ALONE = "the machines alone"
 
 
 class Improvement(NamedTuple):
-    """Mean error of a model with some pairs changed, and by how much it is below that without.
+    """Mean error of a model with some pairs changed, and how much the change reduces it.
 
     The errors of the machines alone are on test samples of their own two classes.
     """
@@ -77,13 +76,13 @@ class Draw(NamedTuple):
     fold_seed: int
 
 
-#: {(machines, coupling, pairs): (R,) 1 for test samples that are wrong, else 0}. Of the machines alone it is the mean
+#: {(machines, coupling, pairs): (R,) 1 for test samples that are wrong, else 0}. For the machines alone it is the mean
 #: over the changed pairs of the sample's class, NaN if there are none.
 Wrong = dict[tuple[str, str, int], NDArray[np.float32]]
 
 
 class Repetition(NamedTuple):
-    """The samples that are wrong before and after, and the kind of machine that each pair was given."""
+    """The samples that are wrong before and after, and the kind of machine that each pair has afterwards."""
 
     before: Wrong
     after: Wrong
@@ -135,7 +134,7 @@ class FoldedSet(NamedTuple):
         settings, none = replace(self.settings, C=C), np.empty(0, np.int64)
         scored = []
         for edge in edges:
-            # Blocks of two classes are all that a pair needs. The others are empty: classes keep their numbers.
+            # A pair needs the rows of two classes. Those of the others are empty, so that classes keep their numbers.
             members = [rows if c in edge else none for c, rows in enumerate(self.members)]
             model = train_kernel_model(kernel, X, members, graphs.Pairs(edge[None], len(members)), settings)
             scored.append(self._scored(model, X, X_test, np.concatenate(members)))
@@ -179,7 +178,7 @@ def pair_losses(
 
 
 def other_machines(folded: FoldedSet, edges: NDArray[np.int64]) -> Iterator[tuple[str, Scored]]:
-    """All machines that the pairs might have instead, and of which kind they are."""
+    """All alternative machines of the pairs, with their kind."""
     for cost in COSTS:
         yield OTHER_C, folded.linear(edges, cost)
     for C, width in KERNELS:
@@ -202,7 +201,7 @@ def trained_again(
 def without_fault(
     test: NDArray[np.float32], edges: NDArray[np.int64], y: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """The same logits with the right sign for samples of the pair's two classes."""
+    """The logits with the correct sign for samples of the pair's two classes."""
     first, second = (y == edges[:, [side]] for side in (0, 1))
     return np.where(first, np.abs(test), np.where(second, -np.abs(test), test))
 
@@ -215,7 +214,7 @@ def own_samples(edges: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.bo
 def confused_most(
     held_out: NDArray[np.float32], completion: Completion, y: NDArray[np.int64], most: int
 ) -> NDArray[np.int64]:
-    """The places of the pairs that the couplings together confuse most often on held-out training samples."""
+    """The positions of the pairs that all couplings together confuse most often on held-out training samples."""
     held = ~np.isnan(held_out[0])
     coupled = couple_slab(np.ascontiguousarray(held_out[:, held]), completion, COUPLINGS)
     confusion = np.sum([confusion_counts(p, y[held]) for p in coupled.values()], axis=0)
@@ -302,7 +301,7 @@ def _stacked(outcomes: Sequence[Wrong]) -> Wrong:
 
 
 def rows(outcomes: Outcomes) -> list[Improvement]:
-    """Mean errors and gains, for both kinds of machines, every coupling and every number of pairs."""
+    """Mean errors and gains, for every kind of machines, every coupling and every number of pairs."""
     improvements = []
     for key, after in outcomes.after.items():
         errors = np.nanmean(after, axis=1, dtype=np.float64)
@@ -314,7 +313,7 @@ def rows(outcomes: Outcomes) -> list[Improvement]:
 
 
 def gains(outcomes: Outcomes) -> dict[tuple[str, str], Resampled]:
-    """{(machines, coupling): by how much the error is lower with all of the worst pairs changed}."""
+    """{(machines, coupling): the decrease of the error with all of the worst pairs changed}."""
     most = max(pairs for _, _, pairs in outcomes.after)
     of_most = {key: after for key, after in outcomes.after.items() if key[2] == most}
     means = resampled_means(
@@ -325,7 +324,7 @@ def gains(outcomes: Outcomes) -> dict[tuple[str, str], Resampled]:
 
 
 def findings(outcomes: Outcomes) -> list[Finding]:
-    """wlw2 and stratified convert what a machine gains, normal does not."""
+    """The claims: wlw2 and stratified gain from better machines, normal does not."""
     gain = gains(outcomes)
     pairs = max(pairs for _, _, pairs in outcomes.after)
     followers = ("wlw2", "stratified")

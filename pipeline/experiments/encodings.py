@@ -1,20 +1,20 @@
 """Codes compared on seven tables: SVMs with the RBF kernel, coupled by the Bradley-Terry model [HLW Table 1].
 
-The tables are looked for in the folder that PAIRLOOM_DATA names; those that are not there are left out. Every split
-draws training and test rows from all rows of a table, without regard to the classes. The file of usps has the rows of
-the original training set first: training rows are drawn from these and test rows from the others. The original test set
+The tables are read from the folder that PAIRLOOM_DATA names; missing ones are left out. Every split draws training and
+test rows from all rows of a table, irrespective of the classes. The file of usps is an exception: it has the rows of
+the original training set first, training rows are drawn from these and test rows from the others. The original test set
 is harder, and errors come near the published ones only in this way (SVC with C = 8 has 11.9% and 8.5% at the two sizes,
-and 9.2% and 6.0% where both are drawn from the pool). The columns are scaled to [-1, 1]
-by the training rows alone (a column that is constant there becomes zero), machines are calibrated as in LIBSVM, by five
-folds, and C and gamma are chosen for every code separately, by cross-validation on the training rows.
+and 9.2% and 6.0% if both are drawn from the pool). The columns are scaled to [-1, 1] by the training rows alone (a
+column that is constant there becomes zero). Machines are calibrated as in LIBSVM, with five folds. C and gamma are
+chosen for each code separately, by cross-validation on the training rows.
 
-One fit serves as cross-validation: the five fold machines that calibrate a machine have each not seen a fifth of the
-training rows, and their coupled probabilities of those rows are the held-out ones. The machine on all rows, which
-belongs to the same fit, is kept where C and gamma are the best so far. So the cost is one fit per C, gamma and code.
+One fit serves as cross-validation: each of the five fold machines that calibrate a machine was trained without a fifth
+of the training rows, and their coupled probabilities of these rows are held-out. The machine on all rows, from the same
+fit, is kept if its C and gamma are the best so far. So the cost is one fit per C, gamma and code.
 
-What differs from [HLW]: the splits; the rows to draw from, as far as the table at hand has others (waveform is drawn
-from its formula, and a pool of MNIST may be a part of it); the grid, which is coarse, in units of 1 / (D * variance);
-the random codes; and ties, which the log loss of the held-out rows decides here.
+Differences from [HLW]: the splits; the rows to draw from, if our table has different ones (waveform is drawn from its
+formula, and a pool of MNIST may be a part of it); the grid, which is coarse, in units of 1 / (D * variance); the random
+codes; and ties, which the log loss of the held-out rows decides here.
 
 References
 ----------
@@ -61,16 +61,16 @@ PUBLISHED = {
     "mnist": ((13.84, 12.56, 13.00, 12.29), (8.11, 7.37, 7.59, 7.54)),
     "letter": ((39.73, 35.17, 33.86, 33.88), (21.11, 19.69, 20.14, 19.49)),
 }
-#: Rows of the original training set, which come first, and of all, of tables whose original test set is harder.
+#: Numbers of rows of the original training set, which come first, and in total, for tables with a harder test set.
 ORIGINAL_PARTS = {"usps": (7291, 9298)}
-#: A table is near the published errors if those of its codes differ by at most so many points on average: our limit.
+#: A table is near the published errors if its codes differ from them by at most this many points on average: our limit.
 NEAR = 1.0
 #: The table on which the paper's codes differ most.
 MANY_CLASSES = "letter"
 
 
 class TableError(NamedTuple):
-    """The share of test rows that the machines of a code get wrong in one split, with the chosen C and gamma."""
+    """The error of a code on the test rows of one split, with the chosen C and gamma."""
 
     table: str
     training: int
@@ -115,7 +115,7 @@ class Split(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The model of the best C and gamma so far, and what is compared: held-out error, then held-out log loss."""
+    """The model with the best C and gamma so far, and its held-out error and log loss, which are compared in order."""
 
     held_out: tuple[float, float]
     C: float
@@ -124,7 +124,7 @@ class Chosen(NamedTuple):
 
 
 def present_tables() -> list[str]:
-    """The tables that are here, with a warning of those that are not."""
+    """The tables that are present, with a warning about missing ones."""
     present = [name for name in PUBLISHED if is_present(name)]
     missing = ", ".join(name for name in PUBLISHED if name not in present)
     if not present:
@@ -178,7 +178,7 @@ def split_of(X: NDArray[Any], y: NDArray[np.int64], training: int, test: int, dr
     varies = high > low
     scaled = (2 * (drawn - low) / np.where(varies, high - low, 1) - 1) * varies
     known, classes = np.unique(y[rows[:training]], return_inverse=True)
-    # Test rows of a class that no training row has are wrong with every code.
+    # Test rows of a class without training rows are wrong with every code.
     place = np.full(y.max() + 1, -1)
     place[known] = np.arange(len(known))
     return Split(scaled[:training], classes, scaled[training:], place[y[rows[training:]]])
@@ -195,7 +195,7 @@ def _parts(
 
 
 def errors_of_codes(split: Split) -> list[tuple[str, float, float, float]]:
-    """(code, C, gamma, error) for every code, each with the C and gamma that it is best with on held-out rows."""
+    """(code, C, gamma, error) for every code, each with its best C and gamma on held-out rows."""
     squared, squared_test = (cdist(X, split.X, "sqeuclidean") for X in (split.X, split.X_test))
     errors = []
     for code, chosen in chosen_of_codes(split, squared).items():
@@ -233,7 +233,8 @@ def fitted(gram: NDArray[np.float64], y: NDArray[np.int64], code: str, C: float)
         random_state=0,
     )
     with warnings.catch_warnings():
-        # 300 rows of 26 classes leave some with fewer rows than folds; a C with which machines do not end is not best.
+        # Expected warnings: 300 rows of 26 classes leave some with fewer rows than folds; and a C with which machines
+        # do not converge does not become the best.
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(gram, y)
@@ -242,7 +243,7 @@ def fitted(gram: NDArray[np.float64], y: NDArray[np.int64], code: str, C: float)
 def held_out_losses(
     model: PairwiseSVC, gram: NDArray[np.float64], y: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """Error and log loss of the training rows, coupled from machines and sigmoids that have not seen them.
+    """Error and log loss of the training rows, coupled from machines and sigmoids that were trained without them.
 
     Rows of classes with fewer rows than folds are never held out, and do not count.
     """
@@ -293,10 +294,10 @@ def _percent(value: float) -> str:
 
 
 def findings(rows: Sequence[TableError]) -> list[Finding]:
-    """Errors are near the published ones, and pairs are worst for many classes.
+    """The claims: errors are near the published ones, and pairs are worst for many classes.
 
-    Every split has training and test rows of its own, so splits are what is resampled. The published means of twenty
-    splits are taken as they are: how much they vary is not known.
+    Every split has its own training and test rows, so splits are resampled. The published means of twenty splits are
+    taken as exact, because their variation is not known.
     """
     splits = 1 + max(row.split for row in rows)
     ours = f"the means of {splits} splits" if splits > 1 else "the mean of one split"
@@ -322,7 +323,7 @@ def findings(rows: Sequence[TableError]) -> list[Finding]:
 
 
 def resampled_errors(rows: Sequence[TableError]) -> dict[str, dict[str, Resampled]]:
-    """{table: {code: error in percent}} at one size. The splits of a table have nothing to do with those of others."""
+    """{table: {code: error in percent}} at one size. The splits of different tables are independent."""
     tables = dict.fromkeys(row.table for row in rows)
     return {
         table: resampled_means(

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 Row = TypeVar("Row", bound=NamedTuple)
 Digest = TypeVar("Digest", bound=NamedTuple)
 
-#: The sets for most experiments, and the same with the set of 150 classes.
+#: The sets for most experiments, and these with the set of 150 classes.
 SETS = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
 LARGE_SETS_TOO = (*SETS, "clinc150")
 
@@ -63,9 +63,9 @@ class Experiment(Generic[Row]):
     row : type
         NamedTuple of one row; its fields are the columns.
     measure : callable
-        ``measure(trained, repetitions, seed, each)`` returns the measurement: the rows, or all that the rows and the
-        intervals of the findings are made of. It is pure: it depends on the seed, but not on where `each` computes
-        the repetitions.
+        ``measure(trained, repetitions, seed, each)`` returns the measurement: the rows, or all data from which the rows
+        and the intervals of the findings are computed. It is pure: it depends on the seed, but not on the processes in
+        which `each` computes the repetitions.
     findings : callable
         ``findings(measurement)`` compares the measurement with the claims.
     draw : callable
@@ -75,29 +75,29 @@ class Experiment(Generic[Row]):
     summary : callable
         ``summary(rows)`` returns the rows to print. By default all of them.
     published : tuple
-        Rows of the paper's table, with the columns of the summary; the first column says what they are of.
+        Rows of the paper's table, with the columns of the summary; the first column names the row.
     repetitions, full : int
         Number of repetitions by default and at the full setting, which is the paper's number if it gives one.
     of_many_classes, full_of_many_classes : int, optional
-        The same on 100 classes or more, of which the paper has no set and where one repetition takes minutes.
+        The same for 100 classes or more, where one repetition takes minutes. The paper has no such set.
     data : tuple of str
         The sets to run on by default, if they are present.
     full_data : tuple of str
         Further sets of the full setting.
     machines : str
-        The settings of the machines, of an experiment that reads nothing from the set.
+        The settings of the machines, for an experiment that reads nothing from the set.
     simulated : bool
-        Whether the experiment draws its own data, so that nothing is read from the set.
+        Whether the experiment draws its own data and reads nothing from the set.
     retrains : bool
         Whether the experiment trains machines on the set. ``measure`` then also takes its ``source``.
     tables : tuple of str
-        Tables in the folder of PAIRLOOM_DATA that the experiment reads in place of the set.
+        Tables in the folder of PAIRLOOM_DATA that the experiment reads instead of the set.
     """
 
     name: str
     shows: str
     row: type[Row]
-    # Any, as each experiment has measurements of its own type.
+    # Any, because each experiment has its own type of measurement.
     measure: Callable[..., Any]
     findings: Callable[[Any], list[Finding]]
     draw: Callable[[TrainedTensor, Sequence[Row], str], Figure]
@@ -117,7 +117,7 @@ class Experiment(Generic[Row]):
 
     @property
     def has_other_machines(self) -> bool:
-        """Whether it can be run with the machines of the authors: it reads those of the set, and trains none."""
+        """Whether it can use the authors' machines: it reads the machines of the set and trains none."""
         return not (self.simulated or self.tables or self.retrains)
 
     @property
@@ -148,7 +148,7 @@ def mean_and_standard_error(repeated: ArrayLike) -> tuple[NDArray[np.float64], N
 
 
 def side_by_side(rows: Sequence[CouplingAccuracy], kind: type[Digest]) -> list[Digest]:
-    """Join the rows that differ in the coupling only into one row of `kind`.
+    """Join rows that differ only in the coupling into one row of `kind`.
 
     The last fields of `kind` are the accuracies of the couplings, the others are fields of `rows`.
     """

@@ -3,13 +3,13 @@
 - Table 3, three classes, two machines. The metrical finding: keep the pairs with small d', the confusable ones. MIN1
   leaves out the pair with the largest d', MIN2 the middle one, MIN3 the smallest.
 - Table 4, five classes, four machines. The topological finding: of all trees on five classes, the star has the smallest
-  diameter and the smallest error. As in the paper, five classes are drawn 500 times and put on the vertices at random,
-  also where there are fewer sets of five.
+  diameter and the smallest error. As in the paper, five classes are drawn 500 times and assigned to the vertices at
+  random, even if there are fewer sets of five.
 - Table 5, ten classes: best star, minimum spanning tree, complete graph by three couplings, and the network, or a
-  softmax layer in its place (`network_answers`). Of a network of more classes, the likeliest of the ten counts.
+  softmax layer in its place (`network_answers`). If a network has more classes, the likeliest of the ten counts.
 
-All models of a table are compared on the same draws of classes. With our machines every model is there twice, with its
-machines calibrated by Platt, as in the paper, and by distance. The published rows are of other sets and other networks:
+All models of a table are compared on the same draws of classes. With our machines there are two versions of every
+model: calibrated by Platt, as in the paper, and by distance. The published rows are for other sets and other networks:
 the order within a row can be compared, the numbers cannot.
 
 [S] *Bridging performance gap between minimal and maximal SVM models*.
@@ -34,8 +34,8 @@ from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTenso
 
 #: The name of the complete graph's model, and the coupling of a tree: all couplings give one model.
 MAXIMAL, ANY = "maximal", "any"
-#: Errors of couplings differ negligibly below this: [S] calls differences of 0.4 to 0.5 points noticeable. Those that
-#: it prints go up to 0.9.
+#: Smaller differences between the errors of couplings are negligible: [S] calls 0.4 to 0.5 points noticeable. The
+#: differences that it prints go up to 0.9.
 NEGLIGIBLE = 0.004
 
 #: The network of Table 5, or the layer that stands in for it.
@@ -43,7 +43,7 @@ NETWORK, STAND_IN = "network", "softmax layer"
 
 #: Calibration, model and coupling.
 Key: TypeAlias = tuple[str, str, str]
-#: Which samples the models get wrong in each draw, (draws, samples): 1 or 0, and NaN for samples of other classes.
+#: Errors of the models in each draw, (draws, samples): 1 if a sample is wrong, else 0, and NaN for other classes.
 Wrong: TypeAlias = Mapping[Key, NDArray[np.float32]]
 #: ``trees(dprime)`` returns minimal models by name.
 Trees: TypeAlias = Callable[[NDArray[np.float64]], Mapping[str, nx.Graph]]
@@ -54,7 +54,7 @@ Percent: TypeAlias = float | str | None
 
 
 class Triplets(NamedTuple):
-    """A row of Table 3: errors of models on three classes, which are two pairs or all three by three couplings."""
+    """A row of Table 3: errors of models on three classes, from two pairs, or from all three by three couplings."""
 
     errors_of: str
     MIN3: Percent
@@ -158,9 +158,9 @@ TABLE_5 = (
 class ModelError(NamedTuple):
     """Mean error of a model over draws of classes. The coupling of a tree is `any`, as all couplings give one model.
 
-    The standard error is that of the difference between the error and its mean over the models in the same draw, since
-    the draws of classes differ much more than the models. From low to high is the 95% interval of the error itself,
-    which differs between draws of classes and of test samples.
+    The standard error is that of the difference from the mean error of all models in the same draw, because draws of
+    classes differ much more than models. From low to high is the 95% interval of the error itself, over draws of
+    classes and of test samples.
     """
 
     calibration: str
@@ -181,7 +181,7 @@ def class_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[
 
 
 def ordered_draws(n_classes: int, size: int, repetitions: int, seed: int) -> list[NDArray[np.int64]]:
-    """Random draws of `size` classes in random order. A set of classes may come again, as a rule in another order."""
+    """Random draws of `size` classes in random order. A set of classes may repeat, usually in another order."""
     rng = np.random.default_rng(seed)
     return [rng.choice(n_classes, size, replace=False) for _ in range(repetitions)]
 
@@ -189,7 +189,7 @@ def ordered_draws(n_classes: int, size: int, repetitions: int, seed: int) -> lis
 def wrong_on(
     trained: TrainedTensor, chosen: NDArray[np.int64], trees: Trees
 ) -> dict[Key, NDArray[np.float32]]:
-    """Which test samples are wrong by the trees and by the complete graph on the chosen classes; see `Wrong`."""
+    """The errors of the trees and of the complete graph on test samples of the chosen classes; see `Wrong`."""
     part, samples = trained.of_classes(chosen.tolist()), trained.samples_of(chosen.tolist())
     wrong = {}
     for calibration in part.calibrations:
@@ -250,7 +250,7 @@ def ordering(
     models : mapping
         {minimal model: its column in the table}, in the paper's order; the maximal ones come last.
     table : sequence
-        The published table, to say in how many of its rows the order is the same.
+        The published table; the text says in how many of its rows the order is the same.
     """
     steps = [
         compared(
@@ -287,7 +287,7 @@ def _star_beats_tree(error: Mapping[Key, Resampled], table: Sequence[NamedTuple]
 
 
 def _network_beats_maximal(error: Mapping[Key, Resampled], table: Sequence[NamedTuple]) -> list[Finding]:
-    """[S 3.3] The network beats maximal models in most cases; none if there is no network but a layer in its place."""
+    """[S 3.3] The network beats maximal models in most cases; no finding if a layer stands in for the network."""
     if ("", NETWORK, ANY) not in error:
         return []
     rows = sum(row.network < min(getattr(row, c) for c in COUPLINGS) for row in table)  # type: ignore[attr-defined]
@@ -302,7 +302,7 @@ def _network_beats_maximal(error: Mapping[Key, Resampled], table: Sequence[Named
 
 
 def in_the_paper(table: Sequence[NamedTuple], high: str, low: Sequence[str]) -> str:
-    """In how many rows of a published table one model errs more than all of some others, as printed."""
+    """The number of rows of a published table in which one model errs more than all of ``low``, as text."""
     pairs = [(getattr(row, high), max(getattr(row, column) for column in low)) for row in table]
     known = [(more, less) for more, less in pairs if more is not None]
     return f"in {sum(more > less for more, less in known)} of {len(known)} published rows"
@@ -329,7 +329,7 @@ def between_couplings(error: Mapping[Key, Resampled], table: Sequence[NamedTuple
 def between_calibrations(error: Mapping[Key, Resampled], trees: Sequence[str]) -> list[Finding]:
     """Whether distances beat sigmoids, as "Platt's method may not be optimal" [S]: on trees, and on all pairs.
 
-    No finding for machines that have sigmoids only.
+    No finding for machines that have only sigmoids.
     """
     if not any(key[0] == "distance" for key in error):
         return []
@@ -404,7 +404,7 @@ def trees_by_dprime(dprime: NDArray[np.float64]) -> dict[str, nx.Graph]:
 
 
 def wrong_with_network(trained: TrainedTensor, chosen: NDArray[np.int64]) -> dict[Key, NDArray[np.float32]]:
-    """Which samples the models of Table 5 get wrong, and which the network does."""
+    """The errors of the models of Table 5 and of the network; see `Wrong`."""
     part, samples = trained.of_classes(chosen.tolist()), trained.samples_of(chosen.tolist())
     network = np.full(len(trained.labels), np.nan, np.float32)
     network[samples] = part.network.argmax(axis=1) != part.labels
@@ -422,7 +422,7 @@ def _measure(
     wrong: Callable[[TrainedTensor, NDArray[np.int64]], dict[Key, NDArray[np.float32]]],
     draws: Callable[[int, int, int, int], list[NDArray[np.int64]]] = class_draws,
 ) -> dict[Key, NDArray[np.float32]]:
-    """Which samples the minimal and the maximal models get wrong on draws of `size` classes."""
+    """The errors of the minimal and the maximal models on draws of `size` classes; see `Wrong`."""
     n = trained.n_classes
     return stacked(each(wrong, trained, draws(n, min(size, n), repetitions, seed)))
 
@@ -430,9 +430,9 @@ def _measure(
 def _findings(
     wrong: Wrong, *, models: Mapping[str, str], table: Sequence[NamedTuple], ranked: bool
 ) -> list[Finding]:
-    """The order of the errors, with models {name: column of the table}; the couplings hardly differ.
+    """The claims on the order of the errors, with models {name: column of the table}, and on the couplings.
 
-    Where the paper does not rank the minimal models, each of them is compared with the maximal ones.
+    If the paper does not rank the minimal models, each of them is compared with the maximal ones.
     """
     error = resampled_means(wrong)
     order = (

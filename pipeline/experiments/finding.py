@@ -1,9 +1,9 @@
-"""A claim of a paper or of ours beside the outcome on a set, and the verdict: holds, differs or undecided at 95%.
+"""A claim of a paper or of ours, its outcome on a set, and the verdict: holds, differs or undecided at 95%.
 
-A claim names a quantity and the values it allows: a difference above zero, a share of at least 0.8, a gap of at most
+A claim names a quantity and its allowed values: a difference above zero, a share of at least 0.8, a gap of at most
 0.005 either way. It holds if the whole interval of the quantity is allowed, differs if none of it is, and is undecided
-otherwise. A claim on several quantities, such as the three couplings, holds if it does for each of them, and differs if
-it does for one; their intervals are wider, so that all of them together cover with 95%.
+otherwise. A claim on several quantities, such as the three couplings, holds if it holds for each of them, and differs
+if it differs for one; their intervals are wider, so that their joint coverage is 95%.
 """
 
 import math
@@ -31,7 +31,7 @@ class Comparison(NamedTuple):
 class Finding(NamedTuple):
     """A claim, its outcome on this set in words, and whether the claim holds: None if undecided.
 
-    The comparisons decide. There are none where nothing is random: an outcome is then as claimed or not.
+    The comparisons decide. There are none if nothing is random; the outcome is then as claimed or not.
     """
 
     source: str
@@ -71,16 +71,18 @@ def compared(
     quantities : mapping
         {name: resampled quantity}; the name may be empty if there is only one.
     above, below : float
-        The claim holds for quantities between these two. A claim with a limit of ours ("almost all") has it here.
+        The claim holds for quantities between these two. They may be limits of ours, as for "almost all".
     form : str
         Format of the quantities in the text.
     aside : str
-        Further text on the outcome.
+        Additional text on the outcome.
     """
     level = 1 - (1 - LEVEL) / len(quantities)
     comparisons = tuple(_comparison(what, values, level, above, below) for what, values in quantities.items())
     here = ", ".join(in_words(each, form) for each in comparisons)
-    return Finding(source, claim, f"{here}; {aside}" if aside else here, together(comparisons), comparisons)
+    return Finding(
+        source, claim, f"{here}; {aside}" if aside else here, holds_for_all(comparisons), comparisons
+    )
 
 
 def _comparison(what: str, values: Resampled, level: float, above: float, below: float) -> Comparison:
@@ -89,16 +91,13 @@ def _comparison(what: str, values: Resampled, level: float, above: float, below:
 
 
 def within(low: float, high: float, above: float, below: float) -> bool | None:
-    """Whether a quantity lies between two limits, given its interval. None if the interval has a part on either side.
-
-    An interval that is not a number decides nothing.
-    """
+    """Whether a quantity lies between two limits, given its interval. None if the interval is partly inside, or NaN."""
     if low > above and high < below:
         return True
     return False if high < above or low > below else None
 
 
-def together(comparisons: tuple[Comparison, ...]) -> bool | None:
+def holds_for_all(comparisons: tuple[Comparison, ...]) -> bool | None:
     """Whether a claim holds for all comparisons: False if it differs for one, None if it is undecided for one."""
     verdicts = {each.holds for each in comparisons}
     return False if False in verdicts else None if None in verdicts else True

@@ -1,13 +1,14 @@
 """Ten Gaussian classes in twenty dimensions: two rules, whole and by pairs with thresholds [HT Figure 3].
 
-Nothing is read from the set that the experiment is run on. The boundaries between the classes are quadratic, so neither
-linear discriminants (LDA) nor J nearest neighbours (J-NN) suit them. Both are used on all classes at once, and on pairs
-whose logits are shifted to where they make fewest errors and then counted (max-wins) or coupled.
+The experiment reads nothing from the set on which it is run. The boundaries between the classes are quadratic, so
+neither linear discriminants (LDA) nor J nearest neighbours (J-NN) suit them. Both are used on all classes at once, and
+on pairs, whose logits are shifted to the point of fewest errors and then counted (max-wins) or coupled.
 
-The source's sentence on the covariances is garbled: the eigenvalues or their square roots are uniform in [0.01, 1.01].
-Here the square roots are, since the Bayes error is then below 1%, as it should be; `BAYES_OTHERWISE` is the other one.
+The source's sentence on the covariances is garbled: either the eigenvalues or their square roots are uniform in
+[0.01, 1.01]. Here the square roots are, because the Bayes error is then below 1%, as stated; `BAYES_OTHERWISE` is the
+Bayes error of the other reading.
 
-Logits of nearest neighbours are shifted as all others are, where [HT] bias distances. Two other ways to move their
+Logits of nearest neighbours are shifted like all others, whereas [HT] bias distances. Two other ways to move their
 boundaries were tried on the first four simulations, in which J-NN errs in 19.3% of the samples and coupled pairs with
 thresholds in 16.2%: distances to one of the classes multiplied by a factor, chosen together with J (14.7%), and J
 chosen together with the threshold (16.5%). Neither halves the error.
@@ -55,7 +56,7 @@ ABOUT_HALF = 0.6
 
 
 class RuleError(NamedTuple):
-    """The share of test samples that a rule gets wrong in one simulation."""
+    """The error of a rule on the test samples of one simulation."""
 
     simulation: int
     rule: str
@@ -78,7 +79,7 @@ class GaussianClasses(NamedTuple):
     deviations: NDArray[np.float64]
 
     def draw(self, per_class: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """As many samples of every class, and their classes."""
+        """``per_class`` samples of every class, and their classes."""
         n, d = self.means.shape
         along = rng.standard_normal((n, per_class, d)) * self.deviations[:, None]
         X = self.means[:, None] + np.einsum("cij,crj->cri", self.axes, along)
@@ -127,7 +128,7 @@ def simulate(trained: TrainedTensor, draw: tuple[int, int]) -> list[float]:
 
 
 def by_pairs(learner: Any, thresholds: bool) -> PairwiseSVC:
-    """All pairs by a learner whose own probabilities are used [HT 3]: a pair's machine is fitted on all its samples."""
+    """All pairs by a learner whose own probabilities are used [HT 3]; each machine is trained on all its samples."""
     return PairwiseSVC(
         "complete",
         estimator=learner,
@@ -151,9 +152,9 @@ def summary(rows: Sequence[RuleError]) -> list[RuleDigest]:
 
 
 def findings(rows: Sequence[RuleError]) -> list[Finding]:
-    """Pairs halve the error of both rules, and coupling is a little better than max-wins.
+    """The claims: pairs halve the error of both rules, and coupling is a little better than max-wins.
 
-    Every simulation has classes and samples of its own, so simulations are what is resampled.
+    Every simulation has its own classes and samples, so simulations are resampled.
     """
     error = resampled_means({rule: [[row.error] for row in rows if row.rule == rule] for rule in RULES})
     claims = [

@@ -1,11 +1,11 @@
-"""Growing from a star to the complete graph: how soon the accuracy rises [S Figure 4].
+"""Accuracy during growth from a star to the complete graph [S Figure 4].
 
 Pairs are added in random order (`uniform`) or the most confused first (`confusion` [S 4.3]), from stars with random
 centres. The accuracy is measured with three couplings for the star and after every pair.
 
-What the authors of [S] released is drawn beside ours [S Figures 4 to 6]: mean curves from the public result files of
-https://github.com/ondrej-such/svm3, real ImageNet-50 by a ResNet, 2500 test pictures, 50 runs, the coupling wlw2,
-machines with a linear and with a radial kernel. They may be of another version than the printed text.
+The results that the authors of [S] released are drawn beside ours [S Figures 4 to 6]: mean curves from the public
+result files of https://github.com/ondrej-such/svm3, for real ImageNet-50 with a ResNet, 2500 test pictures, 50 runs,
+the coupling wlw2, and machines with a linear and with a radial kernel. Their version may differ from the printed text.
 """
 
 import csv
@@ -35,9 +35,9 @@ from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.growth.growing_block import GrowthOutcome, SampleBlocks, grow_blocks, sample_blocks
 
-#: The number of classes of these curves: figures and claims on other sets have nothing to do with them.
+#: The number of classes of the released curves, which figures and claims on other sets do not show.
 RELEASED_CLASSES = 50
-#: The released names of growth, and what they mean.
+#: The released names of growth, and their meanings.
 RANDOM, LARGEST_ERRORS, LARGEST_ERRORS_2 = "random-edge", "max1-edge", "max2-edge"
 GROWTHS = {
     RANDOM: "random pairs",
@@ -46,7 +46,7 @@ GROWTHS = {
 }
 #: The released graphs, with their names.
 GRAPHS = {"K25-25": "K(25, 25)", "Hof-Sing": "Hoffman-Singleton"}
-#: All released numbers are of this coupling.
+#: All released numbers are for this coupling.
 RELEASED_COUPLING = "wlw2"
 #: The colours of both kernels.
 _COLOURS = {"linear": "#75507b", "radial": "#c17d11"}
@@ -55,7 +55,7 @@ _FOLDER = Path(__file__).parent / "released"
 
 
 class ReleasedPoint(NamedTuple):
-    """Mean accuracy and log loss of a released model with so many pairs."""
+    """Mean accuracy and log loss of a released model with this number of pairs."""
 
     kernel: str
     model: str
@@ -99,7 +99,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def released_accuracy(model: str, pairs: int, kernel: str = "linear") -> float:
-    """The released accuracy of a model with so many pairs.
+    """The released accuracy of a model with ``pairs`` pairs.
 
     Examples
     --------
@@ -145,8 +145,8 @@ def _place(pairs: int, share: bool) -> float:
 
 
 UNIFORM, CONFUSION = "uniform", "confusion"
-#: Parts of the growth on which claims are tested, as shares of the pairs that are missing at the start: the first and
-#: the last size of each. "Small" models, "late" and "almost all" are limits of ours.
+#: Parts of the growth on which claims are tested, by first and last size, as shares of the pairs that are missing at
+#: the start. The limits for "small" models, "late" and "almost all" are ours.
 STAGES = {
     "star": (0.0, 0.0),
     "early": (0.15, 0.15),  # 225 of the 1225 pairs of 50 classes
@@ -207,7 +207,7 @@ class Growth(NamedTuple):
     accuracies : mapping of curve -> (repetitions, couplings, sizes) array
         For the star and after every pair.
     outcomes : mapping of (curve, coupling, stage) -> (repetitions, samples) array
-        Share of the sizes of a stage at which a sample is predicted right.
+        Share of the sizes of a stage at which each sample is predicted correctly.
     """
 
     n_classes: int
@@ -222,7 +222,7 @@ def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each 
 
 
 def curves_by_cost(trained: TrainedTensor, repetition: int, seed: int) -> dict[str, GrowthOutcome]:
-    """One curve per cost, from the same random star; one seed decides between pairs of equal cost."""
+    """One curve per cost, from the same random star; the same seed decides between pairs of equal cost."""
     rng = np.random.default_rng([seed, repetition])
     start = graphs.star(trained.n_classes, rng.integers(trained.n_classes))
     order_seed = int(rng.integers(2**31))
@@ -261,7 +261,7 @@ def gathered(n_classes: int, drawn: Sequence[Mapping[str, GrowthOutcome]]) -> Gr
 
 
 def rows(growth: Growth) -> list[GrowthPoint]:
-    """The mean curves, a row per curve, coupling and size."""
+    """The mean curves, one row per curve, coupling and size."""
     return [
         point
         for curve, drawn in growth.accuracies.items()
@@ -284,7 +284,7 @@ def findings(growth: Growth) -> list[Finding]:
     at = resampled_means(growth.outcomes)
     return [
         *(_normal_leads(at, curve) for curve in growth.accuracies),
-        # A claim about ImageNet-50 alone.
+        # The paper makes these claims only about ImageNet-50.
         *([_falls_late(at), _soon_complete(at)] if growth.n_classes == RELEASED_CLASSES else []),
         _faster(at),
         *(_soon(at, curve) for curve in growth.accuracies),

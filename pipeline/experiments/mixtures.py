@@ -1,12 +1,12 @@
 """Three classes in the plane, each a mixture of Gaussians: the boundaries of four rules [HT Figures 1, 2].
 
-Nothing is read from the set that the experiment is run on. Linear discriminants of pairs are counted (max-wins) or
-coupled, and set beside the linear (LDA) and the quadratic (QDA) discriminants of all classes.
+The experiment reads nothing from the set on which it is run. Linear discriminants of pairs are counted (max-wins) or
+coupled, and compared with the linear (LDA) and the quadratic (QDA) discriminants of all classes.
 
-The parameters of the mixtures in [HT] are not known to us, so these are ours, and drawn anew in every simulation: five
-Gaussians per class, of variance 1/5, about centres that are drawn about the corners of a triangle. The clouds of
-centres are round, or long in a direction that differs between the classes. In the second case the pairs differ in their
-pooled covariances, which is all that tells coupled linear discriminants from LDA.
+The parameters of the mixtures in [HT] are unknown, so we draw our own in every simulation: five Gaussians per class, of
+variance 1/5, about centres that are drawn about the corners of a triangle. The clouds of centres are round, or long in
+a direction that differs between the classes. In the second case the pairs differ in their pooled covariances, which is
+the only difference between coupled linear discriminants and LDA.
 
 References
 ----------
@@ -40,17 +40,17 @@ TRAINING, TEST = 200, 1000
 RADIUS = 1.5
 #: Standard deviations of the centres of a class along its direction and across it.
 SHAPES = {"round": (0.7, 0.7), "long": (1.2, 0.2)}
-#: One error is no worse than another if it is larger by less than this: a limit of ours.
+#: One error is no worse than another if it exceeds it by less than this: our limit.
 NO_WORSE = 0.0025
 RULES = ("max-wins", "coupled", "LDA", "QDA", "Bayes")
-#: Undecided points of the plane have this number in place of a class.
+#: Undecided points of the plane have this number instead of a class.
 UNDECIDED = CLASSES
 _POINTS = 150
 _COLOURS = ("#3465a4", "#f57900", "#4e9a06", "#2e3436")
 
 
 class MixtureError(NamedTuple):
-    """The share of test samples that a rule gets wrong in one simulation, and of those that it leaves undecided."""
+    """The error of a rule on the test samples of one simulation, and the share that it leaves undecided."""
 
     shape: str
     seed: int
@@ -76,7 +76,7 @@ class Mixtures(NamedTuple):
     centres: NDArray[np.float64]
 
     def draw(self, per_class: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """As many samples of every class, and their classes."""
+        """``per_class`` samples of every class, and their classes."""
         chosen = rng.integers(COMPONENTS, size=(CLASSES, per_class))
         X = np.take_along_axis(self.centres, chosen[:, :, None], axis=1)
         X = X + math.sqrt(VARIANCE) * rng.standard_normal(X.shape)
@@ -97,7 +97,7 @@ class Rules(NamedTuple):
     truth: Mixtures
 
     def predictions(self, X: NDArray[np.float64]) -> dict[str, NDArray[np.int64]]:
-        """The class of each sample by each rule; `UNDECIDED` where pairs, or their coupling, have no single winner."""
+        """The class of each sample by each rule; `UNDECIDED` if pairs, or their coupling, have no single winner."""
         return {
             "max-wins": _winners(self.pairs.set_params(coupling="vote").predict_proba(X)),
             "coupled": _winners(self.pairs.set_params(coupling="bradley_terry").predict_proba(X)),
@@ -108,7 +108,7 @@ class Rules(NamedTuple):
 
 
 def _winners(p: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The likeliest class of each sample, `UNDECIDED` where several are."""
+    """The likeliest class of each sample; `UNDECIDED` if there are several."""
     tied = (p == p.max(axis=1, keepdims=True)).sum(axis=1) > 1
     return np.where(tied, UNDECIDED, p.argmax(axis=1))
 
@@ -162,7 +162,7 @@ def simulate(trained: TrainedTensor, draw: tuple[int, int]) -> list[MixtureError
         X, y = drawn.rules.truth.draw(TEST, rng)
         for rule, predicted in drawn.rules.predictions(X).items():
             undecided = predicted == UNDECIDED
-            # Of three classes that win one pair each, any is as good as the others.
+            # If three classes win one pair each, count the expected error of a random choice.
             wrong = np.where(undecided, 1 - 1 / CLASSES, predicted != y)
             rows.append(MixtureError(shape, *draw, rule, float(wrong.mean()), float(undecided.mean())))
     return rows
@@ -180,15 +180,15 @@ def summary(rows: Sequence[MixtureError]) -> list[MixtureDigest]:
 
 
 def findings(rows: Sequence[MixtureError]) -> list[Finding]:
-    """Max-wins is undecided in places, coupling nowhere; coupled pairs lie between LDA and QDA.
+    """The claims: max-wins is undecided in places, coupling nowhere; coupled pairs lie between LDA and QDA.
 
-    Every simulation has mixtures and samples of its own, so simulations are what is resampled.
+    Every simulation has its own mixtures and samples, so simulations are resampled.
     """
     of = {(shape, rule): _of_rule(rows, shape, rule) for shape in SHAPES for rule in RULES}
     errors = resampled_means({key: [[row.error] for row in its_rows] for key, its_rows in of.items()})
     undecided = {key: float(np.mean([row.undecided for row in its_rows])) for key, its_rows in of.items()}
     claims = [
-        # That there are such samples needs no interval.
+        # The existence of such samples needs no interval.
         Finding(
             HT,
             "max-wins is undecided where each class wins one pair, and coupling decides there",

@@ -1,17 +1,16 @@
 """The answers of the network that made the features: for the Network column of [S Table 5] and the confusion cost.
 
-Stores that `pairloom features` made know the files of their pictures and the network's own answers. For other sources a
+Stores that `pairloom features` made have the files of their pictures and the network's own answers. For other sources a
 softmax layer on the features stands in. The paper's networks end in such a layer: Table 5 has their errors, and the
 confusion cost [S 4.3] is their confusion matrix. Here the layer is a multinomial logistic regression on the training
 samples. It sees the same features as the machines, but unlike the last layer of a network it was not trained together
 with them.
 
-Features that know the classes are made here too: the hidden layer of a small network that was trained on them. The
-networks of [S] were trained, or trained on, on the very classes that are told apart, which features of a network for
-other classes were not. A network of one hidden layer is trained on the training samples of a set; its hidden layer
-replaces the features, and its softmax is the network of [S Table 5]. Its confusion on training samples is empty, since
-it was trained on these: that of a softmax layer on the features it was given, out of fold, stands in for it in the
-confusion cost.
+This module also makes adapted features, which were trained on the classes. The networks of [S] were trained, or
+fine-tuned, on the classes of the experiment; features of a network for other classes were not. Here a network with one
+hidden layer is trained on the training samples of a set; its hidden layer replaces the features, and its softmax is the
+network of [S Table 5]. It makes no errors on the training samples, since it was trained on them. In the confusion cost,
+the out-of-fold confusion of a softmax layer on the original features stands in for it.
 """
 
 import io
@@ -55,11 +54,11 @@ class NetworkAnswers(NamedTuple):
     Attributes
     ----------
     probabilities : (R, N) float32 array
-        Of the test samples.
+        Probabilities of the test samples.
     confusion : (N, N) int array
         Counts (true class, predicted class) on training samples.
     stand_in : bool
-        Whether the answers are those of a softmax layer on the features.
+        Whether the answers come from a softmax layer on the features.
     """
 
     probabilities: NDArray[np.float32]
@@ -71,7 +70,7 @@ _ROWS_AT_ONCE = 4096
 
 
 def picture_files(source: str) -> tuple[str, ...]:
-    """The picture of every test sample, relative to the folder of all pictures; none if the source does not know."""
+    """The picture of every test sample, relative to the folder of all pictures; empty if the source has no names."""
     store = _store(source)
     if store is None:
         return ()
@@ -80,13 +79,13 @@ def picture_files(source: str) -> tuple[str, ...]:
 
 
 def pictures_digest(source: str) -> str:
-    """Digest of everything that a store was made of; empty if the source is not a store of pictures."""
+    """Digest of everything from which a store was made; empty if the source is not a store of pictures."""
     store = _store(source)
     return "" if store is None else digest_of(settings_of(store))
 
 
 def stored_answers(source: str) -> NetworkAnswers | None:
-    """The network's own answers; None if the source has none, or does not know which output is which class."""
+    """The network's own answers; None if the source has none, or does not assign outputs to classes."""
     store = _store(source)
     if store is None:
         return None
@@ -97,7 +96,7 @@ def stored_answers(source: str) -> NetworkAnswers | None:
 
 
 def _store(source: str) -> Path | None:
-    """The store at a source, if it is one that was made of pictures."""
+    """The store at a source, if it was made from pictures."""
     path = location_of_source(source)
     return path if isinstance(path, Path) and source and settings_of(path) is not None else None
 
@@ -107,9 +106,9 @@ def _array(store: Path, name: str) -> NDArray[Any]:
 
 
 def _place(store: Path, part: str) -> tuple[str, NDArray[np.int64]]:
-    """Where the rows of the training or the test samples are: the part of the store, and its rows.
+    """The place of the training or the test samples: the part of the store, and its rows.
 
-    Of a pool the test samples are those that `load_features` sets apart.
+    The test samples of a pool are those that `load_features` sets apart.
     """
     if Folder(store).exists(f"{name_in_store('y', TEST)}/zarr.json"):
         return part, np.arange(len(_array(store, name_in_store("y", part))))
@@ -118,9 +117,9 @@ def _place(store: Path, part: str) -> tuple[str, NDArray[np.int64]]:
 
 
 def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-    """(n, N) probabilities of the classes of a part of the samples, and the (n,) classes they are of.
+    """(n, N) class probabilities of a part of the samples, and their (n,) classes.
 
-    Classes are in the order of their sorted names, as `load_features` has them.
+    Classes are in the order of their sorted names, as in `load_features`.
     """
     stored, rows = _place(store, part)
     y = _array(store, name_in_store("y", stored))
@@ -137,18 +136,18 @@ def _answers(store: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.in
 FOLDS = 4
 #: The inverse of the penalty, for centred features of mean squared norm 1: that of the machines, C = "scale".
 C = 10.0
-#: The layer is trained on so many rows at most, as many of every class.
+#: Maximum number of rows on which the layer is trained, drawn evenly from the classes.
 MOST_ROWS = 40_000
 
 
 def softmax_answers(data: FeatureSet, seed: int = 0, n_jobs: int | None = -1) -> NetworkAnswers:
-    """Train the layer on the training samples; its confusion is out of fold, as it would hardly err on its own samples.
+    """Train the layer on the training samples; its confusion is out of fold, since on these it would make few errors.
 
     Parameters
     ----------
     data : FeatureSet
     seed : int
-        Seed of the folds, and of the rows where there are more than `MOST_ROWS`.
+        Seed of the folds, and of the choice of rows if there are more than `MOST_ROWS`.
     n_jobs : int, optional
         Threads. The result does not depend on them.
     """
@@ -164,7 +163,7 @@ def softmax_answers(data: FeatureSet, seed: int = 0, n_jobs: int | None = -1) ->
     X, X_test = seen_by_layer(X), seen_by_layer(data.X_test)
 
     def answers(fold: int) -> NDArray[np.float32]:
-        """What a layer without the fold says of it; of the test samples, what the layer of all folds says."""
+        """Probabilities of a fold by the layer trained without it; of the test samples, by the layer of all folds."""
         tested = X_test if fold == FOLDS else X[folds == fold]
         return _probabilities(X[folds != fold], y[folds != fold], tested, n)
 
@@ -177,7 +176,7 @@ def softmax_answers(data: FeatureSet, seed: int = 0, n_jobs: int | None = -1) ->
 
 
 def _folded_rows(y: NDArray[np.integer], n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows that the layer is trained on, and their folds, drawn class by class like those of the machines."""
+    """The training rows of the layer, and their folds, drawn class by class like those of the machines."""
     rows_of, folds_of = [], []
     for c in range(n):
         of_class = np.flatnonzero(y == c)
@@ -199,12 +198,12 @@ def _probabilities(
     return p
 
 
-#: Rectified units of the hidden layer, and passes over the training samples.
+#: Number of rectified linear units of the hidden layer, and of epochs.
 UNITS, EPOCHS = 512, 20
 
 
 def adapted_set(data: FeatureSet, path: Path, seed: int = 0) -> tuple[FeatureSet, NetworkAnswers]:
-    """A set seen by a network that was trained on it, and the network's answers; kept in the file `path`."""
+    """A set with features of a network that was trained on it, and the network's answers, kept in the file `path`."""
     recipe = json.dumps([code_digest(__name__), UNITS, EPOCHS, seed, data.fingerprints], sort_keys=True)
     try:
         with np.load(path, allow_pickle=False) as kept:
@@ -230,7 +229,7 @@ def _trained_on(data: FeatureSet, seed: int) -> tuple[NDArray[np.float32], ...]:
     train, test = (((X - centre) / unit).astype(np.float32) for X in (data.X_train, data.X_test))
     network = MLPClassifier((UNITS,), max_iter=EPOCHS, random_state=seed)
     with one_blas_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so many epochs and no more
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of epochs is fixed
         network.fit(train, data.y_train)
     hidden = [np.maximum(X @ network.coefs_[0] + network.intercepts_[0], 0) for X in (train, test)]
     return (*(layer.astype(np.float32) for layer in hidden), network.predict_proba(test).astype(np.float32))

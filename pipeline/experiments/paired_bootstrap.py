@@ -1,13 +1,12 @@
-"""How sure a mean is: a paired bootstrap over repetitions and test samples.
+"""Confidence intervals of means: a paired bootstrap over repetitions and test samples.
 
-Outcomes are arrays (repetitions, samples), such as whether a model gets a sample wrong. Both are a choice among many:
-other class draws or graphs, and other test samples. So both are resampled, independently of each other, and all
-outcomes with the same weights: a difference of two means has an interval of its own, much narrower than those of the
-means.
+Outcomes are arrays (repetitions, samples), such as the errors of a model. Both axes are random: there could be other
+class draws or graphs, and other test samples. So both are resampled, independently of each other, with the same weights
+for all outcomes. The difference of two means therefore has its own interval, much narrower than those of the means.
 
 Resampling rows and columns independently counts the noise of single entries more than once, so intervals are a little
-too wide where nothing else varies [O]. Resampled means are also less spread than means, which matters for a handful of
-units: the deviations of each level are multiplied so that those of normal ones would follow Student's distribution.
+too wide where nothing else varies [O]. Resampled means also vary less than means, which matters for a handful of units:
+the deviations of each level are multiplied so that those of normal units would follow Student's distribution.
 
 References
 ----------
@@ -24,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Key = TypeVar("Key")
 
-#: A quantity and what it might have been: the estimate first, then its value in every replicate. Plain arithmetic on
-#: such arrays gives differences, ratios and so on, resampled together.
+#: A quantity and its replicates: the estimate first, then its value in every replicate. Plain arithmetic on such arrays
+#: gives differences, ratios and so on, resampled together.
 Resampled: TypeAlias = NDArray[np.float64]
 
 REPLICATES = 2000
@@ -33,7 +32,7 @@ LEVEL = 0.95
 
 
 class Interval(NamedTuple):
-    """Where a quantity lies at some level of confidence; NaN where nothing can be said."""
+    """The confidence interval of a quantity; NaN if it cannot be estimated."""
 
     low: float
     high: float
@@ -42,14 +41,14 @@ class Interval(NamedTuple):
 def resampled_means(
     outcomes: Mapping[Key, ArrayLike], seed: int = 0, replicates: int = REPLICATES
 ) -> dict[Key, Resampled]:
-    """Means of outcomes over samples, then over repetitions, and the same means of resampled ones.
+    """Means of outcomes over samples, then over repetitions, and the same means of resampled outcomes.
 
     Parameters
     ----------
     outcomes : mapping of (T, R) arrays
-        Of T repetitions and R test samples, NaN where a sample has no part in a repetition. An array with one row is of
-        a model that is the same in every repetition. With R = 1, every repetition has its own samples and is summed up
-        in one number; with T = 1, only the samples are resampled.
+        T repetitions by R test samples, NaN if a sample is not part of a repetition. An array with one row stands for a
+        model that is the same in every repetition. With R = 1, every repetition has its own samples, summarised by one
+        number; with T = 1, only the samples are resampled.
     seed : int
         Seed of the weights.
     replicates : int
@@ -76,7 +75,7 @@ def resampled_means(
 
 
 class _Level(NamedTuple):
-    """How often each unit is drawn (1 + replicates, units), and by how much deviations are stretched (replicates,)."""
+    """Number of draws of each unit (1 + replicates, units), and factors that stretch deviations (replicates,)."""
 
     weights: NDArray[np.float64]
     stretch: NDArray[np.float64]
@@ -90,9 +89,9 @@ def _levels(times: int, samples: int, seed: int, replicates: int) -> tuple[_Leve
 
 
 def _level(units: int, replicates: int, rng: np.random.Generator) -> _Level:
-    """Every unit once in the estimate, then at random with replacement.
+    """Weights of every unit: once in the estimate, then drawn with replacement.
 
-    Deviations of a mean of normal units, stretched like this, are as wide as Student's interval.
+    The stretched deviations of a mean of normal units are as wide as Student's interval.
     """
     drawn = rng.multinomial(units, np.full(units, 1 / units), replicates)
     stretch = np.sqrt(units / rng.chisquare(units - 1, replicates)) if units > 1 else np.ones(replicates)
@@ -110,7 +109,7 @@ def _outcomes(key: object, array: ArrayLike) -> NDArray[np.float64]:
 
 
 def _resampled(outcomes: NDArray[np.float64], of_times: _Level, of_samples: _Level) -> Resampled:
-    """The estimate and its replicates. The part of a deviation that is due to one level alone is stretched."""
+    """The estimate and its replicates. The parts of a deviation that are due to one level alone are stretched."""
     by_time = _means_of_samples(outcomes, of_samples.weights)
     once = np.ones_like(by_time)
     weights = of_times.weights if by_time.shape[1] > 1 else once

@@ -1,4 +1,4 @@
-"""The experiments by name, and running one on a set: train or read the tensor, measure, write the files, print."""
+"""The experiments by name, and the function that runs one on a set: train or read the tensor, measure, write, print."""
 
 import json
 import os
@@ -56,7 +56,7 @@ from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.threads import one_blas_thread
 
-#: The experiments by name, in the order of the paper; then those of other papers. Each has rows of its own type.
+#: The experiments by name, in the order of the paper, then those of other papers. Each has its own type of rows.
 EXPERIMENTS: dict[str, Experiment[Any]] = {
     experiment.name: experiment
     for experiment in (
@@ -78,7 +78,7 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {
     )
 }
 
-#: `adapted`: experiments that are repeated on features that know the classes, and their usual sets, if present.
+#: `adapted`: experiments that are repeated on adapted features, and their default sets, if present.
 ADAPTED = ("ten-class", "growth", "centres", "bipartite")
 ADAPTED_SETS = ("imagenette", "tinyimagenet50")
 
@@ -95,9 +95,9 @@ class RepeatOnCluster(Protocol):
 
 
 def sets_for(experiment: Experiment[Any], named: Sequence[str] = (), full: bool = False) -> list[str]:
-    """The named sets; without names, the experiment's sets that are present, at the full setting with the large ones.
+    """The named sets; without names, the experiment's sets that are present, including large ones at the full setting.
 
-    None if the experiment reads tables and none of them is here.
+    Empty if the experiment reads tables and none of them is present.
     """
     if experiment.tables and not any(is_present(table) for table in experiment.tables):
         return []
@@ -122,7 +122,7 @@ def perform(
 ) -> list[Path]:
     """Run an experiment on a set, write its files into a folder with the name of the set, and return their paths.
 
-    The names of other machines than ours, and of adapted features, follow that of the set: tinyimagenet50.paper.
+    The name of the folder also names machines other than ours, and adapted features: tinyimagenet50.paper.
 
     Parameters
     ----------
@@ -134,17 +134,17 @@ def perform(
         Maximum number of repetitions. If there are fewer sets of classes to draw, each is used once. The default is the
         experiment's own number.
     full : bool
-        Whether that is the number of the full setting: the paper's.
+        Whether the default is the number of the full setting, which is the paper's.
     seed : int
-        Seed of the draws. The folds of the machines have a seed of their own, so one tensor serves every seed.
+        Seed of the draws. The folds of the machines have their own seed, so one tensor serves every seed.
     pictures : Path, optional
-        The folder of all pictures, if the features are a store that was made of it: figures then show them.
+        The folder of the pictures from which the features were made; figures then show them.
     console : rich.console.Console, optional
         Console for the table. By default nothing is printed.
     on_cluster : callable, optional
         Computes the repetitions in other processes, with the same results. By default this process computes them.
     resume : bool
-        Do nothing, and return no paths, if the files are there already, of the same data, settings and code.
+        Do nothing, and return no paths, if the files exist already, for the same data, settings and code.
     machines : {"ours", "paper", "paper-radial"}
         Whose machines are trained: see `trained_tensor.MACHINES`.
     adapted : bool
@@ -188,17 +188,17 @@ def perform(
         return list(track(results, name, len(items), console=messages, transient=True))
 
     began = time.perf_counter()
-    # With more threads, the rounding of BLAS products would depend on the number of cores.
+    # With several BLAS threads, the rounding of products would depend on the number of cores.
     with one_blas_thread():
         more = {"source": source} if experiment.retrains else {}
         measurement = experiment.measure(trained, times, seed, each, **more)
         rows, findings = experiment.rows(measurement), experiment.findings(measurement)
     facts = {
         "data": folder.name,
-        # The arguments of --data and --pictures without their folders, which mean nothing on other computers.
+        # The arguments of --data and --pictures without their folders, which do not exist on other computers.
         "source": Path(data).name,
         "pictures": pictures and pictures.name,
-        # There may be fewer than requested: three of ten classes, for example, can be drawn in only 120 ways.
+        # There may be fewer than requested: for example, there are only 120 ways to draw three of ten classes.
         "repetitions": steps_taken[0] if experiment.is_repeated else 1,
         "seed": seed,
         "seconds": round(time.perf_counter() - began, 1),
@@ -215,7 +215,7 @@ def perform(
 
 
 def _recipe_in(path: Path) -> str | None:
-    """The digest in a record, of everything that its files depend on, the code included; None if there is no record."""
+    """The digest in a record of everything on which its files depend, including the code; None without a record."""
     try:
         recipe = json.loads(path.read_text()).get("recipe")
     except (OSError, ValueError):
@@ -243,7 +243,7 @@ def _circumstances(features: FeatureSet, settings: MachineSettings) -> dict[str,
 
 
 def _source(data: str) -> str:
-    """A set as other processes find it: files by their absolute paths."""
+    """The name of a set for other processes: files have absolute paths."""
     source = source_named(data)
     return source if source in EMBEDDED else str(Path(source).absolute())
 
@@ -301,7 +301,7 @@ def computer() -> str:
 
 
 def processor() -> str:
-    """The model of the processor. Linux has it in a file only."""
+    """The model of the processor, which Linux tells only in a file."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The page of results: all records that the experiments have written as one Markdown text, and its figures."""
+"""The page of results: one Markdown text from all records that the experiments have written, and its figures."""
 
 import json
 import os
@@ -17,16 +17,16 @@ _PREFACE = """\
 
 The experiments of the main paper, *Bridging performance gap between minimal and maximal SVM models* [S], repeated by
 Pairloom on other data; then those of Hastie and Tibshirani [HT], Huang, Lin and Weng [HLW] and Ikeda [I] on data that
-are simulated as theirs, and on tables ([references](maths.md)). Written by `pairloom experiment results` from the files
-that `pairloom experiment NAME` leaves: do not edit. A claim is a paper's or our own (Pairloom).
+are simulated in the same way, and on tables ([references](maths.md)). `pairloom experiment results` writes this page
+from the files of `pairloom experiment NAME`: do not edit it. A claim is a paper's or our own (Pairloom).
 
 Figures for digits, the synthetic sets and the simulated data need nothing but a clone. Those for clinc150, imagenette,
-tinyimagenet50 and the tables need files: `pairloom data NAME` says where they can be had, and what their checksums are.
+tinyimagenet50 and the tables need files: `pairloom data NAME` says where to get them, and their checksums.
 """
 
 
 class Headline(NamedTuple):
-    """A question that a reader of the papers has: claims, by how they begin, that answer it, and a remark on why."""
+    """A question of a reader of the papers, the beginnings of the claims that answer it, and a remark on the reason."""
 
     question: str
     claims: tuple[str, ...]
@@ -38,7 +38,7 @@ _HEADLINES = (
         "Do trees of machines err more than all pairs (Tables 3 to 5)?",
         ("MIN1 errs more than maximal", "star (G2) errs more than maximal", "star errs more than maximal"),
         "By more with the authors' machines than with ours: each of theirs standardises the columns by its own samples,"
-        " and is surer of samples of third classes ([maths.md](maths.md), 1).",
+        " and is more confident about samples of third classes ([maths.md](maths.md), 1).",
     ),
     Headline(
         "Is it better to keep near classes (Table 3), and a small diameter (Table 4)?",
@@ -48,7 +48,7 @@ _HEADLINES = (
     Headline(
         "Do the couplings differ negligibly with all pairs?",
         ("the differences among the couplings are negligible",),
-        "wlw2 and stratified hardly differ anywhere; normal falls behind. We think that this is since it gives machines"
+        "wlw2 and stratified hardly differ anywhere; normal falls behind. The reason is probably that it gives machines"
         " that know neither of a sample's likely classes the same weight as all others.",
     ),
     Headline(
@@ -60,18 +60,18 @@ _HEADLINES = (
     Headline(
         "Does normal lead on small models?",
         ("uniform: normal is more accurate", "confusion: normal is more accurate"),
-        "At random on the synthetic sets only; by confusion nowhere.",
+        "In random growth on the synthetic sets only; in growth by confusion nowhere.",
     ),
     Headline(
         "Does the accuracy fall late in random growth (ImageNet-50)?",
         ("uniform: the accuracy of wlw2 and stratified falls late",),
-        "Nor does it in the runs that the authors released, which may be of another version than the text.",
+        "It does not in the runs that the authors released either, whose version may differ from the text.",
     ),
     Headline(
         "Is K(d, N-d) above the maximal model (ImageNet-50)?",
         ("K(d, N-d) is more accurate than the maximal",),
-        "It loses less on features that know the classes, as the paper's do, than on transferred ones. The authors'"
-        " released runs have K(25, 25) below all pairs, too.",
+        "It loses less on features that were trained on the classes, like the paper's, than on transferred ones. The"
+        " authors' released runs have K(25, 25) below all pairs, too.",
     ),
     Headline(
         "Does the centre of the first star matter for long (4.4)?", ("the centre matters for a long",), ""
@@ -87,81 +87,82 @@ _HEADLINES = (
 _HOW_TO_READ = """\
 ## How to read them
 
-- The data and features are not the paper's: an ordering can be compared, a number cannot.
-- Every claim is about a quantity, such as a difference of two errors, which is given with a 95% interval: a paired
-  bootstrap over test samples and repetitions (`pipeline/experiments/paired_bootstrap.py`). The claim **holds** if the
-  whole interval is as claimed, **differs** if none of it is, and is **undecided** otherwise. A claim on several
-  quantities, such as the three couplings, must hold for each; their intervals are wider, so that they cover together.
-- An interval says what other test samples and other draws would give, not what other training samples would: the
-  machines are trained once (in `elementwise`, on the same samples in other folds). It allows for chance in one claim,
-  not for the number of claims on this page: of a hundred intervals, a few miss. Where every repetition draws its own
-  classes and samples (simulated data, splits of tables), repetitions are resampled. A few repetitions decide little.
-  Where nothing is random there is no interval, and the page says so.
-- Limits that make a word a number are ours, and are given with the outcome: "almost all" of a gain is 80% of it, a
-  model "reaches" another within 0.5%, "about half" is at most 0.6, odds are near 1 from 1/2 to 2. Errors differ
-  negligibly within 0.4%, since [S] calls 0.4 to 0.5% noticeable.
-- Machines are **ours** or **the authors'**. The authors train `e1071::svm(x, y, probability = TRUE)` on a fold of four:
-  columns standardised by its samples, cost 1, gamma 1/D, Platt's sigmoid cross-validated among them
-  (`--machines paper`, which is `fit_on = "fold_alone"`, or `paper-radial`). Ours are fitted on one fold of four, in
-  units that all share, with C = 10 / mean squared norm, and calibrated on the other folds. Earlier versions of this
-  page called ours "as in the paper", which they are not. (The set imagenet50-synthetic-paper is as large as the
-  paper's; its machines are ours.)
+- The data and features are not the paper's: orderings can be compared, numbers cannot.
+- Every claim is about a quantity, such as a difference of two errors, given with a 95% interval: a paired bootstrap
+  over test samples and repetitions (`pipeline/experiments/paired_bootstrap.py`). The claim **holds** if the whole
+  interval is as claimed, **differs** if none of it is, and is **undecided** otherwise. A claim on several quantities,
+  such as the three couplings, must hold for each; their intervals are wider, so that their joint coverage is 95%.
+- An interval covers other test samples and other draws, but not other training samples: the machines are trained once
+  (in `elementwise`, on the same samples in other folds). It allows for chance in one claim, not for the number of
+  claims on this page: of a hundred intervals, a few miss. If every repetition draws its own classes and samples
+  (simulated data, splits of tables), repetitions are resampled. A few repetitions decide little. If nothing is random
+  there is no interval, and the page says so.
+- Limits that turn a word into a number are ours, and are given with the outcome: "almost all" of a gain is 80% of it, a
+  model "reaches" another within 0.5%, "about half" is at most 0.6, odds are near 1 from 1/2 to 2. Differences between
+  errors are negligible within 0.4%, since [S] calls 0.4 to 0.5% noticeable.
+- Machines are **ours** or **the authors'**. The authors train `e1071::svm(x, y, probability = TRUE)` on one fold of
+  four: columns standardised by its samples, cost 1, gamma 1/D, Platt's sigmoid cross-validated on the same samples
+  (`--machines paper`, which is `fit_on = "fold_alone"`, or `paper-radial`). Ours are trained on one fold of four, in
+  common units, with C = 10 / mean squared norm, and calibrated on the other folds. Earlier versions of this page called
+  ours "as in the paper", which they are not. (The set imagenet50-synthetic-paper is as large as the paper's; its
+  machines are ours.)
 - **Adapted features** are the hidden layer of a network that was trained on the classes
-  (`pipeline/experiments/network_answers.py`), as the paper's networks were; others are transferred from a network for
-  other classes.
+  (`pipeline/experiments/network_answers.py`), as the paper's networks were. Other features are transferred from a
+  network for other classes.
 - The published curves of Figures 4 to 6 are those that the authors released with their code: ImageNet-50 by a ResNet,
-  50 runs, linear machines, wlw2. They may be of another version than the printed text. CIFAR-10's blank cell in Table
-  4, 4.7, is from there.
-- With our machines, Tables 3 to 6 have rows by Platt's sigmoids, and by distance: the same machines, d' and trees, with
-  the scale that makes the complete model of all classes likeliest on held-out samples. Figures and claims of the paper
-  are with Platt's.
-- `code` is a digest of the source files that measured, or a commit of the repository. Where it is a commit, rows and
-  verdicts were taken over by hand from the page as it stood in that commit, since hours of repetitions could not be
-  afforded again. They were measured by earlier code, so accuracies may differ in the second or third digit from what
-  the code measures now, and `pairloom experiment results` cannot make these rows again.
-- Earlier versions of this page gave claims to the wrong side. That a near centre makes a better star ([S] 4.1) and that
-  errors of stratified lie where several classes meet ([S] 5.5) are the paper's; that half of the pairs make up for a
-  bad centre, that wlw2 and stratified gain more than normal by better machines, and that errors are those of [HLW]
-  Table 1 are ours. "Falls late" and "bipartite above maximal" are said of ImageNet-50 only.
-- Earlier versions of this page attributed more to the paper than it says. That wlw2 and stratified err no more than
-  normal is not its claim: in 6 of the 13 rows of its Table 5 one of them errs more. In Table 3, MIN3 errs most, alone
-  or with MIN2, in all rows but one (imagewoof, resnet34, adapt). The cost by confusion is that of its section 4.3. The
-  network of CIFAR-10 in its tables is Page's, not a ResNet-18. That wlw2 and stratified follow the machine of the
-  critical pair is its own finding (section 5.5), not ours.
-- Our own claims were formed while looking at some of these sets. How many hubs `hub_neighbours` has at a size was
-  settled after comparing test accuracies on imagenet50-synthetic and tinyimagenet50. Hubs of `hub_neighbours` are
+  50 runs, linear machines, wlw2. Their version may differ from the printed text. The value 4.7 for CIFAR-10's blank
+  cell in Table 4 is from there.
+- With our machines, Tables 3 to 6 have rows by Platt's sigmoids and rows by distance: the same machines, d' and trees,
+  with the scale that maximises the likelihood of the complete model of all classes on held-out samples. The paper's
+  figures and claims use Platt's sigmoids.
+- `code` is a digest of the source files that measured, or a commit of the repository. If it is a commit, rows and
+  verdicts were copied by hand from the page in that commit, because hours of repetitions were too expensive to repeat.
+  They were measured by earlier code, so accuracies may differ in the second or third digit from those of the present
+  code, and `pairloom experiment results` cannot make these rows again.
+- Earlier versions of this page attributed claims to the wrong side. The paper claims that a near centre makes a better
+  star ([S] 4.1) and that errors of stratified lie where several classes meet ([S] 5.5). We claim that half of the pairs
+  make up for a bad centre, that wlw2 and stratified gain more than normal from better machines, and that errors are
+  those of [HLW] Table 1. "Falls late" and "bipartite above maximal" are claims about ImageNet-50 only.
+- Earlier versions of this page also attributed more to the paper than it says. It does not claim that wlw2 and
+  stratified err no more than normal: in 6 of the 13 rows of its Table 5 one of them errs more. In Table 3, MIN3 errs
+  most, alone or with MIN2, in all rows but one (imagewoof, resnet34, adapt). The cost by confusion is that of its
+  section 4.3. The network of CIFAR-10 in its tables is Page's, not a ResNet-18. That wlw2 and stratified follow the
+  machine of the critical pair is its own finding (section 5.5), not ours.
+- Our own claims were formed while looking at some of these sets. The number of hubs of `hub_neighbours` at each size
+  was chosen after comparing test accuracies on imagenet50-synthetic and tinyimagenet50. Hubs of `hub_neighbours` are
   chosen by distance, those of K(d, N-d) are random.
-- `hub_neighbours` alone has up to a quarter fewer pairs than the graphs it is compared with, as every class has the
-  same number of neighbours; what is left is filled with the nearest pairs. By distances between class means it knows
-  less than graphs grown by confusion do, which is the network's, or that of a softmax layer on the same features, its
-  stand-in (`pipeline/experiments/network_answers.py`): trained on the training samples, out of fold. By d' it knows
-  more, but d' takes the machines of all pairs: that curve says what better distances are worth, not how to save
-  training. Both were added when it had been seen to lose to those on test samples, and settled on held-out training
-  samples of imagenet50-synthetic, digits, tinyimagenet50 and imagenette, where neither another number of hubs nor
-  neighbours by confusion were better throughout.
-- `elementwise` has two controls that use the labels of the test samples, so they are no models to use. Own classes
-  only: a new machine is used for test samples of its two classes, the old one for all others. What a coupling gains
-  beyond that comes from how the new machines score samples of classes that they were not trained on.
-- The parameters of the mixtures in [HT] Figures 1 and 2 are not known to us: `pipeline/experiments/mixtures.py` says
-  how ours are drawn. [HT] Figure 3 has no printed numbers, and its sentence on the covariances is garbled: the square
-  roots of the eigenvalues are uniform here, since the Bayes error is then below 1%, as it should be.
+- `hub_neighbours` alone has up to a quarter fewer pairs than the graphs it is compared with, because every class has
+  the same number of neighbours; the rest is filled with the nearest pairs. Distances between class means contain less
+  information than the confusion by which graphs grow. That is the confusion of the network, or of a softmax layer on
+  the same features as its stand-in (`pipeline/experiments/network_answers.py`), trained on the training samples, out of
+  fold. d' contains more information, but needs the machines of all pairs: that curve shows the value of better
+  distances, not a way to save training. Both were added after `hub_neighbours` had lost to those graphs on test
+  samples. They were settled on held-out training samples of imagenet50-synthetic, digits, tinyimagenet50 and
+  imagenette, where neither another number of hubs nor neighbours by confusion were better throughout.
+- `elementwise` has two controls that use the labels of the test samples, so they are not usable models. In "own classes
+  only" a new machine is used for test samples of its two classes, the old machine for all others. Any further gain or
+  loss of a coupling comes from the scores of the new machines for samples of classes on which they were not trained.
+- The parameters of the mixtures in [HT] Figures 1 and 2 are unknown: `pipeline/experiments/mixtures.py` says how ours
+  are drawn. [HT] Figure 3 has no printed numbers, and its sentence on the covariances is garbled: the square roots of
+  the eigenvalues are uniform here, because the Bayes error is then below 1%, as stated.
 - `encodings` has the tables of [HLW] Table 1, but other splits, fewer of them where their number is below 20, a coarse
-  grid of C and gamma, and of MNIST 10,000 rows to draw from: `pipeline/experiments/encodings.py` says what differs. An
-  error is "that of the paper" within one point, a limit of ours; how much the published means vary is not known, so
-  they are taken as they are.
-- Random codes of four classes have fewer columns than the printed 10 and 15 log2 N, as there are not so many different
-  ones. "Stopped after 3 sweeps" shows what an iteration from equal probabilities would give that stops early, as a code
-  of 2004 may have; it explains small errors in case a, and would make those of b and c larger than printed.
+  grid of C and gamma, and 10,000 rows of MNIST to draw from: `pipeline/experiments/encodings.py` lists the differences.
+  An error is "that of the paper" within one point, a limit of ours; the variation of the published means is not known,
+  so they are taken as exact.
+- Random codes of four classes have fewer columns than the printed 10 and 15 log2 N, because there are not as many
+  different ones. "Stopped after 3 sweeps" shows the result of an iteration from equal probabilities that stops early,
+  as a program of 2004 may have done. It explains small errors in case a, but would make those of b and c larger than
+  printed.
 - Thresholds of LDA in `gaussians` are chosen out of fold, on held-out samples of a pair; here they hurt a little.
-- `curved` is of [I], whose data are not at hand. Its regions were chosen among some dozens of layouts as ones where
-  learning through the coupling gains much accuracy: that it can is what the experiment shows, not how often it does.
-- Times are what the measurement took, in one process or on a cluster: they are no benchmark.
+- `curved` repeats [I], whose data are not available. Its regions were chosen among some dozens of layouts because
+  learning through the coupling improves accuracy much there: the experiment shows that it can, not how often it does.
+- Times are those of the measurement, in one process or on a cluster; they are not benchmarks.
 """
 
 #: The page shows the figures of this set, or of the set with the most classes if it is missing.
 _FIGURES_OF = "tinyimagenet50"
 
-#: What an experiment is of that reads nothing from its set, by whether it reads tables.
+#: The data of an experiment that reads nothing from its set, by whether it reads tables.
 _OWN_DATA = {False: "simulated data", True: "tables"}
 
 VERDICTS = (HOLDS, DIFFERS, UNDECIDED)
@@ -174,7 +175,7 @@ Record = dict[str, Any]
 def write_results(out: Path, page: Path, *, force: bool = False) -> list[Path]:
     """Write the page of all records under the folder `out`, and its figures into a folder with the page's name.
 
-    Files that are there are replaced with ``force`` only; otherwise nothing is written.
+    Existing files are replaced only with ``force``; without it nothing is written then.
     """
     records = read_records(out)
     figures = {}
@@ -221,7 +222,7 @@ def results_page(records: Sequence[Record], folder: str) -> str:
 
 
 def _in_short(records: Sequence[Record]) -> str:
-    """The questions of a reader, each answered by the verdicts, by whose machines on which features."""
+    """The questions of a reader, answered by the verdicts for each kind of machines and features."""
     lines = []
     for question, claims, why in _HEADLINES:
         verdicts: dict[str, Counter[str]] = {}
@@ -235,14 +236,14 @@ def _in_short(records: Sequence[Record]) -> str:
 
 
 def _answers(finding: Mapping[str, Any], claims: tuple[str, ...]) -> bool:
-    """Whether a finding is on one of the main paper's claims, by how it begins, or of one of the papers named."""
+    """Whether a finding is about a claim of the main paper with one of these beginnings, or from a named paper."""
     return finding["source"] in claims or (
         finding["source"] == PAPER and str(finding["claim"]).startswith(claims)
     )
 
 
 def _kind(record: Record) -> str:
-    """Whose machines on which features, before a tally; nothing for data of its own."""
+    """The machines and features, before a tally; empty for experiments with their own data."""
     return "" if _has_own_data(record) else f"{_variant(record) or 'our machines'}: "
 
 
@@ -271,7 +272,7 @@ def _shown(records: Sequence[Record]) -> dict[tuple[str, str], Record]:
 
 
 def _variant(record: Record) -> str:
-    """What is not usual about the machines and the features; empty if nothing is."""
+    """The unusual machines and features of a record; empty if they are ours and transferred."""
     names = {"ours": [], "paper": ["the authors' machines"], "paper-radial": ["the authors' radial machines"]}
     adapted = ["adapted features"] if record.get("adapted") else []
     return ", ".join(adapted + names[record.get("machines", "ours")])
@@ -286,12 +287,12 @@ def _figure(folder: str, record: Record) -> str:
 
 
 def _has_own_data(record: Record) -> bool:
-    """Whether the experiment read nothing from the set that it was run on."""
+    """Whether the experiment read nothing from the set on which it was run."""
     return bool(record.get("simulated") or record.get("tables"))
 
 
 def _data(record: Record) -> str:
-    """What the experiment was run on."""
+    """The data of the experiment, as text."""
     if _has_own_data(record):
         return _OWN_DATA[bool(record.get("tables"))]
     return ", ".join(part for part in (str(record["data"]).split(".")[0], _variant(record)) if part)
@@ -317,7 +318,7 @@ def _counts(records: Sequence[Record]) -> str:
 
 
 def _verdict(finding: Mapping[str, Any]) -> str:
-    """The verdict of a record. Those written before claims had intervals only say whether the claim holds."""
+    """The verdict of a finding. Records from before claims had intervals only say whether the claim holds."""
     return str(finding.get("verdict") or (HOLDS if finding["holds"] else DIFFERS))
 
 
@@ -383,7 +384,7 @@ def _section(records: Sequence[Record], figures: Sequence[Record], folder: str) 
     lines = [f"## {first['experiment']}", "", f"{source}{first['shows']}.", ""]
     for shown in figures:
         lines += [f"![{shown['experiment']} on {_data(shown)}]({_figure(folder, shown)})", ""]
-        # The figure may be of fewer repetitions than verdicts that were taken over.
+        # The figure may have fewer repetitions than verdicts that were copied from an earlier page.
         drawn = shown | {"repetitions": shown.get("figure_repetitions", shown["repetitions"])}
         lines += [f"The figure is of {_data(shown)}: `{_command(drawn)}`.", ""]
     if first.get("published"):
@@ -403,7 +404,7 @@ def _section(records: Sequence[Record], figures: Sequence[Record], folder: str) 
 
 
 def _beside_the_paper(records: Sequence[Record], published: Sequence[Sequence[str]]) -> list[str]:
-    """One table of the rows of all sets and of the paper's own."""
+    """One table with the rows of all sets and those of the paper."""
     ours = [
         (f"{_data(record)}, {name}", *values) for record in records for name, *values in record["table"][1:]
     ]
@@ -417,7 +418,7 @@ def _beside_the_paper(records: Sequence[Record], published: Sequence[Sequence[st
 
 
 def _command(record: Record) -> str:
-    """The command that measures this again."""
+    """The command that repeats the measurement."""
     name = "adapted" if record.get("adapted") else record["experiment"]
     data = "" if _has_own_data(record) else f" --data {record.get('source', record['data'])}"
     if record.get("machines", "ours") != "ours":
@@ -428,7 +429,7 @@ def _command(record: Record) -> str:
 
 
 def _settings(record: Record) -> str:
-    """The settings of the machines. An experiment with data of its own has its own machines."""
+    """The settings of the machines. An experiment with its own data has its own machines."""
     named = ", ".join(f"{name} = {value}" for name, value in record["settings"].items())
     return f" (machines: {EXPERIMENTS[record['experiment']].machines if _has_own_data(record) else named})"
 

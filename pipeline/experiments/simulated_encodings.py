@@ -1,12 +1,13 @@
 """Codes compared on simulated machines: how well the generalised Bradley-Terry model recovers p [HLW Figures 1, 2].
 
-Nothing is trained, and nothing is read from the set that the experiment is run on. The probabilities of N classes are
-given; a machine says what it should, times 1 + 0.1 times a standard normal number; the code's machines are coupled.
+Nothing is trained, and nothing is read from the set on which the experiment is run. The probabilities of N classes are
+given. The output of a machine is the true probability times 1 + 0.1 times a standard normal number. The machines of the
+code are then coupled.
 
-The minimum of the loss is found here, to its tolerance. A code of 2004 may well have stopped after a few sweeps of [HLW
-Algorithm 2] from equal probabilities, near to which the truth of case a lies. So there is a second relative MSE, that
-of p after three sweeps. Codes of four classes have fewer columns than the printed 10 or 15 log2 N, since so many
-different ones do not exist: the column `machines` says how many.
+The minimum of the loss is found here, to its tolerance. A program of 2004 may well have stopped after a few sweeps of
+[HLW Algorithm 2] from equal probabilities, near which the truth of case a lies. So there is a second relative MSE, of p
+after three sweeps. Codes of four classes have fewer columns than the printed 10 or 15 log2 N, because there are not as
+many different ones: the column `machines` has their number.
 
 References
 ----------
@@ -31,11 +32,11 @@ from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
 #: The source of these claims.
 HLW = "[HLW]"
-#: [HLW 6.1] Numbers of classes, and the noise of a machine relative to what it should say.
+#: [HLW 6.1] Numbers of classes, and the noise of a machine relative to its true output.
 CLASSES = (4, 8, 16, 32, 64)
 CASES = "abc"
 NOISE = 0.1
-#: [HLW 6.1] Machines say neither less than this nor more than one minus it.
+#: [HLW 6.1] Outputs of machines are clipped to this and one minus this.
 CLIP = 1e-7
 CODES: dict[str, Callable[[int], NDArray[np.int8]]] = {
     "one_vs_one": graphs.one_vs_one,
@@ -43,16 +44,16 @@ CODES: dict[str, Callable[[int], NDArray[np.int8]]] = {
     "dense": graphs.dense_code,
     "sparse": graphs.sparse_code,
 }
-#: Sweeps of an iteration that is stopped early, and the relative MSE that is small: a limit of ours.
+#: Sweeps of an iteration that is stopped early, and the limit of a small relative MSE, which is ours.
 SWEEPS, SMALL = 3, 0.05
-#: A code is good, or competitive, in a case if its accuracy, averaged over N, is this near to the best: our limit.
+#: A code is good, or competitive, in a case if its accuracy, averaged over N, is within this of the best: our limit.
 NEAR = 0.05
 
 
 class Encoding(NamedTuple):
     """A code in a case: share of replicates whose likeliest class is right, and relative mean squared errors of p.
 
-    The last is that of an iteration that is stopped early.
+    The last error is that of an iteration that is stopped early.
     """
 
     case: str
@@ -131,7 +132,7 @@ def coupled_outcomes(name: str, n: int, rng: np.random.Generator) -> NDArray[np.
 
 
 def swept(r: NDArray[np.float64], code: NDArray[np.int8]) -> NDArray[np.float64]:
-    """(cases, N) probabilities after a few sweeps from equal ones, from what the machines say (cases, m) [HLW 2]."""
+    """(cases, N) probabilities after a few sweeps from equal ones, given machine outputs (cases, m) [HLW 2]."""
     first, second = (code == 1).astype(float), (code == -1).astype(float)
     p = np.full((len(r), len(code)), 1 / len(code))
     for _ in range(SWEEPS):
@@ -158,9 +159,9 @@ def averages(rows: Sequence[Encoding], field: str) -> dict[str, dict[str, float]
 
 
 def findings(outcomes: NDArray[np.float64]) -> list[Finding]:
-    """Pairs are good where many classes are likely, one against the rest everywhere.
+    """The claims: pairs are good where many classes are likely, one against the rest is good everywhere.
 
-    Averages are over the numbers of classes; replicates are what is resampled.
+    Averages are over the numbers of classes; replicates are resampled.
     """
     by_replicate = outcomes.mean(axis=1)
     accuracy, error = (
@@ -175,7 +176,7 @@ def findings(outcomes: NDArray[np.float64]) -> list[Finding]:
     )
 
     def behind(code: str, cases: str) -> dict[str, Resampled]:
-        """How far the accuracy of a code is below that of the best one, in each case."""
+        """The accuracy of the best code minus that of a code, in each case."""
         best = {case: np.max([accuracy[case, name] for name in CODES], axis=0) for case in cases}
         return {case: best[case] - accuracy[case, code] for case in cases}
 

@@ -1,4 +1,4 @@
-"""Centres of stars: which classes are good ones [S Figure 3], and how long the choice matters [S Figure 5].
+"""Centres of stars: which classes are good centres [S Figure 3], and how long the choice matters [S Figure 5].
 
 Figure 3 is a map of the classes by d', coloured by the accuracy of their stars. Figure 5 shows models that grow from
 the best and from the worst star.
@@ -27,7 +27,7 @@ from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTenso
 from pairloom.pipeline.growth.growing_block import GrowthOutcome, sample_blocks
 
 BEST, WORST = "best centre", "worst centre"
-#: Any centre will do if the two accuracies differ by less than this: a limit of ours.
+#: The choice of the centre does not matter if two accuracies differ by less than this: our limit.
 CLOSE = 0.005
 
 
@@ -49,7 +49,7 @@ class StarCentres(NamedTuple):
     classes : tuple of N names
     dprime : (N, N) array
     right : (N, R) bool array
-        Which samples the star around each class gets right.
+        Whether the star around each class predicts each sample correctly.
     """
 
     classes: tuple[str, ...]
@@ -63,7 +63,7 @@ class StarCentres(NamedTuple):
 
 
 def measure(trained: TrainedTensor, repetitions: int = 1, seed: int = 0, each: Each = in_turn) -> StarCentres:
-    """Every class as the centre. Nothing is random, so nothing is repeated."""
+    """Every class as the centre. This is not random, so it is not repeated."""
     right = each(star_right, trained, range(trained.n_classes))
     return StarCentres(trained.classes, trained.dprime, np.array(right))
 
@@ -74,7 +74,7 @@ def star_accuracies(trained: TrainedTensor, each: Each = in_turn) -> list[float]
 
 
 def star_right(trained: TrainedTensor, centre: int) -> NDArray[np.bool_]:
-    """(R,) whether the star around one class gets a sample right. Every coupling gives the same model of a tree."""
+    """(R,) whether the star around one class predicts a sample correctly. On a tree all couplings agree."""
     p = trained.probabilities(graphs.star(trained.n_classes, centre), ["normal"])["normal"]
     return np.asarray(p.argmax(axis=1) == trained.labels)
 
@@ -90,8 +90,8 @@ def rows(measured: StarCentres) -> list[Centre]:
 def classical_scaling(distances: ArrayLike, dimensions: int = 2) -> NDArray[np.float64]:
     """(N, dimensions) coordinates whose distances approximate `distances`: classical multidimensional scaling.
 
-    Double centring turns the squared distances into -2 times inner products. The coordinates are the leading
-    eigenvectors of these, times the roots of the eigenvalues.
+    Double centring turns the squared distances into -2 times inner products. The coordinates are their leading
+    eigenvectors times the square roots of the eigenvalues.
     """
     squared = np.asarray(distances) ** 2
     centred = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
@@ -147,7 +147,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Centre], title: str) -> Figure:
     return figure
 
 
-#: Where a name may stand beside its dot, in points, and how it is aligned; the first that is free is taken.
+#: Possible places of a name beside its dot, in points, with its alignment; the first free place is taken.
 _PLACES = (
     (5, 0, "left", "center"),
     (-5, 0, "right", "center"),
@@ -161,9 +161,9 @@ _PLACES = (
 
 
 def _write_names(figure: Figure, axes: Axes, rows: Sequence[Centre]) -> None:
-    """Name every class, from the best and the worst inwards, where the name covers no dot and no other name.
+    """Name every class, from the best and the worst inwards, at a place where the name covers no dot and no other name.
 
-    Where there is no such place, the name stands farther out, with a line to its dot.
+    If there is no such place, the name is put farther out, with a line to its dot.
     """
     figure.draw_without_rendering()  # positions in pixels are known only now
     dots = axes.transData.transform([(row.x, row.y) for row in rows])
@@ -183,7 +183,7 @@ def _named(
     dots: NDArray[np.float64],
     taken: list[Bbox],
 ) -> bool:
-    """Write a name at a place if that is free; whether it was."""
+    """Write a name at a place if it is free; return whether it was."""
     x, y, across, up = place
     name = axes.annotate(
         row.centre,
@@ -239,7 +239,7 @@ def curves_from(
 
 
 def growth_findings(growth: Growth) -> list[Finding]:
-    """The claim of [S 4.4] on Figure 5, and one of ours: [S 4.1] recommends a random centre, which lies between."""
+    """The claim of [S 4.4] on Figure 5, and one of ours. [S 4.1] recommends a random centre, which lies between."""
     at = resampled_means(growth.outcomes)
     gaps = {
         stage: {coupling: at[BEST, coupling, stage] - at[WORST, coupling, stage] for coupling in COUPLINGS}

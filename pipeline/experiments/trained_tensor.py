@@ -1,12 +1,12 @@
 """The trained tensor: the logits of all pairs on the test samples, trained once and stored beside the results.
 
-Every experiment compares models over graphs. An edge's machines do not depend on the other edges, so the logits of a
-smaller graph are rows of those of the complete one, and no experiment trains anything.
+The experiments compare models over graphs. An edge's machines do not depend on the other edges, so the logits of a
+smaller graph are rows of those of the complete graph, and experiments need not train anything.
 
 The radial machines of [S] are trained here as well: `e1071::svm(x, y, kernel = "radial", probability = TRUE)` on one
-fold, gamma = 1 / D. As those of `machines.fold_alone` they standardise their columns by their own fold, so no two of
-them share a kernel matrix. That makes them slow to apply, and the product does not have them: here every machine is
-applied to the test samples when it has been trained, and forgotten.
+fold, gamma = 1 / D. Like those of `machines.fold_alone` they standardise their columns by their own fold, so no two of
+them share a kernel matrix. That makes them slow to apply, so `PairwiseSVC` does not offer them. Here every machine is
+applied to the test samples after its training, and then dropped.
 """
 
 import io
@@ -116,13 +116,13 @@ def radial_kernel(a: Floats, b: Floats) -> Floats:
 #: The couplings that the paper compares.
 COUPLINGS = ("wlw2", "stratified", "normal")
 
-#: The machines of the experiments: our own, which see the features in common units and are calibrated by samples of
-#: other folds; and those of the authors, with either kernel, each of which knows one fold alone [S 2.3].
+#: The machines of the experiments: ours, with features in common units and calibration on samples of other folds; and
+#: the authors', with either kernel, each of which uses one fold alone [S 2.3].
 MACHINES = ("ours", "paper", "paper-radial")
-#: The paper's calibration of the machines, and the one that is set beside it: "Platt's method may not be optimal" [S].
-#: Machines of the authors have the first only.
+#: The paper's calibration of the machines, and the one to compare with it: "Platt's method may not be optimal" [S].
+#: The authors' machines have only the first.
 CALIBRATIONS = ("platt", "distance")
-#: The scale of the distances is the one that suits this coupling, the product's default.
+#: The scale of the distances is chosen for this coupling.
 SCALED_FOR = "stratified"
 
 
@@ -132,30 +132,30 @@ class TrainedTensor(NamedTuple):
     Attributes
     ----------
     logits : (N, N, R) float32 array, antisymmetric
-        By Platt's sigmoids.
+        Logits by Platt's sigmoids.
     distance_logits : (E, R) or (0, R) float32 array
-        Of the same machines calibrated by distance, in the order of the complete graph's edges: see `calibrated`.
-        Machines of the authors have none.
+        Logits of the same machines calibrated by distance, in the order of the complete graph's edges: see
+        `calibrated`. The authors' machines have none.
     labels : (R,) int array
     classes : tuple of N names
     dprime : (N, N) array
-        The distance of two classes on their pair's own logits (Platt's), by machines that had not seen the sample.
+        The distance d' of two classes on the held-out logits (Platt's) of their pair.
     distances : (N, N) array
-        Between the means of the classes: known before anything is trained.
+        Distances between the means of the classes, which are known before training.
     confusion : (N, N) int array
-        Of the network on training samples: the "other model" of the cost `confusion` [S 4.3].
+        Confusion of the network on training samples: the "other model" of the cost `confusion` [S 4.3].
     network : (R, N) float32 array
         The network's probabilities of the test samples.
     stand_in : bool
         Whether a softmax layer on the features stands in for the network: see `network_answers`.
     files : tuple of R str
-        The picture of every sample, relative to the folder of all pictures; empty if the features are not of pictures.
+        The picture of every sample, relative to the folder of all pictures; empty if there are no pictures.
     synthetic : bool
         Whether the features were drawn rather than measured.
     n_jobs : int
         Threads of its couplings. No result depends on them.
     pictures : Path, optional
-        The folder of all pictures, where it is at hand.
+        The folder of all pictures, if available.
     """
 
     logits: np.ndarray
@@ -207,8 +207,8 @@ class TrainedTensor(NamedTuple):
     def calibrated(self, calibration: str) -> "TrainedTensor":
         """The tensor with the logits of one of the `CALIBRATIONS`; the machines and everything else are the same.
 
-        The logits of distances are scaled: one factor for all pairs, which makes the complete model of all classes
-        likeliest on held-out training samples. It stays what it is where only some of the classes are looked at.
+        Logits from distances have one factor for all pairs, which maximises the likelihood of the complete model of all
+        classes on held-out training samples. Parts with fewer classes keep this factor.
         """
         if calibration not in CALIBRATIONS:
             raise ValueError(
@@ -229,10 +229,10 @@ class TrainedTensor(NamedTuple):
 
 
 def machine_settings(X: NDArray[np.floating], machines: str = "ours", seed: int = 0) -> MachineSettings:
-    """The settings of some `MACHINES`, all of which are fitted on one fold of four.
+    """The settings of some `MACHINES`, all of which are trained on one fold of four.
 
-    The authors' [S 2.3] are standardised and calibrated by that fold, with C = 1; ours have C = "scale", and are
-    calibrated on the other folds.
+    The authors' machines [S 2.3] are standardised and calibrated by that fold, with C = 1. Ours have C = "scale", and
+    are calibrated on the other folds.
     """
     if machines not in MACHINES:
         raise ValueError(
@@ -262,11 +262,11 @@ def train_tensor(
     settings : MachineSettings
     progress : callable, optional
     source : str
-        Where the features came from: a store of pictures knows their files and the network's answers.
+        The source of the features: a store of pictures has their files and the network's answers.
     radial : bool
         Whether machines, of one fold alone, have a radial kernel.
     answers : NetworkAnswers, optional
-        Of the network, where it is neither stored at the source nor a softmax layer on the features.
+        Answers of a network that are neither stored at the source nor come from a softmax layer on the features.
     """
     if data.y_test is None:
         raise ValueError("train_tensor: the test samples must have labels, got none.")
@@ -328,7 +328,7 @@ def _radial(
 
 
 def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSettings) -> NDArray[np.float32]:
-    """(E, R) logits of the same machines calibrated by distance, with the scale that the product would choose."""
+    """(E, R) logits of the same machines calibrated by distance, with the scale that `PairwiseSVC` would choose."""
     by_distance, coupler = model.by_distance(settings.scheme), coupler_of(graphs.complete(len(data.classes)))
     rows, classes, folds, parts = draw_samples(
         data.y_train, CALIBRATION_SAMPLES, settings.folds, settings.seed, whitened=False
@@ -376,7 +376,7 @@ def cached_tensor(
     radial: bool = False,
     answers: NetworkAnswers | None = None,
 ) -> TrainedTensor:
-    """The trained tensor in the file `path`, trained and written there if it is not that of these data and settings."""
+    """The trained tensor in the file `path`; trained and written there unless the file has these data and settings."""
     file = tensor_file(path, data, settings, source, radial=radial)
     try:
         return file.read()
@@ -387,20 +387,20 @@ def cached_tensor(
 
 
 class TensorFile(NamedTuple):
-    """Where a trained tensor is kept, and of which code, data and settings it must be."""
+    """The file of a trained tensor, and the code, data and settings that it must be of."""
 
     path: Path
     recipe: str
 
     def write(self, trained: TrainedTensor) -> None:
-        """Write the tensor. Half of it is enough, as it is antisymmetric."""
+        """Write the tensor. It is antisymmetric, so half of it is enough."""
         halved = trained._replace(logits=trained.of_edges(graphs.complete(trained.n_classes)))
         archive = io.BytesIO()
         np.savez(archive, recipe=self.recipe, **{name: getattr(halved, name) for name in _STORED})
         write_atomically(self.path, archive.getvalue())
 
     def read(self) -> TrainedTensor:
-        """Read the tensor; a ValueError if it is another one."""
+        """Read the tensor; raise ValueError if it has other data or settings."""
         with np.load(self.path, allow_pickle=False) as archive:
             if str(archive["recipe"]) != self.recipe:
                 raise ValueError(f"{self.path} is of other data or settings.")
@@ -423,10 +423,10 @@ def tensor_file(
 
 
 def source_named(name: str) -> str:
-    """What `load_features` takes for a name: an embedded set, a path, or a set in the folder of PAIRLOOM_DATA.
+    """The argument of `load_features` for a name: an embedded set, a path, or a set in the folder of PAIRLOOM_DATA.
 
-    There `tinyimagenet50` finds ``tinyimagenet50-efficientnet.npz`` or ``.zarr``: a set's name, then the features it is
-    seen by.
+    There `tinyimagenet50` finds ``tinyimagenet50-efficientnet.npz`` or ``.zarr``: the name of the set, then that of its
+    features.
     """
     if name in EMBEDDED or Path(name).exists():
         return name
@@ -453,5 +453,5 @@ def is_present(name: str) -> bool:
 
 
 def load_set(name: str) -> FeatureSet:
-    """The features of a set, by name or path."""
+    """The features of a set, given its name or path."""
     return load_features(source_named(name))
