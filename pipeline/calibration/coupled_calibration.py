@@ -11,7 +11,6 @@ References
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +24,7 @@ from pairloom.pipeline.completion.couplers import Coupler
 from pairloom.pipeline.completion.shortlist import ONE_SCALE, ListMass, Shortlists
 from pairloom.pipeline.machines.pair_calibration import SlopePrior, Slopes, slope_prior, slopes_of
 from pairloom.pipeline.machines.settings import Calibration
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = [
     "FEW_SAMPLES",
@@ -294,11 +294,10 @@ def _warn_of_bound(choice: ScaleChoice, n_samples: int) -> None:
             " labels belong to these rows",
             "upper": "the model tells all of them apart, and probabilities are nearly certain",
         }[choice.bound]
-        warnings.warn(
+        warn_user(
             f"The scale of the coupled model, from {n_samples} held-out samples, is at its {choice.bound} bound:"
             f" {why}.",
             UserWarning,
-            stacklevel=4,
         )
 
 

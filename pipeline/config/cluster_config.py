@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 import dask
-import psutil
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from pairloom.graphs.text import format_bytes
 from pairloom.pipeline.config.sections import ADDRESS, SIZE, WALLTIME, Section, bytes_in
 from pairloom.pipeline.model.settings import LARGEST_COUNT
+from pairloom.pipeline.process_memory import total_bytes
 
 __all__ = [
     "JOB_QUEUES",
@@ -102,7 +102,7 @@ class ClusterConfig(Section):
         """
         if self.job_queue is not None:
             return bytes_in(self.job_queue.memory) // self.job_queue.processes
-        return int(psutil.virtual_memory().total) // self.expected_workers
+        return total_bytes() // self.expected_workers
 
     @model_validator(mode="after")
     def _one_way_to_the_cluster(self) -> Self:

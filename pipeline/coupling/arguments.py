@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from pairloom.graphs.text import did_you_mean
+from pairloom.pipeline.user_warnings import warn_user
 
 Solver = TypeVar("Solver")
 
@@ -97,15 +97,14 @@ class Solution(NamedTuple):
         self.p[start:stop] = p
         self.iterations[start:stop], self.residual[start:stop] = 1, 0.0
 
-    def diagnostics(self, owner: str, method: str, tol: float, stacklevel: int) -> Diagnostics:
-        """The convergence of the samples; warns about the others, as if from `stacklevel` calls above."""
+    def diagnostics(self, owner: str, method: str, tol: float) -> Diagnostics:
+        """The convergence of the samples; warns about the others."""
         converged = self.residual <= tol
         left = int((~converged).sum())
         if left:
-            warnings.warn(
+            warn_user(
                 f"{owner}: method {method!r} did not converge for {left} of {len(converged)} samples"
                 f" (largest residual {self.residual.max():.1e} after {self.iterations.max()} iterations).",
                 ConvergenceWarning,
-                stacklevel=stacklevel + 1,
             )
         return Diagnostics(self.iterations, self.residual, converged)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import format_bytes
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = ["decisions", "gathered", "keeps_container", "labels", "probabilities"]
 
@@ -88,11 +88,10 @@ def labels(estimator: Any, dtype: object) -> Answer:
 def gathered(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Training samples. Dask collections are computed, with a warning if X is one."""
     if _is_dask(X):
-        warnings.warn(
+        warn_user(
             f"PairwiseSVC.fit gathers X, a dask collection of {_size(X)}, in the memory of this process."
             " pairloom.run(config, data=(X, y)) reads it block by block, and fits it on a cluster.",
             UserWarning,
-            stacklevel=3,
         )
     X, y, sample_weight = (some.compute() if _is_dask(some) else some for some in (X, y, sample_weight))
     return X, y, sample_weight

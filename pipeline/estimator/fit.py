@@ -44,13 +44,21 @@ from pairloom.pipeline.features.moments import Moments, distances_between, momen
 from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.folds import folds_of, usable_folds
 from pairloom.pipeline.machines.kernel_function import KernelFunction
-from pairloom.pipeline.machines.kinds import EstimatorKind, KernelKind, MachineKind, svm_kind, svm_kind_of
+from pairloom.pipeline.machines.kinds import (
+    EstimatorKind,
+    KernelKind,
+    LinearKind,
+    MachineKind,
+    svm_kind,
+    svm_kind_of,
+)
 from pairloom.pipeline.machines.normalisation import (
     Normalisation,
     NormalisedMoments,
     check_covariance,
     normalised_moments,
 )
+from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.model.choice import asks_for_neighbours, with_chosen_neighbours
 from pairloom.pipeline.model.fit_progress import FitProgress
 from pairloom.pipeline.model.fitted_model import ClassTable, FittedModel, checksum
@@ -62,7 +70,7 @@ from pairloom.pipeline.model.machine_choice import (
     choose_machines,
     linear_for_sparse,
 )
-from pairloom.pipeline.model.memory import check_memory, fit_bytes
+from pairloom.pipeline.model.memory import check_memory, fit_bytes, least_rows, rows_of_machines
 from pairloom.pipeline.model.settings import (
     ModelSettings,
     calibrations_of,
@@ -72,6 +80,7 @@ from pairloom.pipeline.model.settings import (
     error_prefix,
 )
 from pairloom.pipeline.model.training_set import TrainingSet, probe_rows
+from pairloom.pipeline.threads import thread_count
 
 __all__ = ["TrainingSamples", "fit_samples", "row_ids", "support_ids", "training_samples"]
 
@@ -116,10 +125,11 @@ def _fit(
     if raw is not None and not sparse.issparse(X):
         # Trials decide whether to standardise, unless the user does.
         standardised = bool(parameters.standardise)
-        warn_of_columns(X, raw, samples.names, standardised=standardised, stacklevel=4)
+        warn_of_columns(X, raw, samples.names, standardised=standardised)
     counts = np.bincount(classes, minlength=n)
     if holds_samples_out(parameters):
         usable_folds(parameters.folds, counts, "PairwiseSVC")
+    _check_least_memory(parameters, X, raw, counts)
     chosen = _choose_machines(parameters, samples, labels, classes, raw, progress)
     if chosen is not None:
         parameters.set_params(kernel=chosen.kernel, gamma=chosen.gamma, standardise=chosen.standardise)
@@ -147,8 +157,8 @@ def _fit(
     graph = graphs.requested_graph(asked, labels.tolist(), training.distances, "PairwiseSVC")
     if isinstance(graph, graphs.ModelCode):
         check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
-    if kind.retrains_pairs:
-        _check_memory(X, training, graph, settings)
+    rows = rows_of_machines(graphs.decomposition_of(graph), counts)
+    _check_memory(X, kind, rows, settings.machines(), raw, parameters, settings.calibration_samples)
     fit = fit_model(
         training,
         table,
@@ -329,19 +339,55 @@ def _sparse_samples(estimator: Any, X: Any) -> Any:
     return canonical_csr(X)
 
 
-def _check_memory(X: Any, training: TrainingSet, graph: Any, settings: ModelSettings) -> None:
-    """Raise, before training, if memory cannot hold the machines."""
-    n_edges = graphs.decomposition_of(graph).n_machines
-    columns = 0.0
-    if sparse.issparse(X):
-        columns = float(np.mean(np.diff(training.means.indptr)))
-    check_memory(
-        fit_bytes(X, n_edges, settings.machines().scheme.n_machines, columns),
-        f"fit of {n_edges:,} pairs on {X.shape[1]:,} features",
-        "reduce the features (SelectKBest, TruncatedSVD, max_features of a vectoriser), train fewer pairs"
-        " (graph='hub_neighbours' with fewer neighbours)"
-        + ("" if sparse.issparse(X) else ", or give X as CSR if most of it is zero"),
+def _check_least_memory(
+    parameters: Parameters, X: Any, raw: Moments | None, counts: NDArray[np.int64]
+) -> None:
+    """Raise before anything is tried where even the fewest pairs that are certain to be trained cannot be held."""
+    kind: MachineKind = LinearKind()
+    rows = least_rows(parameters.graph, counts)
+    if raw is None:
+        given = parameters.estimator
+        kind = KernelKind(KernelFunction("precomputed")) if given is None else EstimatorKind(given)
+    elif not sparse.issparse(X) and parameters.kernel == "auto":
+        rows = rows[:0]  # which machines there will be is open
+    elif not sparse.issparse(X) and parameters.kernel != "linear":
+        kind = KernelKind(KernelFunction(parameters.kernel))
+    folds = _folds(parameters, counts, kind)
+    machines = MachineSettings(folds=folds, fit_on=parameters.fit_on, tol=parameters.tol)
+    _check_memory(X, kind, rows, machines, raw, parameters)
+
+
+def _check_memory(
+    X: Any,
+    kind: MachineKind,
+    rows: NDArray[np.int64],
+    machines: MachineSettings,
+    raw: Moments | None,
+    parameters: Parameters,
+    held_out: int = 0,
+) -> None:
+    """Raise before machines are trained on so many rows each (E,), if memory cannot hold these."""
+    is_sparse = sparse.issparse(X)
+    columns = float(np.mean(np.diff(raw.totals.indptr))) if is_sparse and raw is not None else 0.0
+    needed = fit_bytes(
+        kind,
+        X,
+        rows,
+        machines,
+        columns=columns,
+        held_out=min(held_out, X.shape[0]),
+        n_threads=thread_count(parameters.n_jobs, "PairwiseSVC"),
     )
+    of_pairs = f"{len(rows):,} pairs on " if len(rows) else ""
+    advice = "fit on fewer rows"
+    if isinstance(kind, LinearKind):
+        advice = (
+            "reduce the features (SelectKBest, TruncatedSVD, max_features of a vectoriser), train fewer pairs"
+            " (graph='hub_neighbours' with fewer neighbours)"
+        ) + ("" if is_sparse else ", or give X as CSR if most of it is zero")
+    elif isinstance(kind, KernelKind):
+        advice = "fit on fewer rows, train fewer pairs, set fewer n_jobs, or use kernel='linear'"
+    check_memory(needed, f"fit of {of_pairs}{X.shape[0]:,} rows of {X.shape[1]:,} features", advice)
 
 
 def row_ids(X: Any, sample_weight: Any) -> list[Any]:

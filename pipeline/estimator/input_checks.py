@@ -5,7 +5,6 @@ scikit-learn checks the shapes and the numbers, but its errors do not name colum
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from scipy import sparse
 
 from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.features.moments import Moments, units_differ
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = ["check_columns", "check_labels", "columns_explained", "warn_of_columns"]
 
@@ -129,9 +129,7 @@ def _continuous(y: Any, owner: str) -> str:
     )
 
 
-def warn_of_columns(
-    X: NDArray[np.floating], moments: Moments, names: Any, *, standardised: bool, stacklevel: int
-) -> None:
+def warn_of_columns(X: NDArray[np.floating], moments: Moments, names: Any, *, standardised: bool) -> None:
     """Warn of suspicious columns: different units, row numbers, constants.
 
     Parameters
@@ -143,12 +141,10 @@ def warn_of_columns(
         The names of the columns, if X is a table.
     standardised : bool
         Whether columns are divided by their standard deviations.
-    stacklevel : int
-        As in `warnings.warn`, counted from the caller of this function.
     """
     called = names if names is not None else np.arange(X.shape[1])
     for finding in _findings(X, moments, called, names is not None, standardised):
-        warnings.warn(f"PairwiseSVC: {finding}", UserWarning, stacklevel=stacklevel + 1)
+        warn_user(f"PairwiseSVC: {finding}", UserWarning)
 
 
 def _findings(

@@ -6,7 +6,6 @@ of samples goes through the whole growth before the next block starts, so that i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from pairloom.pipeline.completion.complete import Completion, plan_completion
 from pairloom.pipeline.growth.growing_block_kernels import LANES, gather_block, grow_block
 from pairloom.pipeline.threads import in_threads, thread_count
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = ["COUPLED", "GrowthOutcome", "SampleBlocks", "grow_blocks", "sample_blocks"]
 
@@ -131,11 +131,10 @@ def grow_blocks(
     counts, means, each_unsettled = zip(*parts, strict=True)
     unsettled = sum(each_unsettled)
     if unsettled:
-        warnings.warn(
+        warn_user(
             f"grow_blocks: {unsettled} of {2 * len(looks) * len(parts)} couplings of {LANES} samples did not converge"
             " within the limit of iterations; predictions between nearly equal classes may be wrong.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     n_samples = len(blocks.samples)
     of_samples = np.empty((len(COUPLED), len(stages), n_samples), np.float32)

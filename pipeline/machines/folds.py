@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = [
     "ALONE",
@@ -86,7 +87,7 @@ def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owne
             f"{owner}: folds must be at least 2 and at most the size of the largest class, {largest}, got {folds}."
         )
     if warning := _of_rare(counts, usable, "auto" if folds == "auto" else "given"):
-        warnings.warn(f"{owner}: {warning}", UserWarning, stacklevel=3)
+        warn_user(f"{owner}: {warning}", UserWarning)
     return usable
 
 

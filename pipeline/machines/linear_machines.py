@@ -270,7 +270,7 @@ def _trained(
     machines = _empty_machines(n, settings)
     for e, (first, second) in enumerate(sides):
         (_train_alone if settings.alone else _train)(machines, coef, e, first, second, settings)
-    warn_early_stops(machines.gap, settings.tol, owner, "set a lower C, or a larger tol", stacklevel=4)
+    warn_early_stops(machines.gap, settings.tol, owner, "set a lower C, or a larger tol")
     return machines._replace(coef=coef.finished() if isinstance(coef, SupportWeights) else coef)
 
 

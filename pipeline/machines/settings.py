@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -27,6 +26,7 @@ from pairloom.pipeline.machines.folds import (
 from pairloom.pipeline.machines.pair_calibration import PROFILE_SIZE
 from pairloom.pipeline.machines.sparse_machines import SparseRows
 from pairloom.pipeline.machines.svm import MAX_ITERATIONS
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = [
     "CALIBRATIONS",
@@ -133,9 +133,7 @@ HARMLESS_GAP = 10
 HARMLESS_SHARE = 0.01
 
 
-def warn_early_stops(
-    gap: NDArray[np.float64], tol: float, owner: str, advice: str, *, stacklevel: int = 3
-) -> None:
+def warn_early_stops(gap: NDArray[np.float64], tol: float, owner: str, advice: str) -> None:
     """Warn if the relative duality gap of machines is far above the tolerance. ``advice`` says what would help.
 
     A gap of up to `HARMLESS_GAP` times the tolerance is not reported: at the default tolerance it changes the log loss
@@ -143,11 +141,10 @@ def warn_early_stops(
     """
     early = int((gap > HARMLESS_GAP * tol).sum())
     if early > HARMLESS_SHARE * gap.size:
-        warnings.warn(
+        warn_user(
             f"{owner}: {early} of {gap.size} machines stopped before the relative duality gap was"
             f" {tol:g} (the largest is {gap.max():.1e}): {advice}.",
             ConvergenceWarning,
-            stacklevel=stacklevel,
         )
 
 

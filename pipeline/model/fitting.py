@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.graphs.hubs import USUAL_NEIGHBOURS
+from pairloom.graphs.text import format_bytes
 from pairloom.pipeline.calibration.coupled_calibration import (
     CoupledCalibration,
     JudgedCalibration,
@@ -59,6 +60,8 @@ from pairloom.pipeline.model.learning import DrawnRows, Learned, check_weights, 
 from pairloom.pipeline.model.novelty import held_out_distances
 from pairloom.pipeline.model.settings import ModelSettings
 from pairloom.pipeline.model.training_set import TrainingSet, plan_probe
+from pairloom.pipeline.process_memory import available_bytes
+from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = [
     "LONGEST",
@@ -72,6 +75,7 @@ __all__ = [
     "judge_model",
     "next_graphs",
     "widened",
+    "within_memory",
 ]
 
 
@@ -267,7 +271,9 @@ def _better(model: JudgedModel, changed: JudgedModel) -> JudgedModel:
 
 
 def next_graphs(
-    graph: nx.Graph, distances: Callable[[], NDArray[np.float64] | graphs.PointDistances], bytes_per_pair: int
+    graph: nx.Graph,
+    distances: Callable[[], NDArray[np.float64] | graphs.PointDistances],
+    bytes_per_pair: float,
 ) -> Iterator[nx.Graph]:
     """Graphs with the same hubs and ever more neighbours per class, within the limits of neighbours and weights."""
     hubs, now = graph.graph["hubs"], graph.graph["neighbours"]
@@ -278,6 +284,24 @@ def next_graphs(
         if wider.number_of_edges() * bytes_per_pair > MOST_BYTES:
             return
         yield wider
+
+
+def within_memory(wider: Iterator[nx.Graph], bytes_per_pair: float, n_samples: int) -> Iterator[nx.Graph]:
+    """The graphs until one whose pairs memory cannot hold, which is said.
+
+    The machines are copied twice when new ones join them, and held-out samples (so many) need the logits of all pairs.
+    """
+    for graph in wider:
+        needed = graph.number_of_edges() * (3 * bytes_per_pair + 2 * 4 * n_samples)
+        if needed > (available := available_bytes()):
+            warn_user(
+                f"PairwiseSVC: classes are not joined to {graph.graph['neighbours']} neighbours: that needs about"
+                f" {format_bytes(needed)}, and {format_bytes(available)} are available. On a machine with more memory"
+                " the model may become better.",
+                UserWarning,
+            )
+            return
+        yield graph
 
 
 class Fit(NamedTuple):
@@ -359,9 +383,9 @@ def _widened(model: JudgedModel, neighbours: bool) -> JudgedModel:
         return model
     wider: Iterator[nx.Graph] = iter(())
     if neighbours and isinstance(model.trained, LinearModel):
-        machines_per_pair = model.how.machines.scheme.n_machines
-        bytes_per_pair = 4 * machines_per_pair * model.how.samples.X.shape[1]
+        bytes_per_pair = model.trained.machines.coef.nbytes / model.trained.n_edges
         wider = next_graphs(model.graph, model.how.samples.distances, bytes_per_pair)
+        wider = within_memory(wider, bytes_per_pair, len(model.held_out.classes))
     return widened(model, wider)
 
 

@@ -26,6 +26,7 @@ from pairloom.pipeline.machines.kernel_machines import KernelLogits, KernelModel
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.linear_machines import LinearModel
 from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, FittedModel
+from pairloom.pipeline.model.memory import check_memory
 from pairloom.pipeline.model.prediction_sets import SetBy, thresholds_of
 from pairloom.pipeline.model.settings import ModelSettings, is_share
 from pairloom.pipeline.model.training_set import TrainingSet
@@ -64,6 +65,7 @@ def novelty_of(
     n_jobs: int | None = None,
 ) -> NDArray[np.float64]:
     """(R,) the novelty of samples X, which the caller has checked."""
+    check_memory(8.0 * X.shape[0], f"novelty of {X.shape[0]:,} samples", "judge the samples in several parts")
     size, found = model.list_size(shortlist), np.empty(X.shape[0])
     method = model.method_named(coupling, "PairwiseSVC: coupling")
 

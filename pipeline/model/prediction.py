@@ -17,7 +17,7 @@ from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import dense
 from pairloom.pipeline.machines.sparse_machines import SparseLogits
 from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, FittedModel
-from pairloom.pipeline.model.memory import check_memory, prediction_bytes
+from pairloom.pipeline.model.memory import check_memory, likeliest_bytes, prediction_bytes
 from pairloom.pipeline.threads import in_threads, one_blas_thread, pieces, thread_count
 
 __all__ = [
@@ -92,6 +92,11 @@ def predict_likeliest(
     `predict_probabilities`.
     """
     k = min(k, len(model.classes.labels))
+    check_memory(
+        2 * likeliest_bytes(X.shape[0], k, X.dtype.itemsize),  # the batches, and all of them joined
+        f"predict_proba for the {k:,} likeliest classes of {X.shape[0]:,} samples",
+        "predict the samples in several parts, or with a smaller top_k",
+    )
     parts: dict[int, TopProbabilities] = {}
 
     def keep(batch: slice, of_batch: NDArray[np.floating]) -> None:

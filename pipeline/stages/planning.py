@@ -44,7 +44,6 @@ from pairloom.pipeline.model.machine_choice import (
     choose_machines,
     linear_for_sparse,
 )
-from pairloom.pipeline.model.memory import available_bytes
 from pairloom.pipeline.model.saved_model import plain
 from pairloom.pipeline.model.settings import (
     Candidate,
@@ -53,6 +52,7 @@ from pairloom.pipeline.model.settings import (
     class_weights,
 )
 from pairloom.pipeline.model.training_set import Probe, TrainingSet, plan_probe, probe_rows
+from pairloom.pipeline.process_memory import available_bytes
 from pairloom.pipeline.run.needs import task_bytes, with_process
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import RunShape, SparseSizes, rows_per_file

@@ -194,7 +194,7 @@ def solve_code(
 
         in_threads(work, pieces(L.shape[1], SLAB), n_threads)
     normalise(solution.p)
-    return solution.p, solution.diagnostics("couple_code", method, tol, stacklevel=3)
+    return solution.p, solution.diagnostics("couple_code", method, tol)
 
 
 def check_machine_logits(logits: ArrayLike, n_machines: int, owner: str) -> Logits:

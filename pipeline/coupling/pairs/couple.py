@@ -377,7 +377,7 @@ def couple(
         in_threads(work, _stretches(n_samples, 4 * n_threads), n_threads)
     if method != "vote":
         normalise(p)
-    diagnostics = solution.diagnostics("couple", method, tol, stacklevel=2)
+    diagnostics = solution.diagnostics("couple", method, tol)
     return (p, diagnostics) if return_diagnostics else p
 
 

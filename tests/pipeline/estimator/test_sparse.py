@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from pairloom import PairwiseSVC
+from pairloom.pipeline.estimator import fit
 from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.sparse_machines import SparseRows, SparseWeights, solve_support
 from pairloom.pipeline.model import memory
@@ -164,13 +166,21 @@ def test_what_sparse_features_cannot_have_is_an_error(data, parameters, message)
 def test_fit_and_prediction_beyond_the_memory_are_errors_with_both_numbers(data, monkeypatch):
     X, y = data
     model = fitted(X, y)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "_SMALL", 0)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100)
+    monkeypatch.setattr(fit, "choose_machines", None)  # nothing is tried before the check
     numbers = r"needs about [\d.]+ GiB, and [\d.]+ GiB are available"
     for attempt in (
         lambda: fitted(X, y),
-        lambda: fitted(X.toarray(), y),
         lambda: fitted(X, y, kernel="rbf"),
+        lambda: fitted(X, y, estimator=LogisticRegression()),
+        lambda: fitted(X.toarray(), y),
+        lambda: fitted(X.toarray(), y, kernel="rbf"),
+        lambda: fitted(X.toarray(), y, graph="one_vs_rest"),
+        lambda: fitted((X @ X.T).toarray(), y, kernel="precomputed"),
         lambda: model.predict_proba(X),
+        lambda: model.predict_proba(X, top_k=2),
+        lambda: model.novelty(X),
     ):
         with pytest.raises(MemoryError, match=numbers):
             attempt()

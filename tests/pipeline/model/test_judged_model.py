@@ -8,7 +8,13 @@ import pytest
 from pairloom import PairwiseSVC, graphs
 from pairloom.pipeline.calibration.held_out import log_losses
 from pairloom.pipeline.model import fitting
-from pairloom.pipeline.model.fitting import LONGEST, MOST_BYTES, MOST_NEIGHBOURS, next_graphs
+from pairloom.pipeline.model.fitting import (
+    LONGEST,
+    MOST_BYTES,
+    MOST_NEIGHBOURS,
+    next_graphs,
+    within_memory,
+)
 
 FIXED = {"kernel": "linear", "C": "scale", "whiten": "none", "standardise": False, "random_state": 0}
 
@@ -117,3 +123,12 @@ def test_the_next_graphs_have_all_pairs_of_those_before_and_keep_to_the_budget()
         assert set(graph.edges) < set(wider.edges)
     too_large = MOST_BYTES // found[2].number_of_edges() + 1
     assert len(list(next_graphs(first, lambda: near, too_large))) == 1
+
+
+def test_graphs_that_memory_cannot_hold_are_left_with_a_warning(monkeypatch):
+    near = np.abs(np.subtract.outer(np.arange(100.0), np.arange(100.0)))
+    first = graphs.hub_neighbours(near, 3, 20)
+    fits, too_large = next_graphs(first, lambda: near, 1)
+    monkeypatch.setattr(fitting, "available_bytes", lambda: 3 * 10**6 * fits.number_of_edges() + 1000)
+    with pytest.warns(UserWarning, match=r"joined to 60 neighbours: that needs about [\d.]+ GiB, and"):
+        assert list(within_memory(iter([fits, too_large]), 1e6, 0)) == [fits]
