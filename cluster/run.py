@@ -28,7 +28,7 @@ from pairloom.cluster.drive.whole_run import LockedRun, checked_run, locked_run,
 from pairloom.cluster.watch.progress import Quiet, progress_for
 from pairloom.cluster.watch.status import RunStatus, run_status
 from pairloom.pipeline.config.config import Config, ConfigError
-from pairloom.pipeline.display.tables import Table, html_of
+from pairloom.pipeline.display.printed_tables import Table, html_of
 from pairloom.pipeline.estimator.pairwise_svc import PairwiseSVC
 from pairloom.pipeline.features.source_files import IN_MEMORY
 from pairloom.pipeline.run.lock import SUBMITTED, newest_driver, request_cancel

@@ -226,11 +226,13 @@ def differing_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def flattened(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys of nested tables, with their values."""
+def flattened(
+    tables: Mapping[str, Any], levels: int | None = None, prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """The dotted keys of nested tables, with their values. Tables below so many levels are values themselves."""
     for key, value in tables.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{key}.")
+        if isinstance(value, Mapping) and levels != 1:
+            yield from flattened(value, levels and levels - 1, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

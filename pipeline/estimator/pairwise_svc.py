@@ -28,7 +28,7 @@ from pairloom.pipeline.calibration.coupled_learning import LearningRecord
 from pairloom.pipeline.calibration.held_out import CALIBRATION_SAMPLES
 from pairloom.pipeline.completion.shortlist import ListMass
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
-from pairloom.pipeline.display.tables import Records
+from pairloom.pipeline.display.printed_tables import Records
 from pairloom.pipeline.estimator.containers import decisions, gathered, keeps_container, labels, probabilities
 from pairloom.pipeline.estimator.fit import fit_samples, row_ids, support_ids, training_samples
 from pairloom.pipeline.estimator.parameters import (

@@ -13,7 +13,7 @@ from pairloom.graphs.text import listed, plain_line, quoted
 from pairloom.pipeline.completion.complete import Completion
 from pairloom.pipeline.completion.couplers import CodeCoupler
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, prior_odds
-from pairloom.pipeline.display.tables import Table, html_of, others, signed, text_of
+from pairloom.pipeline.display.printed_tables import Table, html_of, others, signed, text_of
 from pairloom.pipeline.machines.contributions import Contributions, Evidence
 from pairloom.pipeline.model.fitted_model import FittedModel, check_finite
 from pairloom.pipeline.model.odds_effects import (

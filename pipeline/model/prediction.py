@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.coupling.model_coupling import SIGN_VOTE, normalised
-from pairloom.pipeline.display.tables import Table, html_of, text_of
+from pairloom.pipeline.display.printed_tables import Table, html_of, text_of
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.machines.linear_machines import AffineLogits
 from pairloom.pipeline.machines.normalisation import dense

@@ -9,7 +9,7 @@ import numpy as np
 from pairloom.graphs.text import plain_line
 from pairloom.pipeline.calibration.held_out import SMALLEST
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
-from pairloom.pipeline.display.tables import Table, html_of
+from pairloom.pipeline.display.printed_tables import Table, html_of
 from pairloom.pipeline.model.fitted_model import FittedModel
 
 __all__ = ["summary_html", "summary_rows"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pairloom.graphs.text import duration
 from pairloom.pipeline.config.cluster_config import shown_setting
+from pairloom.pipeline.config.config import flattened
 from pairloom.pipeline.report.page import Chart, Column, PageTable, Section, coordinate, round_ticks
 from pairloom.pipeline.run.feature_store import read_normalisation
 from pairloom.pipeline.run.ledger import Entry
@@ -173,9 +174,9 @@ def configuration_section(run: Run) -> Section:
     keys = [Column("key"), Column("value")]
     every = [
         [key, _code(shown_setting(key, value))]
-        for key, value in _flat(run.config.model_dump(mode="json", exclude_none=True))
+        for key, value in flattened(run.config.model_dump(mode="json", exclude_none=True), levels=3)
     ]
-    differing = dict(_flat(run.config.model_dump(mode="json", exclude_defaults=True)))
+    differing = dict(flattened(run.config.model_dump(mode="json", exclude_defaults=True), levels=3))
     changed = [row for row in every if row[0] in differing]
     prints = [[f"{part} samples", _code(text)] for part, text in run.fingerprints.items()]
     content = {
@@ -189,15 +190,6 @@ def configuration_section(run: Run) -> Section:
         ),
     }
     return Section("configuration", "Configuration", content)
-
-
-def _flat(configuration: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys, with their values."""
-    for key, value in configuration.items():
-        if isinstance(value, Mapping) and value and above.count(".") < 2:
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
 
 
 def _code(value: Any) -> Markup:
