@@ -1,12 +1,13 @@
 """A folder of files that are whole or absent: the one interface to the files of a run directory.
 
-It has two homes: a folder of the file system (`LocalFolder`), and a prefix of an object store (`object_folder`).
+It has two implementations: a folder of the file system (`LocalFolder`), and a prefix of an object store
+(`object_folder`).
 
-Everything that a run reads or writes passes through it, by paths inside the folder: JSON files, the ledger, records of
-drivers, the log, and the chunks and metadata of zarr arrays. Only `run.ownership`, which tells a run from other folders
+A run reads and writes all its files through it, by their paths inside the folder: JSON files, the ledger, records of
+drivers, the log, and the chunks and metadata of zarr arrays. Only `run.ownership`, which tells runs from other folders
 and finds leftovers of killed processes, looks at the folder itself.
 
-Nothing is written or removed through a link inside the folder, which may come from somebody else: see `places`.
+Nothing is written or removed through links inside the folder, which may come from somebody else: see `places`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Version = tuple[int | str | float | None, ...]
 
 
 def is_litter(name: str) -> bool:
-    """Whether a file manager or a network file system leaves files of this name behind. They may be ignored.
+    """Whether file managers or network file systems leave files of this name behind, which can be ignored.
 
     Examples
     --------
@@ -57,10 +58,10 @@ _fence: ContextVar[Check | None] = ContextVar("fence", default=None)
 
 @contextlib.contextmanager
 def fenced(check: Check) -> Iterator[None]:
-    """Whatever this thread writes or deletes, it does only as long as ``check`` does not raise.
+    """Inside the block, this thread calls ``check`` before it writes or deletes a file; ``check`` raises to stop it.
 
-    In an object store, nothing is replaced that was put since the check, however long the process is held up between
-    the two. Before a deletion (see `Folder.retract`), and in a folder of the file system, there is the check alone.
+    In an object store, an object that was put after the check is not replaced, however long the process is delayed
+    between check and write. Deletions (see `Folder.retract`) and folders of the file system have the check alone.
     """
     token = _fence.set(check)
     try:
@@ -70,12 +71,12 @@ def fenced(check: Check) -> Iterator[None]:
 
 
 def fence() -> Check | None:
-    """The check that `fenced` has set for this thread."""
+    """The check of `fenced` for this thread, or None."""
     return _fence.get()
 
 
 def check_fence() -> None:
-    """Raise if this thread must not write any more."""
+    """Raise if this thread may no longer write."""
     check = _fence.get()
     if check is not None:
         check()
@@ -87,8 +88,8 @@ _HERE = Path()
 class Folder:
     """The files below a root, by their paths inside it, with "/" between the parts.
 
-    ``Folder(root)`` is that of the file system for a path, and that of an object store for a URL, as `pathlib.Path` is
-    the path of the system at hand.
+    ``Folder(root)`` is a `LocalFolder` for a path, and an `ObjectFolder` for a URL, as `pathlib.Path` is a path of the
+    current system.
 
     Attributes
     ----------
@@ -111,15 +112,15 @@ class Folder:
         def __init__(self, root: Location) -> None: ...
 
     def make(self) -> None:
-        """Make the folder, or make sure that a store will do. Called once, before the first file is written."""
+        """Make the folder, or check that the store is suitable. Called once, before the first file is written."""
         raise NotImplementedError
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file. Raise `FileNotFoundError` if there is none."""
+        """The bytes of a file. Raises `FileNotFoundError` if there is none."""
         raise NotImplementedError
 
     def read_each(self, paths: Sequence[str]) -> Iterator[bytes | None]:
-        """The bytes of several files of one folder in their order, None for those that are missing."""
+        """The bytes of several files of one folder in their order, None for missing files."""
         for path in paths:
             try:
                 yield self.read(path)
@@ -127,15 +128,15 @@ class Folder:
                 yield None
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file as a whole: readers find the old one or the new one, even after a crash."""
+        """Write a whole file: readers find the old one or the new one, even after a crash."""
         raise NotImplementedError
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a file unless it exists, and tell whether it was written. Only one of several callers succeeds."""
+        """Write a file unless it exists; return whether it was written. Only one of several callers succeeds."""
         raise NotImplementedError
 
     def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
-        """Write a file, unless what is there is final. Where files are renamed into place, the last one counts."""
+        """Write a file, unless the existing one is final. In a folder of the file system, the last writer wins."""
         self.write(path, data)
 
     def append(self, path: str, data: bytes) -> None:
@@ -143,7 +144,7 @@ class Folder:
         raise NotImplementedError
 
     def appended(self, path: str) -> list[bytes]:
-        """What was appended to a file: all of it, or one part for each process. Empty if there is nothing."""
+        """The data appended to a file: all in one, or one part per process. Empty if there is none."""
         raise NotImplementedError
 
     def delete(self, path: str) -> None:
@@ -151,9 +152,9 @@ class Folder:
         raise NotImplementedError
 
     def retract(self, path: str) -> None:
-        """Delete a file that says nothing when it is empty.
+        """Delete a file for which empty means the same as missing.
 
-        A delete has no condition. Behind a fence, a store therefore empties the file, which has one.
+        Stores have no conditional delete. Inside `fenced`, a store therefore empties the file by a conditional put.
         """
         self.delete(path)
 
@@ -166,7 +167,7 @@ class Folder:
         raise NotImplementedError
 
     def below(self, folder: str) -> list[str]:
-        """The paths of all regular files below a folder. Links are not followed: what they name is not ours."""
+        """The paths of all regular files below a folder. Links are not followed: they may point outside."""
         raise NotImplementedError
 
     def folders(self) -> list[str]:
@@ -174,7 +175,7 @@ class Folder:
         raise NotImplementedError
 
     def prune(self, folder: str) -> None:
-        """Remove the empty folders at and below a folder. Those that hold anything stay."""
+        """Remove a folder and the folders below it, as far as they are empty."""
         raise NotImplementedError
 
     def digest(self, path: str) -> str | None:
@@ -186,21 +187,21 @@ class Folder:
         raise NotImplementedError
 
     def version(self, path: str) -> Version:
-        """A value that changes whenever a file is written again. Raise `FileNotFoundError` if there is none."""
+        """A value that changes whenever a file is written. Raises `FileNotFoundError` if there is no such file."""
         raise NotImplementedError
 
     def written_at(self, path: str) -> float:
-        """When a file was written, in seconds since 1970. Raise `FileNotFoundError` if there is none."""
+        """The time a file was written, in seconds since 1970. Raises `FileNotFoundError` if there is no such file."""
         raise NotImplementedError
 
     def age(self, path: str) -> float:
-        """Seconds since a file was written, by the clock of the store: that of this host may differ."""
+        """Seconds since a file was written, by the clock of the store, since the clock of this host may differ."""
         raise NotImplementedError
 
     def chunks(self, path: str) -> list[str]:
         """The files of all chunks of a zarr array that Pairloom wrote.
 
-        Raise `RefusedArray` if its metadata is not of that kind, or a chunk is missing or cannot hold what it should.
+        Raises `RefusedArray` if its metadata is of another kind, or a chunk is missing or too small for its content.
         """
         raise NotImplementedError
 
@@ -220,17 +221,17 @@ class LocalFolder(Folder):
         self.root.mkdir(parents=True, exist_ok=True)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file. Raise `FileNotFoundError` if there is none."""
+        """The bytes of a file. Raises `FileNotFoundError` if there is none."""
         return (self.root / path).read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file as a whole: readers find the old one or the new one, even after a crash."""
+        """Write a whole file: readers find the old one or the new one, even after a crash."""
         check_fence()
         with place_inside(self.root, path, make=True) as place:
             put(place, data)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a file unless it exists, and tell whether it was written. Only one of several callers succeeds."""
+        """Write a file unless it exists; return whether it was written. Only one of several callers succeeds."""
         with place_inside(self.root, path, make=True) as place:
             return put_exclusively(place, data)
 
@@ -245,7 +246,7 @@ class LocalFolder(Folder):
             file.write(data)
 
     def appended(self, path: str) -> list[bytes]:
-        """All that was appended to a file."""
+        """All data appended to a file, in one part."""
         try:
             return [self.read(path)]
         except OSError:
@@ -266,7 +267,7 @@ class LocalFolder(Folder):
         return sorted(path.name.removesuffix(suffix) for path in (self.root / folder).glob(f"*{suffix}"))
 
     def below(self, folder: str) -> list[str]:
-        """The paths of all regular files below a folder. Links are not followed: what they name is not ours."""
+        """The paths of all regular files below a folder. Links are not followed: they may point outside."""
         root = self.root / folder
         if link_on_the_way(self.root, folder):
             return []
@@ -278,7 +279,7 @@ class LocalFolder(Folder):
         return sorted(path.name for path in self.root.iterdir() if path.is_dir())
 
     def prune(self, folder: str) -> None:
-        """Remove the empty folders at and below a folder. Those that hold anything stay."""
+        """Remove a folder and the folders below it, as far as they are empty."""
         root = self.root / folder
         if link_on_the_way(self.root, folder) or not root.is_dir():
             return
@@ -301,21 +302,22 @@ class LocalFolder(Folder):
         total = 0
         for folder, _, names in os.walk(self.root):
             for name in names:
-                with contextlib.suppress(OSError):  # removed since by its driver
+                with contextlib.suppress(OSError):  # a driver has removed it meanwhile
                     total += os.lstat(os.path.join(folder, name)).st_size
         return total
 
     def written_at(self, path: str) -> float:
-        """When a file was written, in seconds since 1970. Raise `FileNotFoundError` if there is none."""
+        """The time a file was written, in seconds since 1970. Raises `FileNotFoundError` if there is no such file."""
         return (self.root / path).stat().st_mtime
 
     def version(self, path: str) -> Version:
-        """A value that changes whenever a file is written again. Raise `FileNotFoundError` if there is none."""
+        """A value that changes whenever a file is written. Raises `FileNotFoundError` if there is no such file."""
         status = (self.root / path).stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def age(self, path: str) -> float:
-        """Seconds since a file was written, by the clock of the store: that of this host may differ."""
+        """Seconds since a file was written, by the clock of the file system, since this host's clock may differ."""
+        # The clock of a network file system is read from the time of a new file.
         with place_inside(self.root, path) as place:
             probe = partial_beside(place)
             with open(probe.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb", buffering=0) as file:
@@ -325,7 +327,7 @@ class LocalFolder(Folder):
         return now - (self.root / path).stat().st_mtime
 
     def chunks(self, path: str) -> list[str]:
-        """The files of all chunks of a zarr array, which are checked."""
+        """The files of all chunks of a zarr array, after checking them."""
         stored = stored_array(self.root / path, OURS)
         stored.check_files()
         return [file.relative_to(self.root).as_posix() for file in stored.files()]
@@ -336,14 +338,14 @@ class LocalFolder(Folder):
 
 
 class _FolderStore(LocalStore):
-    """A store of zarr that writes and removes as `Folder` does: whole files, and none through a link."""
+    """A zarr store that writes and removes files like `Folder`: whole files, and none through a link."""
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write a chunk or metadata."""
         await asyncio.to_thread(self.set_sync, key, value)
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """Write a chunk or metadata. Its ledger entry, which is flushed, proves it: it need not be flushed itself."""
+        """Write a chunk or metadata. It need not be flushed: its ledger entry, which is, has its checksum."""
         check_fence()
         with place_inside(self.root, key, make=True) as place:
             put(place, value.as_numpy_array().data, flush=False)
@@ -359,9 +361,9 @@ class _FolderStore(LocalStore):
 
 @functools.lru_cache(maxsize=64)
 def _opened_array(root: Path, path: str, mode: Literal["r", "r+"], version: Version) -> zarr.Array[Any]:
-    """An array whose metadata has this version. Opening one takes as long as reading a chunk.
+    """An open array, cached by the version of its metadata, since opening takes as long as reading a chunk.
 
-    A run that grows has its metadata written again, and its arrays are then opened again.
+    When a run grows, its metadata are written again, and its arrays are opened again.
     """
     try:
         stored_array(root / path, OURS)
@@ -371,6 +373,6 @@ def _opened_array(root: Path, path: str, mode: Literal["r", "r+"], version: Vers
 
 
 def folder_of(array: zarr.Array[Any]) -> Folder:
-    """The folder that an array was opened in."""
+    """The folder from which an array was opened."""
     store = array.store
     return Folder(store.root) if isinstance(store, LocalStore) else store.folder  # type: ignore[attr-defined]

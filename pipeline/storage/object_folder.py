@@ -1,8 +1,8 @@
-"""A prefix of an object store with the interface of a folder: the second home of a run.
+"""A prefix of an object store with the interface of a folder.
 
-Three promises of a store are relied on. An object that is put is whole. Whoever asks for it afterwards, by its name or
-by a list, finds it. And with a condition it is put only if there is none of its name yet, or if that has not changed.
-Nothing is renamed, there are no links and no empty folders, and nothing outside the prefix is ever named.
+It relies on three guarantees of stores. Objects are put as a whole. Once an object has been put, every later request by
+name and every later list finds it. And a conditional put succeeds only if the object does not exist yet, or has not
+changed. Nothing is renamed, there are no links and no empty folders, and nothing outside the prefix is accessed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, StoredAr
 
 __all__ = ["ObjectFolder"]
 
-# Requests of one process at a time, where several objects are read or written.
+# Concurrent requests of one process when it reads or writes several objects.
 _THREADS = 16
 # The log of a process begins a new object when one has so many bytes: each line writes its object again.
 _LOG_BYTES = 2**16
 _PAUSE_SECONDS = 0.1
-# So often may a store refuse to put an object that nobody has changed: Amazon's do so while a put is under way.
+# Refusals in a row to put an unchanged object, before the store counts as unfit: S3 refuses while a put is under way.
 _MOST_REFUSALS = 10
-# Small objects that were read are kept by their version, since entries of the ledger are read again and again.
+# Small objects are cached by their version, since entries of the ledger are read again and again.
 _KEPT_BYTES = 2**24
 
 
@@ -63,10 +63,10 @@ class ObjectFolder(Folder):
         return open_store(self.root)
 
     def _request(self, kind: str, path: str, *arguments: Any, **options: Any) -> Any:
-        """The answer to a request for one object, or for the list of those below a path.
+        """The answer to a request for one object, or for the list of the objects below a path.
 
-        obstore does not repeat a delete or a put with a condition that was not answered in time: it may have been done.
-        Here both may be repeated, since callers then look whether an object is the one they put.
+        obstore does not repeat a delete or a conditional put without an answer in time, since it may have succeeded.
+        Here both are repeated: callers check whether the object is the one they put.
         """
         deadline = time.monotonic() + patience()
         while True:
@@ -80,7 +80,7 @@ class ObjectFolder(Folder):
                 time.sleep(_PAUSE_SECONDS)
 
     def make(self) -> None:
-        """Raise `StoreUnfit` unless the store honours conditions, on an object of a new name that is removed again."""
+        """Check, on a temporary object, that the store honours conditions. Raises `StoreUnfit` if it does not."""
         name = f".probe.{secrets.token_hex(16)}.partial"
         try:
             _Probed(self.root).try_conditions(name)
@@ -88,7 +88,7 @@ class ObjectFolder(Folder):
             self.delete(name)
 
     def _is_put(self, path: str, data: bytes, mode: Any) -> bool:
-        """Whether the store puts an object on a condition. If its answer is lost, it may have done so all the same."""
+        """Put an object on a condition; return whether the store did. If an answer was lost, False may be wrong."""
         try:
             self._request("put", path, data, mode=mode, use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
@@ -96,7 +96,7 @@ class ObjectFolder(Folder):
         return True
 
     def read(self, path: str) -> bytes:
-        """The bytes of an object. Raise `FileNotFoundError` if there is none."""
+        """The bytes of an object. Raises `FileNotFoundError` if there is none."""
         return self._bytes_of(self._request("get", path), path)
 
     def _bytes_of(self, answer: Any, path: str) -> bytes:
@@ -104,7 +104,7 @@ class ObjectFolder(Folder):
             return bytes(answer.bytes())
 
     def read_each(self, paths: Sequence[str]) -> Iterator[bytes | None]:
-        """The bytes of several objects of one folder, which is listed once: only those not known yet are asked for."""
+        """The bytes of several objects of one folder. It is listed once, and only objects not in the cache are read."""
         folders = {path.rpartition("/")[0] for path in paths}
         there = {found["path"]: found for folder in folders for found in self._listed(folder)}
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -126,7 +126,7 @@ class ObjectFolder(Folder):
         return bytes(data)
 
     def write(self, path: str, data: bytes) -> None:
-        """Put an object; where there is a fence, on the condition that nobody has put it since that was checked."""
+        """Put an object; inside `fenced`, on the condition that nobody has put it since the check."""
         check = fence()
         if check is None:
             self._put(path, data)
@@ -140,10 +140,10 @@ class ObjectFolder(Folder):
         self._request("put", path, data, use_multipart=False)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Put an object unless it exists, and tell whether it was put.
+        """Put an object unless it exists; return whether it was put.
 
-        If the answer to a request is lost, the request may have succeeded: then the object has these very bytes. So
-        ``data`` of callers of which only one may succeed must differ.
+        If an answer was lost, the request may have succeeded: then the object has exactly these bytes. So competing
+        callers must pass different ``data``.
         """
         return self._is_put(path, data, "create") or self._holds(path, data)
 
@@ -154,7 +154,7 @@ class ObjectFolder(Folder):
             return False
 
     def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
-        """Put an object in place of none, or of one that is not final: the first final one stays."""
+        """Put an object unless a final one exists: the first final one stays."""
         for condition, found in self._attempts(path, "get"):
             if found is not None and is_final(self._bytes_of(found, path)):
                 return
@@ -163,10 +163,11 @@ class ObjectFolder(Folder):
                 return
 
     def _attempts(self, path: str, kind: Literal["head", "get"]) -> Iterator[tuple[Any, Any]]:
-        """Conditions to put an object on, until one holds: that there is none, then that it is still what was found.
+        """Conditions for putting an object, to be tried until a put succeeds.
 
-        Each comes with the answer to a request of this kind, None if there is no object. Where the answer to a put is
-        lost, the object is put once more. A store that refuses again and again what nobody has changed is unfit.
+        First that the object does not exist, then that it has not changed since the request of this kind. Each
+        condition comes with the answer to that request, None if there is no object. If the answer to a put was lost,
+        the object is put once more. Raises `StoreUnfit` if the store keeps refusing although the object is unchanged.
         """
         yield "create", None
         refused, refusals = None, 0
@@ -200,7 +201,7 @@ class ObjectFolder(Folder):
             return
 
     def retract(self, path: str) -> None:
-        """Delete an object; behind a fence, empty it on the condition that nobody has put it since that was checked."""
+        """Delete an object; inside `fenced`, empty it on the condition that nobody has put it since the check."""
         if fence() is None:
             self.delete(path)
         elif self.exists(path):
@@ -237,7 +238,7 @@ class ObjectFolder(Folder):
             return list(listing.collect())
 
     def folders(self) -> list[str]:
-        """The names between the root and the next slash, sorted."""
+        """The names up to the next slash below the root, sorted."""
         found = self._request("list_with_delimiter", "")["common_prefixes"]
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
@@ -261,15 +262,16 @@ class ObjectFolder(Folder):
         return sum(found["size"] for found in self._all(""))
 
     def version(self, path: str) -> Version:
-        """The entity tag, and when the object was put: the same bytes have the same tag."""
+        """The entity tag and the time of the put, since equal bytes have equal tags."""
         return _version(self._request("head", path))
 
     def written_at(self, path: str) -> float:
-        """When an object was put, in seconds since 1970."""
+        """The time an object was put, in seconds since 1970."""
         return float(self._request("head", path)["last_modified"].timestamp())
 
     def age(self, path: str) -> float:
         """Seconds since an object was put, by the clock of the store."""
+        # The store's clock is read from the time of a new object.
         probe = f"{path}.{secrets.token_hex(16)}.partial"
         self._put(probe, b"now")
         try:
@@ -278,7 +280,7 @@ class ObjectFolder(Folder):
             self.delete(probe)
 
     def chunks(self, path: str) -> list[str]:
-        """The objects of all chunks of a zarr array, which are checked."""
+        """The objects of all chunks of a zarr array, after checking them."""
         stored = self._array_stored(path)
         sizes = self.sizes(path)
 
@@ -297,7 +299,7 @@ class ObjectFolder(Folder):
             raise RefusedArray("it has no zarr.json") from None
 
     def opened(self, path: str, zarr_format: Any) -> zarr.Array[Any]:
-        """An array of others, of which the caller has checked what it says of itself."""
+        """Open an array of somebody else's data, whose metadata the caller has checked."""
         return zarr.open_array(_RunStore(self, read_only=True), path=path, mode="r", zarr_format=zarr_format)
 
     def array(self, path: str, *, write: bool = False) -> Any:
@@ -306,14 +308,14 @@ class ObjectFolder(Folder):
 
 
 class _Probed(ObjectFolder):
-    """A prefix that is tried: an answer 501 is not repeated, as it may be the answer to a condition."""
+    """A prefix whose store is being probed. Requests answered by 501 are not repeated: it may reject a condition."""
 
     @property
     def _store(self) -> Any:
         return open_store(self.root, repeats=False)
 
     def try_conditions(self, name: str) -> None:
-        """Raise `StoreUnfit` if the store ignores a condition, or refuses one that holds."""
+        """Raise `StoreUnfit` if the store ignores a condition, or refuses a put whose condition holds."""
         if not self.create(name, b"first"):
             raise _unfit(self.root, f"refuses a new object on the condition {_NEW}")
         if self._is_put(name, b"second", "create"):
@@ -337,7 +339,7 @@ def _unfit(root: StoreUrl, fault: str) -> StoreUnfit:
 
 
 def _unchanged(found: Any) -> Any:
-    """The condition that an object is still the one that was found: by its entity tag, or its generation at Google."""
+    """The condition that an object has not changed: its entity tag, and its generation in Google's stores."""
     return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
 
 
@@ -373,7 +375,7 @@ def _part_of_process(root: StoreUrl, path: str, process: int) -> _Part:
 
 
 class _RunStore(ObjectStore[Any]):
-    """A store of zarr whose objects are put as a whole, and whose errors are those of `object_store`."""
+    """A zarr store that puts whole objects, with the errors of `object_store`."""
 
     def __init__(self, folder: ObjectFolder, *, read_only: bool) -> None:
         super().__init__(open_store(folder.root), read_only=read_only)
@@ -394,7 +396,7 @@ class _RunStore(ObjectStore[Any]):
             return await super().get_partial_values(prototype, key_ranges)
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Write a chunk or metadata in a single request: parts of an upload that is cut off would stay and cost."""
+        """Write a chunk or metadata in a single request: parts of an interrupted upload would remain, and be billed."""
         self._check_writable()
         if fence() is not None:
             data: Any = value.as_buffer_like()
@@ -414,7 +416,7 @@ class _RunStore(ObjectStore[Any]):
 
 @lru_cache(maxsize=64)
 def _opened_array(root: StoreUrl, path: str, mode: Literal["r", "r+"], version: Version) -> zarr.Array[Any]:
-    """An array whose metadata has this version."""
+    """An open array, cached by the version of its metadata."""
     folder = ObjectFolder(root)
     try:
         folder._array_stored(path)

@@ -1,8 +1,8 @@
 """The layout of zarr groups on disk.
 
-Everything in a group except the chunks of its large arrays is known in advance: metadata, class names, edges.
-`group_files` creates these files in memory, and `stamp` writes those that are missing or differ. So damaged metadata is
-repaired, a layout can be stamped twice, and existing chunks are never touched.
+All files of a group except the chunks of its large arrays are known in advance: metadata, class names, edges.
+`group_files` creates these files in memory, and `stamp` writes the ones that are missing or differ. So damaged metadata
+are repaired, stamping twice is harmless, and existing chunks are never touched.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = [
 class ChunkedArray(NamedTuple):
     """An array that tasks write file by file. Missing chunks read as NaN (-1 for integers, empty for text).
 
-    A file holds a chunk or, with ``chunks_per_file``, so many of them along each axis (a shard): few files, of which a
-    reader decompresses only the chunks that it needs. Weights and logits are noise in all but their first digits: Zstd
-    makes them 8% smaller and takes more than half of the time of a read or write, so they are not ``compressed``.
+    A file has one chunk or, with ``chunks_per_file``, that many along each axis (a shard): there are few files, and
+    readers decompress only the chunks they need. Weights and logits are noise in all but their first digits: Zstd makes
+    them 8% smaller and takes more than half of the time of a read or write, so they are not ``compressed``.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ChunkedArray(NamedTuple):
 
     @property
     def shard_shape(self) -> tuple[int, ...] | None:
-        """The size of a file of several chunks, at most that of the array in whole chunks."""
+        """The shape of a file of several chunks, at most that of the array in whole chunks."""
         if self.chunks_per_file is None:
             return None
         axes = zip(self.chunk_shape, self.chunks_per_file, self.shape, strict=True)
@@ -71,14 +71,14 @@ class ChunkedArray(NamedTuple):
 
 
 class Coordinate(NamedTuple):
-    """A small array that is known in advance: labels of classes, the classes of each edge."""
+    """A small array that is known in advance, such as the labels of classes or the classes of each edge."""
 
     name: str
     dimensions: tuple[str, ...]
     values: NDArray[Any]
 
 
-# The checksum of Zstd is off by default; without one, a flipped bit would be read as data.
+# Zstd's own checksum is off by default; without a checksum, a flipped bit would be read as data.
 _CHECKSUM = (Crc32cCodec(),)
 _COMPRESSORS = (ZstdCodec(level=1), *_CHECKSUM)
 
@@ -105,7 +105,7 @@ def group_files(
     return dict(known)
 
 
-# Groups that were made before, by their recipe: a run that grows makes those that do not grow again with every wave.
+# Groups by their recipe: a run that grows makes all its groups again with every wave, although most do not change.
 _made: Any = zict.LRU(
     64 * 2**20, {}, weight=lambda recipe, files: len(recipe) + sum(map(len, files.values()))
 )
@@ -125,7 +125,7 @@ def _group_files(
             chunks=values.shape,
             compressors=_COMPRESSORS,
             dimension_names=dimensions,
-            config={"write_empty_chunks": True},  # a label of nothing but zeros is there, too
+            config={"write_empty_chunks": True},  # else an array of zeros would have no chunk
         )
     for array in arrays:
         group.create_array(
@@ -139,7 +139,7 @@ def _group_files(
             dimension_names=array.dimensions,
         )
     with warnings.catch_warnings():
-        # Consolidated metadata is not in the v3 specification yet. xarray looks for it first; others ignore it.
+        # Consolidated metadata are not in the v3 specification yet. xarray looks for them first; others ignore them.
         warnings.simplefilter("ignore", zarr.errors.ZarrUserWarning)
         zarr.consolidate_metadata(store)
     return {path: buffer.to_bytes() for path, buffer in files.items()}
@@ -154,7 +154,7 @@ def stamp(folder: Folder, files: Mapping[str, bytes]) -> list[str]:
 
 
 def differing_files(folder: Folder, files: Mapping[str, bytes]) -> list[str]:
-    """Paths of ``files`` that are missing in a folder or differ."""
+    """The paths of ``files`` that are missing in a folder or differ."""
     return [path for path, data in files.items() if not _holds(folder, path, data)]
 
 
@@ -172,9 +172,9 @@ def remove_outdated(
     members: Collection[str],
     known: Collection[str],
 ) -> None:
-    """Remove arrays that a group once had, by the names it may ever have, and chunks beyond the end of an array.
+    """Remove the arrays among ``known`` that are not ``members`` any longer, and chunks beyond the end of an array.
 
-    Anything else in the group is not ours: a file manager's litter, a symbolic link, a user's note. It stays.
+    Any other files in the group are left alone: a file manager's litter, a symbolic link, a user's note.
     """
     for name in sorted(set(known) - set(members)):
         _delete_chunks(folder, f"{group}/{name}", lambda index: True)
@@ -197,14 +197,14 @@ def _is_beyond(grid: tuple[int, ...], index: tuple[int, ...]) -> bool:
 
 
 def chunk_path(array: zarr.Array[Any], index: Iterable[int]) -> str:
-    """The path of the file with this index in the grid of files, inside the store of the array."""
+    """The path, inside the store of an array, of the file with this index in the grid of files."""
     return f"{array.path}/{array.metadata.encode_chunk_key(tuple(index))}".removeprefix("/")
 
 
 def read_whole(array: zarr.Array[Any], selection: Any = Ellipsis) -> NDArray[Any]:
-    """Read a selection of an array. Raise if a chunk is missing.
+    """Read a selection of an array. Raises if a chunk is missing.
 
-    A missing chunk reads as the fill value, which no finished array contains.
+    Missing chunks read as the fill value, which no finished array contains.
     """
     values = np.asarray(array[selection])
     missing = np.isnan(values) if values.dtype.kind == "f" else values == array.fill_value
