@@ -17,6 +17,11 @@ are nearly equal; if some classes cannot be told apart, it has a second mode nea
 A pair enters through its profile alone: the log loss of its own out-of-fold samples as a function of log s. Profiles
 are computed per part during training, so that the slope for a held-out sample can be estimated without its part.
 
+With few rows many pairs are separable, and their own samples favour the steepest slope. Yet some machine among them
+will be wrong about a new sample. So two errors are expected of all pairs together, one per class, as Platt's targets
+expect them of a single pair: each pair has an equal share of them, at its mean distance on the wrong side. With
+thousands of pairs the shares are too small to matter.
+
 References
 ----------
 .. [KW] J. Kiefer and J. Wolfowitz (1956). "Consistency of the maximum likelihood estimator in the presence of
@@ -187,6 +192,8 @@ _MOST_PAIRS, _STEPS = 1024, 200
 #: The prior of the distribution: normal about the best common slope, with this standard deviation of log s. It weighs
 #: as much as this number of pairs.
 _SPREAD, _EXPECTED_PAIRS = 0.3, 5.0
+#: Errors on unseen samples that are expected of all pairs together.
+_EXPECTED_ERRORS = 2.0
 #: Pairs whose profiles are refined at once: some 10 MB.
 _PAIRS_AT_ONCE = 2**13
 
@@ -200,10 +207,13 @@ class SlopePrior(NamedTuple):
         Its grid begins at log s = first * log(2) / POINTS_PER_OCTAVE.
     weights : (1 + PARTS, points) float64
         The distribution from all samples, then without each part.
+    pairs : int
+        The number of pairs that share the errors to be expected.
     """
 
     first: int
     weights: Floats
+    pairs: int
 
     @property
     def points(self) -> Floats:
@@ -251,9 +261,10 @@ def slope_prior(profile: NDArray[np.float32], pairs: NDArray[np.integer] | None 
     some = profile[pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), _MOST_PAIRS)).astype(np.int64)]]
     start = _starts(profile)[pairs]
     first, last = int(start.min()), int(start.max()) + _POINTS - 1
-    grid = SlopePrior(first, np.empty((1 + profile.shape[1], _REFINED * (last - first) + 1)))
+    weights = np.empty((1 + profile.shape[1], _REFINED * (last - first) + 1))
+    grid = SlopePrior(first, weights, max(1, len(pairs)))
     # The log s at which the mean distance of a typical pair is worth one unit of log odds.
-    usual = float(np.median(start) + _POINTS // 2) * _STEP
+    usual = float(np.median(_at_one(start)))
     for column, part in enumerate(_left_out(profile)):
         # The distribution, too, is estimated without the part: with few pairs, every pair matters.
         grid.weights[column] = _distribution(_losses(some, part, grid), grid.points, usual)
@@ -286,17 +297,25 @@ def _starts(profile: NDArray[np.float32]) -> NDArray[np.int64]:
     return profile[:, 0, 0].astype(np.int64)
 
 
+def _at_one(starts: NDArray[np.int64]) -> Floats:
+    """(E,) the log s at which the mean distance of a pair is worth one, which is in the middle of its profile."""
+    return np.asarray((starts + _POINTS // 2) * _STEP)
+
+
 def _losses(profile: NDArray[np.float32], left_out: int | None, prior: SlopePrior) -> Floats:
     """(E, points) log loss of all samples, or of those not in a part, on the grid that all pairs share.
 
-    Beyond the ends of its profile, where it hardly changes, the loss is taken as constant.
+    The loss of the errors to be expected is included. Beyond the ends of its profile, where it hardly changes, the
+    loss of the samples is taken as constant.
     """
     total = profile[:, :, 1:].sum(axis=1, dtype=np.float64)
     if left_out is not None:
         total -= profile[:, left_out, 1:]
-    refined = total @ _refinement()
-    place = np.arange(prior.weights.shape[1]) - _REFINED * (_starts(profile) - prior.first)[:, None]
-    return np.take_along_axis(refined, place.clip(0, refined.shape[1] - 1), axis=1)
+    refined, starts = total @ _refinement(), _starts(profile)
+    place = np.arange(prior.weights.shape[1]) - _REFINED * (starts - prior.first)[:, None]
+    of_samples = np.take_along_axis(refined, place.clip(0, refined.shape[1] - 1), axis=1)
+    of_an_error = np.logaddexp(0, np.exp(prior.points - _at_one(starts)[:, None]))
+    return np.asarray(of_samples + _EXPECTED_ERRORS / prior.pairs * of_an_error)
 
 
 @functools.cache

@@ -66,11 +66,12 @@ __all__ = [
     "plain",
     "save_model",
     "slope_arrays",
+    "slope_prior_values",
     "whole_model",
 ]
 
 
-FORMAT, FORMAT_VERSION = "pairloom-model", 9
+FORMAT, FORMAT_VERSION = "pairloom-model", 10
 
 
 def save_model(
@@ -298,7 +299,7 @@ def description_of(model: FittedModel) -> dict[str, Any]:
         "coupled_calibration": model.coupled.level,
         "scale": model.coupled.scale,
         "list_mass": model.coupled.mass._asdict(),
-        "slopes_begin": None if model.coupled.pairs is None else model.coupled.pairs.prior.first,
+        "slope_prior": slope_prior_values(model.coupled.pairs),
         "exponent": model.normalisation.exponent,
         "kernel": None if kernel is None else asdict(kernel),
         "learned": None if model.learned is None else model.learned.record._asdict(),
@@ -340,7 +341,7 @@ def assembled(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
             description["scale"],
             arrays["slope"],
             arrays["shift"],
-            pairs=_pair_slopes(description["slopes_begin"], arrays),
+            pairs=_pair_slopes(description["slope_prior"], arrays),
             mass=ListMass(**description["list_mass"]),
         ),
         normalisation=Normalisation(arrays["centre"], description["exponent"], arrays.get("deviation")),
@@ -521,12 +522,17 @@ def slope_arrays(pairs: PairSlopes | None) -> dict[str, NDArray[Any]]:
     }
 
 
-def _pair_slopes(first: int | None, arrays: Mapping[str, NDArray[Any]]) -> PairSlopes | None:
-    """The slopes in arrays that `slope_arrays` made, if there are any."""
-    if first is None:
+def slope_prior_values(pairs: PairSlopes | None) -> dict[str, int] | None:
+    """The distribution of the slopes as JSON values, without its weights, which are an array."""
+    return None if pairs is None else {"first": pairs.prior.first, "pairs": pairs.prior.pairs}
+
+
+def _pair_slopes(prior: Mapping[str, int] | None, arrays: Mapping[str, NDArray[Any]]) -> PairSlopes | None:
+    """The slopes in arrays that `slope_arrays` made, if there are any; ``prior`` is of `slope_prior_values`."""
+    if prior is None:
         return None
     slopes = Slopes(arrays["slopes/slope"], arrays["slopes/without_part"])
-    return PairSlopes(slopes, SlopePrior(first, arrays["slopes/prior"]))
+    return PairSlopes(slopes, SlopePrior(prior["first"], arrays["slopes/prior"], prior["pairs"]))
 
 
 def _learned_arrays(learned: Learned | None) -> dict[str, NDArray[Any]]:

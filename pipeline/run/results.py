@@ -164,7 +164,7 @@ def write_slopes(run: Run, pairs: PairSlopes) -> list[str]:
     """Write the slopes of all pairs, given in the order of the model, and their prior distribution."""
     slopes, as_stored = pairs.slopes, np.argsort(run.shape.order)
     both = np.column_stack([slopes.slope, slopes.without_part])[as_stored]
-    prior = {"first": pairs.prior.first, "weights": pairs.prior.weights.tolist()}
+    prior = pairs.prior._asdict() | {"weights": pairs.prior.weights.tolist()}
     return [
         *write_whole(open_group(run.directory, "machines.zarr", write=True)["slopes"], (0, 0), both),
         *write_result(run.directory, "slopes", "prior", prior),
@@ -175,9 +175,8 @@ def read_slopes(directory: Location, order: NDArray[np.intp]) -> PairSlopes:
     """The slopes of the pairs, permuted by ``order``."""
     stored = read_whole(open_group(directory, "machines.zarr")["slopes"])[order]
     prior = _read_result(directory, "slopes", "prior")
-    return PairSlopes(
-        Slopes(stored[:, 0], stored[:, 1:]), SlopePrior(prior["first"], np.array(prior["weights"]))
-    )
+    prior["weights"] = np.array(prior["weights"])
+    return PairSlopes(Slopes(stored[:, 0], stored[:, 1:]), SlopePrior(**prior))
 
 
 def sample_weights(run: Run, rows: Mapping[int, Sized]) -> dict[int, NDArray[np.float64]] | None:

@@ -33,7 +33,7 @@ from pairloom.pipeline.threads import pieces
 __all__ = ["FORMAT", "Keys", "Run", "Stage"]
 
 #: The version of the run directory's format.
-FORMAT = 8
+FORMAT = 9
 
 #: Keys of the units of each stage, by its name.
 Keys = Mapping[str, tuple[str, ...]]

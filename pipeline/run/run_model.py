@@ -27,6 +27,7 @@ from pairloom.pipeline.model.saved_model import (
     place_of,
     plain,
     slope_arrays,
+    slope_prior_values,
     whole_model,
 )
 from pairloom.pipeline.run.collapsed_store import read_maps, read_ranking
@@ -64,7 +65,7 @@ from pairloom.pipeline.threads import pieces
 
 __all__ = ["UnknownCoupling", "read_run_model", "write_run_model"]
 
-FORMAT, FORMAT_VERSION = "pairloom-run-model", 8
+FORMAT, FORMAT_VERSION = "pairloom-run-model", 9
 _JSON = "model.json"
 
 
@@ -90,9 +91,9 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
             "coupled_calibration": settings.coupled_calibration,
             # The coupling is chosen when the model is read.
             **{name: getattr(settings, name) for name in KEPT_SETTINGS if name != "coupling"},
-            "slopes_begin": read_slopes(run.directory, shape.order).prior.first
-            if calibration == "slopes"
-            else None,
+            "slope_prior": slope_prior_values(
+                read_slopes(run.directory, shape.order) if calibration == "slopes" else None
+            ),
             "weighted": "class_weight" if run.class_weights is not None else "",
             "n_features": shape.features,
             "exponent": run.exponent,
@@ -156,7 +157,7 @@ def read_run_model(
     with whole_model(f"PairwiseSVC.from_run: {directory}"):
         description = content["model"] | {"coupling": method}
         arrays, mass = _arrays(directory, content, number, stored), read_list_mass(directory, number)
-        description |= {"slopes_begin": None} if stored else {}
+        description |= {"slope_prior": None} if stored else {}
         description |= {
             "scale": float(arrays.pop("scale")),
             "list_mass": mass._asdict(),

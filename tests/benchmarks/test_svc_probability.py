@@ -26,5 +26,7 @@ def test_the_table_has_a_row_for_every_C_and_its_ratios():
     rows = svc_probability.compare_draws(
         Record("svc", "command", {}, echo=lambda line: None), ["digits10"], 1
     )
-    assert [row.C for row in rows] == list(svc_probability.TABLE_CS)
+    assert [(row.C, row.fit_on) for row in rows] == [
+        (C, fit_on) for C in svc_probability.TABLE_CS for fit_on in ("all", "rest")
+    ]
     assert all(row.ratio == row.worst == row.ours / row.svc < 1 for row in rows)

@@ -22,8 +22,8 @@ MADE = {
     "text": b"hello",
     "list": b"[1]",
     "deep": b"[" * 100_000,
-    "unsealed": b'{"format": "pairloom-model", "format_version": 9}',
-    "unlisted": sealed({"format": "pairloom-model", "format_version": 9}),
+    "unsealed": b'{"format": "pairloom-model", "format_version": 10}',
+    "unlisted": sealed({"format": "pairloom-model", "format_version": 10}),
 }
 
 

@@ -58,9 +58,13 @@ FOLDERS = [
     (
         "PairwiseSVC.load(folder / 'other')",
         ValueError,
-        "other must be a pairloom-model of version 9, got 'x'",
+        "other must be a pairloom-model of version 10, got 'x'",
     ),
-    ("PairwiseSVC.load(folder / 'list')", ValueError, "list must be a pairloom-model of version 9, got None"),
+    (
+        "PairwiseSVC.load(folder / 'list')",
+        ValueError,
+        "list must be a pairloom-model of version 10, got None",
+    ),
     ("PairwiseSVC.load(folder / 'unsealed')", ValueError, "load: .*unsealed/model.json is damaged"),
     (
         "PairwiseSVC.load(folder / 'unlisted')",

@@ -101,6 +101,16 @@ def test_a_part_has_no_part_in_its_own_slopes(n_pairs):
     assert (others.slope != slopes.slope).all()
 
 
+def test_separable_pairs_are_expected_to_be_wrong_twice_together():
+    """By their own samples the steepest slope is best. Two errors in 400 samples at distance 1 ask for log 199."""
+    rng = np.random.default_rng(6)
+    profiles = np.array(
+        [profile_of(np.abs(rng.normal(1, 0.2, 40)), np.arange(40) % PARTS) for _ in range(10)]
+    )
+    slope = slopes_of(profiles, slope_prior(profiles)).slope
+    assert slope == pytest.approx(np.log(199), rel=0.06)
+
+
 def test_slopes_of_some_pairs_are_theirs_among_all():
     rng = np.random.default_rng(3)
     profiles = profiles_of(rng.uniform(0.5, 5, 60), rng)

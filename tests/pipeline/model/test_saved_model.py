@@ -210,13 +210,13 @@ def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         PairwiseSVC.load(tmp_path / "file")
     for content, message in (
-        ("[1]", "must be a pairloom-model of version 9, got None of version None"),
-        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 9, got 'torch'"),
+        ("[1]", "must be a pairloom-model of version 10, got None of version None"),
+        (json.dumps({"format": "torch"}), "must be a pairloom-model of version 10, got 'torch'"),
         (
             json.dumps({"format": "pairloom-model", "format_version": 99}),
-            "of version 9, got .* of version 99",
+            "of version 10, got .* of version 99",
         ),
-        (json.dumps({"format": "pairloom-model", "format_version": 9}), "is damaged"),
+        (json.dumps({"format": "pairloom-model", "format_version": 10}), "is damaged"),
         ("{", "cannot be read"),
     ):
         (tmp_path / "model.json").write_text(content)
