@@ -28,14 +28,25 @@ FEATURES = {
 TABLES = ("usps", "letter", "satimage", "segment", "mnist", "dna", "waveform")
 MOST_TRAINING = 5000
 SETS = (*FEATURES, *TABLES, "digits")
+#: Sets that single benchmarks need, by the names of their files.
+OTHERS = {
+    "clinc150-oos": "clinc150-oos-minilm.npy",
+    "onet-titles": "onet-titles.tsv",
+    "onet-svd256": "onet-svd256.npz",
+    "kanji": "kanji.npz",
+}
 
 
 class Original(NamedTuple):
-    """A set that we may not ship: what it is, where it can be had, and the digest of the values that we measured."""
+    """A set that we may not ship: what it is, where it can be had, and the digest of the values that we measured.
+
+    ``form`` is that of its file: the arrays, unless it is a table or features with a split.
+    """
 
     about: str
     where: str
     digest: str
+    form: str = ""
 
 
 _UCI = "https://archive.ics.uci.edu/dataset/{}, all rows in the order of the files"
@@ -93,6 +104,28 @@ ELSEWHERE = {
         _LIBSVM.format("mnist.t"),
         "c64aa9b6c1a119b77b6203d4542a1dcc14b881a6abe96571f7f256da94647971",
     ),
+    "clinc150-oos": Original(
+        "1000 sentences of CLINC150 of no intent, sentence embeddings of 384 features",
+        f"https://github.com/clinc/oos-eval, data_full.json: oos_test; {_MINILM}",
+        "48be502b69ac29d62a28b2a29cc88332dac72482e50845fbec52e1883c4dce19",
+        "numpy.save, one row per sentence",
+    ),
+    "onet-titles": Original(
+        "job titles of O*NET and the codes of their occupations, 54,000 lines",
+        "https://www.onetcenter.org/database.html, Alternate Titles",
+        "ea9136bd911fd5c0411edd36e97c39ca43056ed73476efaf4d8a71424ba2f03f",
+        "two columns, code and title, separated by tabs, with a header",
+    ),
+    "onet-svd256": Original(
+        "1001 occupations of O*NET, 256 singular vectors of character n-grams of job titles",
+        "the titles are those of onet-titles; TfidfVectorizer on character n-grams, TruncatedSVD(256), unit rows",
+        "55d713cfe4323d8d1464c708f03d8fc6cd491b0502cc1168c90b715ec960dbab",
+    ),
+    "kanji": Original(
+        "6355 kanji of JIS X 0208, 512 features of the directions of their edges",
+        "draw each character by some forty Japanese fonts, distorted; a fifth of the faces of a character is for tests",
+        "",
+    ),
 }
 
 
@@ -119,14 +152,14 @@ def data_folder() -> Path:
 
 def file_of(name: str) -> str:
     """The file of a set in the data folder."""
-    return f"{FEATURES.get(name, name)}.npz"
+    return OTHERS.get(name) or f"{FEATURES.get(name, name)}.npz"
 
 
 def path_of(file: str) -> Path:
     """A file in the data folder."""
     path = data_folder() / file
     if not path.is_file():
-        name = next((name for name in SETS if file_of(name) == file), Path(file).stem)
+        name = next((name for name in (*SETS, *OTHERS) if file_of(name) == file), Path(file).stem)
         raise DataNotFound(
             f"{path} is not there: `pairloom data {name}` makes it or says where it can be had."
         )
@@ -134,7 +167,11 @@ def path_of(file: str) -> Path:
 
 
 def values_digest(path: Path) -> str:
-    """SHA-256 of the values of a set, whatever types its arrays have: features as float32, classes as int64."""
+    """SHA-256 of the values of a set, whatever types its arrays have: features count as float32, classes as int64."""
+    if path.suffix == ".tsv":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    if path.suffix == ".npy":
+        return hashlib.sha256(np.asarray(np.load(path), "<f4").tobytes()).hexdigest()
     digest = hashlib.sha256()
     with np.load(path) as data:
         for key in sorted(data.keys() - {"classes"}):

@@ -36,12 +36,13 @@ from pairloom.benchmarks import (
 )
 from pairloom.benchmarks.classifiers import PEERS, THREADS
 from pairloom.benchmarks.costs import costs_figure
-from pairloom.benchmarks.datasets import SETS, synthetic_classes, write_split
+from pairloom.benchmarks.datasets import SETS, DataNotFound, synthetic_classes, write_split
 from pairloom.benchmarks.peers import comparison_figure
 from pairloom.benchmarks.record import Record
 from pairloom.benchmarks.scaling import scaling_figure
 from pairloom.cluster.commands.exits import exits
 from pairloom.cluster.config.config_file import load_config
+from pairloom.pipeline.config.config import InputError
 from pairloom.pipeline.model.prediction_sets import SetBy, SetScore
 
 __all__ = ["bench"]
@@ -516,7 +517,10 @@ def _recorded(name: str, json_file: Path | None) -> Iterator[Record]:
         record = Record(name, _command_line(context), context.params)
         if context.params["small"]:
             record.note("Small sizes, to check that the benchmark runs: the figures say nothing about speed.")
-        yield record
+        try:
+            yield record
+        except DataNotFound as missing:
+            raise InputError(str(missing)) from None
         if json_file is not None:
             record.write(json_file)
 

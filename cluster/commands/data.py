@@ -91,13 +91,17 @@ def _explain(name: str, original: Original, folder: Path) -> None:
     """Say where to get a set, the form of its file, and whether a present file has the values that we measured."""
     path = folder / file_of(name)
     arrays = "X, y" if name in TABLES else "X_train, y_train, X_test, y_test"
+    form = original.form or f"numpy.savez, the arrays {arrays}; classes are numbered from 0"
     lines = [
         f"{name}: {original.about}. It is not ours to ship.",
         f"Original: {original.where}.",
-        f"Save it with numpy.savez as {path}, with the arrays {arrays}; classes are numbered from 0.",
-        f"SHA-256 of the values that we measured (`pairloom data {name}` compares it): {original.digest}",
+        f"Save it as {path}: {form}.",
     ]
-    if path.is_file():
+    if original.digest:
+        lines.append(
+            f"SHA-256 of the values that we measured (`pairloom data {name}` compares it): {original.digest}"
+        )
+    if original.digest and path.is_file():
         same = values_digest(path) == original.digest
         lines.append(f"{path} has {'these values' if same else 'other values'}.")
     for line in lines:

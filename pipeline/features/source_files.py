@@ -84,7 +84,9 @@ def open_arrays(
         _check_no_table(columns, parameter, str(path))
         return _as_sources(_in_store(path, parameter, missing_chunks), source)
     if not _exists(path):
-        sets = f" (embedded sets: {', '.join(embedded)})" if embedded else ""
+        sets = ""
+        if embedded:
+            sets = f" (embedded sets: {', '.join(embedded)}; `pairloom data` makes others, or says where to get them)"
         raise FileNotFoundError(f"{parameter}: no such file or folder: {shown(path)}{sets}.")
     with _readable(path, parameter):
         if path.is_file() and is_table(path):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from pairloom import PairwiseSVC
 from pairloom.benchmarks import datasets, made_sets
-from pairloom.benchmarks.datasets import ELSEWHERE, SETS, DataNotFound, load, values_digest
+from pairloom.benchmarks.datasets import ELSEWHERE, OTHERS, SETS, DataNotFound, load, values_digest
 from pairloom.cluster.commands.cli import main
 
 
@@ -26,7 +27,7 @@ def data(*arguments):
 
 
 def test_every_set_of_the_benchmarks_is_made_or_found_elsewhere():
-    assert set(SETS) == {*made_sets.MADE, *ELSEWHERE, "digits"}
+    assert {*SETS, *OTHERS} == {*made_sets.MADE, *ELSEWHERE, "digits"}
     listed = [line.split()[0] for line in data().output.splitlines()[:-1]]
     assert sorted(listed) == sorted({*made_sets.MADE, *ELSEWHERE})
 
@@ -87,3 +88,46 @@ def test_a_benchmark_without_its_set_says_how_to_get_it(folder):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "pairloom data satimage" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "novelty --data clinc150",
+        "label-doubts --data clinc150",
+        "label-doubts --data icd10cm",
+        "prediction-sets --data clinc150",
+        "peers --sets letter,clinc150",
+        pytest.param("learning --sets clinc150", marks=pytest.mark.long),  # it measures gradients first
+        "sparse-text --sets titles",
+        "many-classes --sets kanji,onet-svd256",
+    ],
+)
+def test_a_command_without_its_set_names_one_that_data_knows(folder, words):
+    done = CliRunner().invoke(main, ["bench", *words.split()])
+    assert done.exit_code in (0, 2), done.exception  # some measure what is there, and say what is not
+    named = re.findall(r"`pairloom data (\S+)`", done.output)
+    assert named
+    assert set(named) <= {*made_sets.MADE, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_sets_of_single_benchmarks_have_a_form_of_their_own(folder, name):
+    text = " ".join(data(name).output.split())
+    assert f"Save it as {folder / OTHERS[name]}: " in text
+    assert ELSEWHERE[name].digest in text
+    assert "(`pairloom data kanji` compares it)" not in text
+
+
+def test_digests_are_of_values_whatever_the_form(folder):
+    X = np.arange(6.0).reshape(2, 3)
+    np.save(folder / "a.npy", X.astype(np.float16))
+    assert values_digest(folder / "a.npy") == hashlib.sha256(X.astype("<f4").tobytes()).hexdigest()
+    (folder / "a.tsv").write_bytes(b"code\ttitle\n")
+    assert values_digest(folder / "a.tsv") == hashlib.sha256(b"code\ttitle\n").hexdigest()
+
+
+def test_a_run_without_its_set_names_the_command(folder):
+    done = CliRunner().invoke(main, ["plan", "clinc150"])
+    assert done.exit_code == 2
+    assert "`pairloom data` makes others, or says where to get them" in " ".join(done.output.split())
