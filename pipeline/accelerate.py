@@ -155,7 +155,7 @@ class _Beside:
         self._work, self._arguments = work, arguments
 
     def begin(self) -> None:
-        """Start it, if there is a second core. Workers of a pool do not: their siblings compile already."""
+        """Start it, if there is a second core. Child processes of multiprocessing do not: each would start one."""
         if self._work in self._begun or _usable_cores() < 2 or parent_process() is not None:
             return
         self._begun[self._work] = None

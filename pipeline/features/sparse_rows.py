@@ -31,7 +31,8 @@ __all__ = ["CSR_PARTS", "CsrRows", "csr_in_order", "csr_rows", "csr_rows_of"]
 
 #: The names of the arrays of a CSR matrix in scipy.sparse.save_npz and in the formats based on zarr.
 CSR_PARTS = ("data", "indices", "indptr")
-#: Most columns, absolutely or per entry: arrays with a number per column must not grow large by a file of a few bytes.
+#: Most columns: _COLUMNS, or _COLUMNS_PER_ENTRY per entry if that is more. Some arrays have a number per column, and a
+#: file of a few bytes must not make them large.
 _COLUMNS, _COLUMNS_PER_ENTRY = 2**22, 8
 #: Columns are int32.
 _MOST_COLUMNS = 2**31 - 1

@@ -217,7 +217,7 @@ class _CsvTable(Table):
     def _rows_in(self, file: io.TextIOBase, path: Path) -> Iterator[list[str]]:
         """The rows of a file, or an error that names the line in which the wrong row begins.
 
-        Strict parsing: otherwise Python's csv would read all lines between two stray quotes as one cell.
+        A stray quote makes Python's csv read all lines up to the next quote as one cell, so the row may be long.
         """
         reader, begun = (
             csv.reader(_lines_in(file, path), delimiter=self._separator, skipinitialspace=True, strict=True),

@@ -287,7 +287,7 @@ def change_pair(L, row_sums, wlw2, stratified, i, j, s):
 
 @simd_kernel()
 def would_move(moves, t, limits):
-    """Whether a class would move by more than the limit of any sample."""
+    """Whether a class would move by more than the limit in at least one sample."""
     beyond = _ZERO
     for r in range(LANES):
         beyond += np.float32(abs(moves[t * LANES + r]) > limits[r])
