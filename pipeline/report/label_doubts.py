@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from pairloom.graphs.text import plain_line
-from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
-from pairloom.pipeline.calibration.novelty_signals import NoveltyWeights
 from pairloom.pipeline.features.feature_set import names_of
 from pairloom.pipeline.machines.normalisation import is_whitened
 from pairloom.pipeline.model.label_doubts import LabelDoubts, doubts_of_held_out, doubts_of_rows
 from pairloom.pipeline.report.page import Column, PageTable, Section
+from pairloom.pipeline.report.set_tables import held_out_scores
 from pairloom.pipeline.run.feature_store import drawn_samples, read_ids, read_stored_rows
-from pairloom.pipeline.run.results import chosen_candidate, read_scores
+from pairloom.pipeline.run.results import chosen_candidate
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_model import read_run_model
 
@@ -29,12 +28,11 @@ _HEADING = ("id", "label", "better_label", "p_label", "p_better_label", "log_odd
 
 def held_out_doubts(run: Run) -> LabelDoubts | None:
     """The doubts about the held-out rows, by position in the store, with classes by number; None without such rows."""
-    if not run.shape.draws or run.settings.coupled_calibration == "none":
+    scores = held_out_scores(run)
+    if scores is None:
         return None
     classes = np.arange(len(run.shape.classes))
     drawn = drawn_samples(run, is_whitened(chosen_candidate(run).whiten))
-    table, weights = read_scores(run.directory, 0)
-    scores = HeldOutScores.from_table(table, len(classes), NoveltyWeights(*weights))
     return doubts_of_held_out(scores, run.starts[drawn.classes] + drawn.rows, classes)
 
 

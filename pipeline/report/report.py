@@ -46,6 +46,7 @@ from pairloom.pipeline.report.score_tables import (
     methods_section,
     pairs_section,
 )
+from pairloom.pipeline.report.set_tables import sets_section
 from pairloom.pipeline.run.growing_run import end_of_growth
 from pairloom.pipeline.run.machine_store import read_dprime
 from pairloom.pipeline.run.results import chosen_coupling
@@ -193,6 +194,8 @@ def _sections(
         yield methods_section(judged.by_method, baselines)
         yield reliability_section(judged.by_method)
         yield coverage_section(judged.model)
+    if judged is not None and judged.sets is not None:
+        yield sets_section(judged.sets)
     if waves:
         yield growth_section(waves, len(names), end_of_growth(run))
     if judged is not None:

@@ -19,6 +19,7 @@ from pairloom.graphs.hubs import hubs_to_mark
 from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.display.evaluation import Confusions, Outcomes, outcomes
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
+from pairloom.pipeline.report.set_tables import SetCounts, set_limits
 from pairloom.pipeline.run.feature_store import read_labels
 from pairloom.pipeline.run.machine_store import read_dprime
 from pairloom.pipeline.run.probability_store import read_lists, read_probabilities
@@ -68,12 +69,15 @@ class JudgedSamples(NamedTuple):
         classes, of the likeliest ones of each sample.
     errors : ConfidentErrors
         By the coupling of the model.
+    sets : SetCounts, optional
+        By the coupling of the model; None where no samples were held out.
     """
 
     by_method: dict[str, Outcomes]
     confusion: Confusions
     likeness: NDArray[np.float64] | csr_array
     errors: ConfidentErrors
+    sets: SetCounts | None
 
     @property
     def model(self) -> Outcomes:
@@ -91,6 +95,7 @@ def judge_samples(run: Run) -> JudgedSamples | None:
     none = TopProbabilities.of(np.empty((0, N), np.float32), min(shape.kept or LISTED, N))
     errors = ConfidentErrors(np.empty(0, np.int64), none)
     by_method: dict[str, Outcomes] = {}
+    limits, sets = set_limits(run), []
     for place, method in enumerate(shape.couplings):
         parts = []
         for some, predicted in _predicted(run, method, labels):
@@ -99,12 +104,13 @@ def judge_samples(run: Run) -> JudgedSamples | None:
                 likeness = likeness + _membership(labels[some], N) @ predicted.matrix(N)
                 wrong = np.flatnonzero(~predicted.outcomes.right)
                 errors = errors.joined(some.start + wrong, predicted.top.of_samples(wrong))
+                sets += [] if limits is None else [limits.count(predicted.outcomes, predicted.top)]
         by_method[method] = Outcomes.joined(parts)
     counts = np.maximum(np.bincount(labels, minlength=N), 1)[:, None]
     likeness = likeness / counts if isinstance(likeness, np.ndarray) else likeness.multiply(1 / counts)
     of_model = by_method[shape.couplings[0]]
     confusion = Confusions.of(of_model.label, of_model.predicted, N)
-    return JudgedSamples(by_method, confusion, likeness, errors)
+    return JudgedSamples(by_method, confusion, likeness, errors, SetCounts.joined(sets) if sets else None)
 
 
 class _Predicted(NamedTuple):

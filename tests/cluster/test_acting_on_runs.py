@@ -1,5 +1,7 @@
 """Sets, rejections, groups and possible classes are the same on models from runs, and on these saved and read again."""
 
+import re
+
 import numpy as np
 import pytest
 from small_runs import run_here, write_config, write_features
@@ -55,3 +57,19 @@ def test_a_run_acts_as_the_estimator_does(settings, config_file, client, tmp_pat
             some = fitted.classes_[:3]
             expected = fitted.predict_proba(X, classes=some)
             np.testing.assert_allclose(model.predict_proba(X, classes=some), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS["pairs"], SETTINGS["lists"]], ids=["pairs", "lists"])
+def test_the_report_has_the_sets_of_the_test_samples(settings, config_file, client, tmp_path):
+    plan = run_here(config_file, tmp_path / "run", client, *settings, until="report")
+    data = load_data(plan.config).load()
+    model = PairwiseSVC.from_run(tmp_path / "run")
+    page = (tmp_path / "run" / "report" / "index.html").read_text()
+    table = page[page.index('id="table-sets"') :]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", table[: table.index("</table>")])
+    expected = []
+    for coverage in (0.8, 0.9, 0.95, 0.99):
+        sets = model.predict_set(data.X_test, coverage).toarray()
+        held = sets[np.arange(len(sets)), data.y_test].mean()
+        expected += [f"{coverage:.0%}", f"{held:.4f}", f"{sets.sum(axis=1).mean():.2f}"]
+    assert cells == expected
