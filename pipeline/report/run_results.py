@@ -77,7 +77,7 @@ class JudgedSamples(NamedTuple):
     confusion: Confusions
     likeness: NDArray[np.float64] | csr_array
     errors: ConfidentErrors
-    sets: SetCounts | None
+    sets: SetCounts | None = None
 
     @property
     def model(self) -> Outcomes:
@@ -104,7 +104,7 @@ def judge_samples(run: Run) -> JudgedSamples | None:
                 likeness = likeness + _membership(labels[some], N) @ predicted.matrix(N)
                 wrong = np.flatnonzero(~predicted.outcomes.right)
                 errors = errors.joined(some.start + wrong, predicted.top.of_samples(wrong))
-                sets += [] if limits is None else [limits.count(predicted.outcomes, predicted.top)]
+                sets += [] if limits is None else [limits.counts_of(predicted.outcomes, predicted.top)]
         by_method[method] = Outcomes.joined(parts)
     counts = np.maximum(np.bincount(labels, minlength=N), 1)[:, None]
     likeness = likeness / counts if isinstance(likeness, np.ndarray) else likeness.multiply(1 / counts)

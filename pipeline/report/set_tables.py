@@ -63,7 +63,7 @@ class SetLimits(NamedTuple):
 
     least: NDArray[np.float64]
 
-    def count(self, outcomes: Outcomes, top: TopProbabilities) -> SetCounts:
+    def counts_of(self, outcomes: Outcomes, top: TopProbabilities) -> SetCounts:
         """The sets of some samples, whose likeliest classes are listed."""
         n_listed, n_classes = top.p.shape[1], self.least.shape[1]
         listed = np.array([(top.p >= least[top.classes]).sum() for least in self.least])

@@ -103,6 +103,7 @@ def test_the_page_has_all_parts_of_a_run(small_page):
         "Coupling methods",
         "Reliability",
         "Errors against coverage",
+        "Sets of classes",
         "Most confident errors",
         "Labels that look wrong",
         "Confusion and separation",

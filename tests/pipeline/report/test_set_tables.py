@@ -18,7 +18,7 @@ def test_counts_are_those_of_all_probabilities(samples):
     p, y = samples
     limits = SetLimits(np.array([np.full(8, 0.3), np.linspace(0.05, 0.4, 8)]))
     parts = [
-        limits.count(outcomes(p[some], y[some]), TopProbabilities.of(p[some], 8))
+        limits.counts_of(outcomes(p[some], y[some]), TopProbabilities.of(p[some], 8))
         for some in (slice(0, 15), slice(15, 40))
     ]
     counts = SetCounts.joined(parts)
@@ -31,7 +31,7 @@ def test_counts_are_those_of_all_probabilities(samples):
 def test_lists_that_are_cut_give_a_least_size(samples):
     p, y = samples
     limits = SetLimits(np.full((4, 8), [[0.6], [0.45], [0.34], [0.01]]))
-    counts = limits.count(outcomes(p, y), TopProbabilities.of(p, 3))
+    counts = limits.counts_of(outcomes(p, y), TopProbabilities.of(p, 3))
     # At most two classes have 0.34 or more.
     assert counts.whole.tolist() == [True, True, True, False]
     assert counts.held[3] == (p[np.arange(40), y] >= 0.01).sum()
