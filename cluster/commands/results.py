@@ -95,7 +95,7 @@ def report_command(directory: Location, as_json: bool) -> None:
             )
         stop = Stop()
         with driver_lock(directory, stop) as lock:
-            with fenced(stop.raise_if_requested):
+            with fenced(stop.check):
                 Ledger(directory).forget("report", 0)
             with progress_for(stderr) as progress:
                 expect_run(stored, None, progress)

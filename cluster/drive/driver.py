@@ -203,12 +203,13 @@ def drive(
     If another driver takes the lock, this one writes and deletes nothing more (see `fenced`).
     """
     stop.raise_if_requested()
-    with fenced(stop.raise_if_requested), contextlib.ExitStack() as stack:
+    with fenced(stop.check), contextlib.ExitStack() as stack:
         _sweep(run)
         stack.callback(release_predictors)  # workers may be threads of this process
         # Connect when the first stage has work for the cluster: a finished run needs no cluster.
         client = functools.cache(lambda: _connected(run.directory, stack, connect))
         session, stages = _Session(data, client, stop, progress), stages or run.stages
+        stack.callback(session.tell_requests, run.directory)
         growth = run.stage("growth") in stages
         if run.config.growth is not None and growth:
             run = _grow(session, run)
@@ -216,7 +217,6 @@ def drive(
             # Results of waves beyond the end are found by their ledger entries, which `do` removes.
             remove_waves(run.directory, run.units("growth"))
         session.do(run, stages)
-        session.tell_requests(run)
 
 
 def _connected(directory: Location, stack: contextlib.ExitStack, connect: Connect) -> Client:
@@ -290,12 +290,12 @@ class _Session:
         # over its stages once per wave and must not read all files again each time.
         self._verified: set[tuple[str, int, str]] = set()
         self._units, self._requests_before = 0, requests.total()
-        # Requests to an object store, by process.
-        self._requests: dict[str, int] = {}
+        # Requests to an object store by process: before its first unit, and after its last one.
+        self._requests: dict[str, tuple[int, int]] = {}
 
     def check(self) -> None:
         """Raise if this driver must stop: if another has taken over, nothing may be written any more."""
-        self._stop.raise_if_requested()
+        self._stop.check()
 
     def do(self, run: Run, stages: tuple[Stage, ...], *, growing: bool = False) -> None:
         """Do the units of some stages that have no valid ledger entry.
@@ -322,16 +322,18 @@ class _Session:
     def _count(self, receipt: Receipt) -> None:
         if receipt.computed:
             self._units += 1
-            self._requests[receipt.process] = max(receipt.requests, self._requests.get(receipt.process, 0))
+            before, after = self._requests.get(receipt.process, receipt.requests)
+            begun, done = receipt.requests
+            self._requests[receipt.process] = min(before, begun), max(after, done)
 
-    def tell_requests(self, run: Run) -> None:
-        """Report the number of requests to the store, which cost money."""
-        if isinstance(run.directory, StoreUrl) and self._units:
+    def tell_requests(self, directory: Location) -> None:
+        """Report the number of requests to the store, which cost money, even if the run was stopped."""
+        if isinstance(directory, StoreUrl) and self._units:
             here = requests.total() - self._requests_before
-            others = {process: n for process, n in self._requests.items() if process != this_process()}
-            total = here + sum(others.values())
+            others = (ends for process, ends in self._requests.items() if process != this_process())
+            total = here + sum(after - before for before, after in others)
             line = f"{total} requests to the store, {total / self._units:.0f} per unit of work."
-            log_line(run.directory, line)
+            log_line(directory, line)
             self.progress.note(line)
 
     def _unfinished(self, run: Run, stage: Stage) -> list[int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import statistics
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +28,8 @@ __all__ = ["ClusterLost", "DiskFull", "StageTasks", "Stop", "Stopped", "UnitFail
 TASK_SECONDS = 3.0
 # While a thread works on one task, its worker already has the next, so that no thread waits for a round trip.
 TASKS_PER_THREAD = 2
+# Between two units, whether the run was cancelled is looked up at most this often: in a store it is a request.
+_LOOK_SECONDS = 1.0
 
 
 class Stopped(RuntimeError):
@@ -48,6 +52,7 @@ class Stop:
     """A request to stop the run, with a reason. Any thread can make it."""
 
     def __init__(self) -> None:
+        self._looked_at = -math.inf
         self._reason: str | None = None
         self._wake: Callable[[], None] = lambda: None
         self._look: Callable[[], object] = lambda: None
@@ -62,7 +67,15 @@ class Stop:
         self._wake()
 
     def raise_if_requested(self) -> None:
-        """Raise `Stopped` if the run was asked to stop."""
+        """Raise `Stopped` if the run was asked to stop. The run directory is looked at once in a while."""
+        if time.monotonic() - self._looked_at > _LOOK_SECONDS:
+            self.check()
+        if self._reason is not None:
+            raise Stopped(self._reason)
+
+    def check(self) -> None:
+        """Raise `Stopped` if the run was asked to stop, now: the check of a fence."""
+        self._looked_at = time.monotonic()
         self._look()
         if self._reason is not None:
             raise Stopped(self._reason)
@@ -206,6 +219,7 @@ class StageTasks:
                 ) from error
             raise UnitFailed(self._error_text(batch, f"failed: {_described(error)}")) from error
         except Exception as error:
+            self._stop.check()  # another driver may have taken over, with another plan
             raise UnitFailed(self._error_text(batch, f"failed: {_described(error)}")) from error
         return receipts
 

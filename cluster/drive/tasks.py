@@ -30,6 +30,7 @@ from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.folder import Folder, Version, fenced
 from pairloom.pipeline.storage.location import Location, location_of
 from pairloom.pipeline.storage.object_store import requests
+from pairloom.pipeline.storage.unit_memory import remembering
 from pairloom.pipeline.threads import one_blas_thread
 
 __all__ = [
@@ -67,7 +68,7 @@ class Task(NamedTuple):
 class Receipt(NamedTuple):
     """The answer of a worker for one unit. It never contains an array.
 
-    ``requests`` counts the requests that ``process`` has sent to object stores so far.
+    ``requests`` counts those that ``process`` had sent to object stores before the unit, and after it.
     """
 
     stage: str
@@ -75,7 +76,7 @@ class Receipt(NamedTuple):
     seconds: float
     computed: bool
     process: str = ""
-    requests: int = 0
+    requests: tuple[int, int] = (0, 0)
 
 
 class StaleTask(RuntimeError):
@@ -162,12 +163,13 @@ def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None
     settings. Under the same plan, two processes that do a unit write the same bytes.
     """
     directory, ledger, key = run.directory, Ledger(run.directory), run.keys[stage.name][unit]
+    before = requests.total()
     done = ledger.read(stage.name, unit)
     if done is not None and done.key == key:
         return Receipt(stage.name, unit, done.seconds, computed=False)
     log_line(directory, f"begin {stage.name} {unit}")
     started = time.perf_counter()
-    with fenced(functools.partial(_planned, directory, stage.name, unit, key)):
+    with fenced(functools.partial(_planned, directory, stage.name, unit, key)), remembering():
         with (
             one_blas_thread(),
             warnings_written(lambda line: log_line(directory, f"warning {line}")),
@@ -176,7 +178,7 @@ def run_unit(run: Run, stage: Stage, unit: int, data: OpenFeatures | None = None
             files = ledger.seal_files(stage.work(run, unit, data))
         seconds = time.perf_counter() - started
         ledger.record(Entry(stage.name, unit, key, files, seconds, this_process()))
-    return Receipt(stage.name, unit, seconds, True, this_process(), requests.total())
+    return Receipt(stage.name, unit, seconds, True, this_process(), (before, requests.total()))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from pairloom.pipeline.run.lock import (
 )
 from pairloom.pipeline.run.ownership import check_links
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.run.run_log import Ranges, log_line, read_forecast, write_forecast
+from pairloom.pipeline.run.run_log import Ranges, flush_log, log_line, read_forecast, write_forecast
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
 from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import Location, location_of
@@ -132,7 +132,10 @@ def driver_lock(directory: Location, stop: Stop, submission: int | None = None) 
     """Hold the lock of a directory. Writes that are fenced by ``stop`` check first whether the lock was lost."""
     with RunLock(directory, stop.request, submission=submission) as lock:
         stop.look_with(lock.heed)
-        yield lock
+        try:
+            yield lock
+        finally:
+            flush_log(directory)
 
 
 @contextlib.contextmanager
@@ -145,7 +148,7 @@ def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[Locke
             progress.note(f"Taking over from a dead driver: {lock.taken_over}.")
         try:
             # The fence ends here: another thread may do the rest, and has its own.
-            with fenced(stop.raise_if_requested):
+            with fenced(stop.check):
                 run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
                 expect_run(run, ready.data, progress)
             yield LockedRun(ready, run, stop)
@@ -194,7 +197,7 @@ def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str
     with ready.connect() as client:
         Folder(directory).make()
         with driver_lock(directory, stop) as lock:
-            with fenced(stop.raise_if_requested):
+            with fenced(stop.check):
                 run = adopt_run(directory, ready.config, ready.fresh, update=ready.update)
             if copies_data:
                 stages = tuple(stage for stage in run.stages if stage.needs_data)
@@ -227,7 +230,7 @@ def drive_on_worker(directory: str, submission: int) -> str:
             check_workers(client, config.cluster.worker_timeout)
             check_shared(client, where)
             fresh, data = prepare_run(config, where)
-            with fenced(stop.raise_if_requested):
+            with fenced(stop.check):
                 run = adopt_run(where, config, fresh)
                 expect_run(run, data, Quiet())
             drive(run, data, lambda: contextlib.nullcontext(client), stop, Quiet())

@@ -18,6 +18,7 @@ from pairloom.pipeline.run.ledger import Entry
 from pairloom.pipeline.run.lock import REFUSED, SUBMITTED
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location
+from pairloom.pipeline.storage.object_store import StoreError
 
 __all__ = [
     "Ranges",
@@ -26,6 +27,7 @@ __all__ = [
     "driver_starts",
     "elapsed_seconds",
     "first_time",
+    "flush_log",
     "log_line",
     "read_forecast",
     "this_process",
@@ -43,6 +45,12 @@ def log_line(directory: Location, *lines: str) -> None:
     stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     text = "".join(f"{stamp} {this_process()} {line}\n" for line in lines)
     Folder(directory).append(_LOG, text.encode())
+
+
+def flush_log(directory: Location) -> None:
+    """Write the lines of this process that wait for others. No error is raised: the log is not worth a run."""
+    with contextlib.suppress(StoreError):
+        Folder(directory).flush(_LOG)
 
 
 def this_process() -> str:

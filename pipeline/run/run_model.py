@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
@@ -438,8 +439,14 @@ def _read_description(directory: Location) -> dict[str, Any]:
 
 def _check_files(directory: Location, files: Mapping[str, Any]) -> None:
     folder = Folder(directory)
-    for path, recorded in files.items():
-        if not _is_inside(path) or not folder.exists(path) or folder.digest(path) != recorded:
+
+    def is_sound(path: str) -> bool:
+        return _is_inside(path) and folder.digest(path) == files[path]
+
+    with ThreadPoolExecutor() as threads:
+        sound = dict(zip(files, threads.map(is_sound, files), strict=True))
+    for path in files:
+        if not sound[path]:
             raise ValueError(
                 f"PairwiseSVC.from_run: {directory / path} is missing or damaged. "
                 f"Run `pairloom resume {directory}` to repair it."

@@ -143,6 +143,9 @@ class Folder:
         """Append to a file in a single operation, so that lines of several processes do not mix."""
         raise NotImplementedError
 
+    def flush(self, path: str) -> None:
+        """Write what this process has appended to a file, if that waits for more."""
+
     def appended(self, path: str) -> list[bytes]:
         """The data appended to a file: all in one, or one part per process. Empty if there is none."""
         raise NotImplementedError

@@ -8,7 +8,9 @@ changed. Nothing is renamed, there are no links and no empty folders, and nothin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import math
 import os
 import secrets
 import threading
@@ -17,13 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import obstore
 import zarr
 import zict
 from obstore.exceptions import AlreadyExistsError, PreconditionError
+from zarr.abc.store import RangeByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import ObjectStore
 
@@ -31,20 +35,22 @@ from pairloom.pipeline.storage.folder import Folder, Version, check_fence, fence
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import (
     StoreAway,
+    StoreError,
     StoreUnfit,
     open_store,
     patience,
     requests,
     translated,
 )
+from pairloom.pipeline.storage.unit_memory import BLOCK_BYTES, UnitMemory, unit_memory
 from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, StoredArray, array_of_metadata
 
 __all__ = ["ObjectFolder"]
 
 # Concurrent requests of one process when it reads or writes several objects.
 _THREADS = 16
-# The log of a process begins a new object when one has so many bytes: each line writes its object again.
-_LOG_BYTES = 2**16
+# The log of a process is put at most once in so many seconds. It begins a new object when one has so many bytes.
+_LOG_SECONDS, _LOG_BYTES = 2.0, 2**16
 _PAUSE_SECONDS = 0.1
 # Refusals in a row to put an unchanged object, before the store counts as unfit: S3 refuses while a put is under way.
 _MOST_REFUSALS = 10
@@ -129,12 +135,22 @@ class ObjectFolder(Folder):
         """Put an object; inside `fenced`, on the condition that nobody has put it since the check."""
         check = fence()
         if check is None:
+            self._forget(path)
             self._put(path, data)
             return
         for condition, _ in self._attempts(path, "head"):
             check()
             if self._is_put(path, data, condition):
+                self._forget(path)
+                memory = unit_memory()
+                if memory is not None:
+                    memory.digests[self.root, path] = hashlib.sha256(data).hexdigest()
                 return
+
+    def _forget(self, path: str) -> None:
+        memory = unit_memory()
+        if memory is not None:
+            memory.forget(self.root, path)
 
     def _put(self, path: str, data: bytes) -> None:
         self._request("put", path, data, use_multipart=False)
@@ -185,16 +201,25 @@ class ObjectFolder(Folder):
             yield condition, found
 
     def append(self, path: str, data: bytes) -> None:
-        """Append to the part of a file that this process writes: its object is put again, with all its lines."""
-        _part_of_process(self.root, path, os.getpid()).append(self, data)
+        """Append to the part of a file that this process writes, which is put some time later."""
+        self._part(path).append(data)
+
+    def flush(self, path: str) -> None:
+        """Put what this process has appended to a file."""
+        self._part(path).flush()
+
+    def _part(self, path: str) -> _Part:
+        return _part_of_process(self.root, path, os.getpid())
 
     def appended(self, path: str) -> list[bytes]:
         """What each process has appended, in the order in which they began."""
+        self.flush(path)
         return [data for data in self.read_each(self.below(path)) if data is not None]
 
     def delete(self, path: str) -> None:
         """Delete an object, if it exists."""
         check_fence()
+        self._forget(path)
         try:
             self._request("delete", path)
         except FileNotFoundError:
@@ -246,7 +271,10 @@ class ObjectFolder(Folder):
         """Do nothing: a store has no empty folders."""
 
     def digest(self, path: str) -> str | None:
-        """The SHA-256 of an object, or None if there is none."""
+        """The SHA-256 of an object, or None if there is none. A unit knows those that it has put."""
+        memory = unit_memory()
+        if memory is not None and (self.root, path) in memory.digests:
+            return memory.digests[self.root, path]
         digest = hashlib.sha256()
         try:
             answer = self._request("get", path)
@@ -303,8 +331,12 @@ class ObjectFolder(Folder):
         return zarr.open_array(_RunStore(self, read_only=True), path=path, mode="r", zarr_format=zarr_format)
 
     def array(self, path: str, *, write: bool = False) -> Any:
-        """A zarr array, opened again only if its metadata has changed."""
-        return _opened_array(self.root, path, "r+" if write else "r", self.version(f"{path}/zarr.json"))
+        """A zarr array, opened again only if its metadata has changed. A unit looks once whether it has."""
+        metadata, memory = f"{path}/zarr.json", unit_memory()
+        versions = {} if memory is None else memory.versions
+        if (self.root, metadata) not in versions:
+            versions[self.root, metadata] = self.version(metadata)
+        return _opened_array(self.root, path, "r+" if write else "r", versions[self.root, metadata])
 
 
 class _Probed(ObjectFolder):
@@ -352,26 +384,63 @@ def _version(found: Any) -> Version:
 
 
 class _Part:
-    """The lines that this process appends to a file, in objects of at most `_LOG_BYTES`."""
+    """The lines that this process appends to a file, in objects of at most `_LOG_BYTES`.
 
-    def __init__(self, path: str) -> None:
-        self._path, self._lock = path, threading.Lock()
+    Its object is put again with all its lines, but only every few seconds: requests cost money, and Google takes one
+    put of an object per second. A process that is killed takes the lines of these seconds with it.
+    """
+
+    def __init__(self, folder: ObjectFolder, path: str) -> None:
+        self._folder, self._path, self._lock = folder, path, threading.Lock()
+        self._put_at, self._timer = -math.inf, False
         self._begin()
 
     def _begin(self) -> None:
-        self._lines, self._object = b"", f"{self._path}/{secrets.token_hex(16)}"
+        self._lines, self._stored, self._object = b"", 0, f"{self._path}/{secrets.token_hex(16)}"
 
-    def append(self, folder: ObjectFolder, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         with self._lock:
-            folder._put(self._object, self._lines + data)
             self._lines += data
-            if len(self._lines) > _LOG_BYTES:
-                self._begin()
+            wait = self._put_at + _LOG_SECONDS - time.monotonic()
+            if wait <= 0:
+                self._put()
+            elif not self._timer:
+                self._timer = True
+                timer = threading.Timer(wait, self._put_later)
+                timer.daemon = True
+                timer.start()
+
+    def flush(self) -> None:
+        with self._lock:
+            self._put()
+
+    def _put_later(self) -> None:
+        with self._lock:
+            self._timer = False
+            with contextlib.suppress(StoreError):  # its lines are put with the next ones
+                self._put()
+
+    def _put(self) -> None:
+        if self._stored == len(self._lines):
+            return
+        self._put_at = time.monotonic()
+        self._folder._put(self._object, self._lines)
+        self._stored = len(self._lines)
+        if self._stored > _LOG_BYTES:
+            self._begin()
 
 
 @lru_cache(maxsize=64)
 def _part_of_process(root: StoreUrl, path: str, process: int) -> _Part:
-    return _Part(path)
+    part = _Part(ObjectFolder(root), path)
+    # The end of a process that multiprocessing has started runs no function of atexit.
+    Finalize(None, _put_at_exit, (part,), exitpriority=0)
+    return part
+
+
+def _put_at_exit(part: _Part) -> None:
+    with contextlib.suppress(StoreError):
+        part.flush()
 
 
 class _RunStore(ObjectStore[Any]):
@@ -383,9 +452,37 @@ class _RunStore(ObjectStore[Any]):
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: Any = None) -> Buffer | None:
         """Read a chunk or metadata, or a part of it."""
+        memory = unit_memory()
+        if memory is None or byte_range is None:
+            return await self._get(key, prototype, byte_range)
+        if isinstance(byte_range, RangeByteRequest):
+            data = await self._from_blocks(memory, key, byte_range)
+            return prototype.buffer.from_bytes(data)
+        place = (self.folder.root, key, byte_range)  # the index of a file of several chunks, at its end
+        if place not in memory.blocks:
+            memory.blocks[place] = await self._get(key, prototype, byte_range)
+        return cast(Buffer | None, memory.blocks[place])
+
+    async def _get(self, key: str, prototype: BufferPrototype, byte_range: Any) -> Buffer | None:
         requests["get"] += 1
         with translated(self.folder.root / key):
             return await super().get(key, prototype, byte_range)
+
+    async def _from_blocks(self, memory: UnitMemory, key: str, wanted: RangeByteRequest) -> bytes:
+        """A part of an object, read in whole blocks: zarr asks for every chunk of a file by itself."""
+        first, last = wanted.start // BLOCK_BYTES, (wanted.end - 1) // BLOCK_BYTES
+        blocks = {n: memory.blocks.get((self.folder.root, key, n)) for n in range(first, last + 1)}
+        missing = [n for n, block in blocks.items() if block is None]
+        if missing:
+            start, end = missing[0] * BLOCK_BYTES, (missing[-1] + 1) * BLOCK_BYTES
+            requests["get"] += 1
+            with translated(self.folder.root / key):
+                data = bytes(await obstore.get_range_async(self.store, key, start=start, end=end))
+            for n in range(missing[0], missing[-1] + 1):
+                offset = n * BLOCK_BYTES - start
+                blocks[n] = memory.blocks[self.folder.root, key, n] = data[offset : offset + BLOCK_BYTES]
+        joined = b"".join(blocks.values())
+        return joined[wanted.start - first * BLOCK_BYTES : wanted.end - first * BLOCK_BYTES]
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, Any]]
@@ -402,6 +499,7 @@ class _RunStore(ObjectStore[Any]):
             data: Any = value.as_buffer_like()
             await asyncio.to_thread(self.folder.write, key, data)
             return
+        self.folder._forget(key)
         requests["put"] += 1
         with translated(self.folder.root / key):
             await obstore.put_async(self.store, key, value.as_buffer_like(), use_multipart=False)

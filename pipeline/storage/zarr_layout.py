@@ -176,17 +176,21 @@ def remove_outdated(
 
     Any other files in the group are left alone: a file manager's litter, a symbolic link, a user's note.
     """
+    there = folder.below(group)
     for name in sorted(set(known) - set(members)):
-        _delete_chunks(folder, f"{group}/{name}", lambda index: True)
-        folder.delete(f"{group}/{name}/zarr.json")
+        _delete_chunks(folder, there, f"{group}/{name}", lambda index: True)
+        if f"{group}/{name}/zarr.json" in there:
+            folder.delete(f"{group}/{name}/zarr.json")
         folder.prune(f"{group}/{name}")
     for array in arrays:
-        _delete_chunks(folder, f"{group}/{array.name}", functools.partial(_is_beyond, array.grid))
+        _delete_chunks(folder, there, f"{group}/{array.name}", functools.partial(_is_beyond, array.grid))
 
 
-def _delete_chunks(folder: Folder, array: str, outdated: Callable[[tuple[int, ...]], bool]) -> None:
-    """Delete the chunks of an array whose index is outdated."""
-    for path in folder.below(f"{array}/c"):
+def _delete_chunks(
+    folder: Folder, there: Iterable[str], array: str, outdated: Callable[[tuple[int, ...]], bool]
+) -> None:
+    """Delete the chunks of an array whose index is outdated, of the files that are there."""
+    for path in there:
         index = path.removeprefix(f"{array}/c/").split("/")
         if all(place.isdecimal() for place in index) and outdated(tuple(map(int, index))):
             folder.delete(path)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
 import pickle
+import time
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -28,8 +32,18 @@ from pairloom.pipeline.storage.object_store import (
     StoreUnfit,
     requests,
 )
+from pairloom.pipeline.storage.unit_memory import remembering
 from pairloom.pipeline.storage.zarr_layout import ChunkedArray, group_files, stamp
 from pairloom.pipeline.storage.zarr_metadata import MissingChunk, RefusedArray
+
+
+def of_home(name: str) -> Iterator[Folder]:
+    """A folder in a home that needs no server."""
+    if name == "memory":
+        yield Folder(StoreUrl("memory", uuid.uuid4().hex, "run"))
+    else:
+        with google_stand_in():
+            yield Folder(StoreUrl("gs", uuid.uuid4().hex, "some/run"))
 
 
 @pytest.fixture(params=["local", "memory", "seaweed", "moto", "google"])
@@ -37,11 +51,8 @@ def folder(request, tmp_path):
     """A folder in each home."""
     if request.param == "local":
         yield Folder(tmp_path)
-    elif request.param == "memory":
-        yield Folder(StoreUrl("memory", uuid.uuid4().hex, "run"))
-    elif request.param == "google":
-        with google_stand_in():
-            yield Folder(StoreUrl("gs", uuid.uuid4().hex, "some/run"))
+    elif request.param in ("memory", "google"):
+        yield from of_home(request.param)
     else:
         port = request.getfixturevalue(f"{request.param}_port")
         with in_environment(port):
@@ -247,6 +258,112 @@ def test_entries_that_are_known_are_not_asked_for_again(bucket):
     assert list(folder.read_each(paths)) == [path.encode() for path in paths]
     asked = {kind: requests[kind] - before[kind] for kind in before if requests[kind] != before[kind]}
     assert asked == {"list_with_delimiter": 1}
+
+
+def requests_of(act) -> dict[str, int]:
+    """The requests that something takes, by kind."""
+    before = requests.copy()
+    act()
+    return dict(requests - before)
+
+
+@pytest.fixture(params=["memory", "google"])
+def quick_store(request):
+    """A folder in a store that is there at once."""
+    yield from of_home(request.param)
+
+
+def test_lines_are_put_together(quick_store):
+    for number in range(50):
+        quick_store.append("log.txt", f"line {number}\n".encode())
+    assert requests_of(lambda: None) == {}
+    assert len(quick_store.below("log.txt")) == 1
+    written = requests_of(lambda: quick_store.flush("log.txt"))
+    assert written == {"put": 1}
+    assert requests_of(lambda: quick_store.flush("log.txt")) == {}
+    (lines,) = quick_store.appended("log.txt")
+    assert lines.decode().split() == [word for n in range(50) for word in ("line", str(n))]
+
+
+def test_lines_that_nobody_waits_for_are_put_soon(quick_store, monkeypatch):
+    monkeypatch.setattr(object_folder, "_LOG_SECONDS", 0.2)
+    for line in (b"first\n", b"second\n"):
+        quick_store.append("log.txt", line)
+    (path,) = quick_store.below("log.txt")
+    deadline = time.monotonic() + 10
+    while quick_store.read(path) != b"first\nsecond\n":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_process_that_ends_puts_its_last_lines(bucket):
+    """One of multiprocessing too, as workers are."""
+    url = StoreUrl("s3", bucket, "run")
+    worker = multiprocessing.get_context("spawn").Process(target=append_two_lines, args=(url,))
+    worker.start()
+    worker.join(60)
+    assert worker.exitcode == 0
+    assert b"".join(Folder(url).appended("log.txt")) == b"first\nsecond\n"
+
+
+def append_two_lines(url: StoreUrl) -> None:
+    Folder(url).append("log.txt", b"first\n")
+    Folder(url).append("log.txt", b"second\n")
+
+
+def test_a_unit_asks_for_nothing_twice(quick_store, tmp_path):
+    layout = [
+        ChunkedArray("x", ("row", "feature"), (300, 50), (3, 50), chunks_per_file=(50, 1), compressed=False)
+    ]
+    values = np.random.default_rng(0).standard_normal((300, 50)).astype(np.float32)
+    stamp(quick_store, {f"g.zarr/{path}": data for path, data in group_files(layout, [], {}).items()})
+    files = ["g.zarr/x/c/0/0", "g.zarr/x/c/1/0"]
+
+    def write() -> None:
+        quick_store.array("g.zarr/x", write=True)[:] = values
+
+    def seal() -> list[str | None]:
+        return [quick_store.digest(path) for path in files]
+
+    def read() -> None:
+        for start in (0, 17, 100, 150, 201):
+            np.testing.assert_array_equal(
+                quick_store.array("g.zarr/x")[start : start + 30], values[start : start + 30]
+            )
+
+    with fenced(lambda: None), remembering():
+        write()
+        digests = seal()
+        assert requests_of(seal) == {}
+    assert seal() == digests
+    assert requests_of(read)["get"] > 50
+    with remembering():  # once the metadata, and of each file the index of its chunks and one block
+        assert requests_of(read) == {"head": 1, "get": 4}
+
+
+def test_what_a_unit_knows_ends_with_it(quick_store):
+    make_array(quick_store, 4)
+    with fenced(lambda: None), remembering():
+        quick_store.write("a", b"ours")
+        digest = quick_store.digest("a")
+    quick_store.write("a", b"theirs")
+    assert quick_store.digest("a") != digest
+    with remembering():
+        quick_store.write("a", b"without a fence")
+        assert quick_store.digest("a") == hashlib.sha256(b"without a fence").hexdigest()
+
+
+def test_what_a_unit_changes_it_reads_anew(quick_store):
+    make_array(quick_store, 4)
+    with fenced(lambda: None), remembering():
+        for value in (1, 2):
+            array = quick_store.array("zarr/x", write=True)
+            array[:] = value
+            np.testing.assert_array_equal(array[:], value)
+        make_array(quick_store, 6)
+        assert quick_store.array("zarr/x").shape == (6,)
+        quick_store.delete("zarr/x/c/0")
+        assert quick_store.digest("zarr/x/c/0") is None
 
 
 def make_array(folder: Folder, length: int) -> None:
