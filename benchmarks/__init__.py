@@ -1,1 +1,1 @@
-"""Ratios against peers, each printed with both times."""
+"""Benchmarks: figures against peers, scaling and costs. Ratios are printed with both of their figures."""

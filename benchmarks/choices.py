@@ -1,10 +1,10 @@
-"""Graphs, couplings and calibrations beside each other: the measurements behind the decision table of docs/guide.md.
+"""Graphs, couplings and calibrations compared: the measurements behind the decision table of docs/guide.md.
 
     python -m pairloom.benchmarks.choices [SET ...]
 
-Everything that a row does not name has its default. A fit takes two threads, its time is wall-clock time; "one row" is
-the median of a hundred predictions of one test sample on one thread. Log losses and accuracies are of test samples.
-Missing sets are left out.
+Parameters that a row does not name have their defaults. Fits use two threads, and their time is wall-clock time; "one
+row" is the median of a hundred predictions of one test sample on one thread. Log losses and accuracies are on test
+samples. Missing sets are left out.
 """
 
 import sys
@@ -24,7 +24,7 @@ from pairloom.benchmarks.record import Column, Record
 from pairloom.pipeline.calibration.held_out import mean_log_loss
 
 SETS = ("satimage", "digits", "letter", "tinyimagenet50", "clinc150", "icd10cm")
-#: Predictions of a single row, of which the median is taken.
+#: Number of predictions of a single row, whose median is taken.
 SINGLE_ROWS = 100
 #: The variants, one parameter at a time.
 CHOICES: dict[str, dict[str, Any]] = {
@@ -120,7 +120,7 @@ def compare(record: Record, names: Iterable[str], choices: Iterable[str] = tuple
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or list(SETS)
-    PairwiseSVC(random_state=0).fit(np.eye(60), np.arange(60) % 3)  # compiles, or reads what was compiled
+    PairwiseSVC(random_state=0).fit(np.eye(60), np.arange(60) % 3)  # compiles the kernels, or loads them
     if unknown := set(wanted) - set(KNOWN_SETS):
         raise SystemExit(f"SET must be among {', '.join(KNOWN_SETS)}, got {', '.join(sorted(unknown))}.")
     list(compare(Record("choices", " ".join(["python -m pairloom.benchmarks.choices", *wanted]), {}), wanted))

@@ -1,4 +1,4 @@
-"""The classifiers that are compared: each is made from the total variance of the training features."""
+"""The classifiers of the comparisons. Each is made from the total variance of the training features."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +25,9 @@ from pairloom import PairwiseSVC
 from pairloom.pipeline.calibration.held_out import log_losses
 
 THREADS = 2
-#: Above this many classes all pairs are too many: 300 classes have 44,850.
+#: Maximum number of classes for all pairs: 300 classes have 44,850.
 MOST_COMPLETE = 300
-#: Classifiers for tables of few columns are compared up to so many classes.
+#: Maximum number of classes for classifiers that suit tables with few columns.
 MOST_OF_A_TABLE = 30
 FOLDS = 4
 
@@ -35,8 +35,8 @@ FOLDS = 4
 class Tempered:
     """The best of some classifiers, with its decision values divided by one temperature.
 
-    Both are chosen by the log loss of held-out rows, as those of a fair user would be. Rows of classes with fewer rows
-    than folds are always trained on and never held out, so that no class is missing from a fold's training part.
+    Both are chosen by the log loss of held-out rows, as a careful user would. Rows of classes with fewer rows than
+    folds are always used for training and never held out, so that no fold lacks a class in training.
     """
 
     def __init__(self, *candidates: Any) -> None:
@@ -67,7 +67,7 @@ def held_out(y: NDArray[np.integer]) -> Iterator[NDArray[np.intp]]:
 def held_out_values(
     model: Any, X: NDArray[np.floating], y: NDArray[np.integer], folds: Iterable[NDArray[np.intp]]
 ) -> NDArray[np.floating]:
-    """Decision values of the rows of every fold, by a model that was fitted on all others."""
+    """Decision values of the rows of every fold, by a model that was trained on all other rows."""
     values = []
     for rows in folds:
         rest = np.delete(np.arange(len(y)), rows)
@@ -87,13 +87,13 @@ def temperature(values: NDArray[np.floating], y: NDArray[np.integer]) -> tuple[f
 
 
 class Tuned:
-    """A classifier whose parameters are chosen one after the other by the log loss of held-out rows."""
+    """A classifier whose parameters are chosen, one after the other, by the log loss of held-out rows."""
 
     def __init__(self, model: Any, grid: dict[str, list[Any]], folds: int = FOLDS) -> None:
         self.model, self.grid, self.folds = model, grid, folds
 
     def fit(self, X: NDArray[np.floating], y: NDArray[np.integer]) -> Self:
-        """Choose every parameter, given those before it, then fit on all rows."""
+        """Choose each parameter, given those before it, then fit on all rows."""
         folds = list(held_out(y))[: self.folds]
         chosen: dict[str, Any] = {}
         for name, values in self.grid.items():
@@ -159,7 +159,7 @@ def linear_svc_sigmoid(variance: float) -> CalibratedClassifierCV:
 
 
 def discriminant_temperature(variance: float) -> Tempered:
-    """Its decision values are its log-probabilities up to a constant of each row, which softmax removes."""
+    """LDA. Its decision values are its log probabilities up to a constant per row, which softmax removes."""
     return Tempered(LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
 
 
@@ -176,7 +176,7 @@ def svc_calibrated(variance: float) -> CalibratedClassifierCV:
 
 
 def svc_radial_tuned(variance: float) -> Tuned:
-    """As a careful user had it: gamma and C by held-out log loss, with the probabilities of `SVC` itself."""
+    """`SVC` as a careful user would tune it: gamma and C by held-out log loss, with its own probabilities."""
     scale = 1 / variance
     grid: dict[str, list[Any]] = {"gamma": [scale, scale / 4, 4 * scale], "C": [10, 1, 100]}
     return Tuned(SVC(probability=True, C=10, random_state=0), grid)
@@ -206,7 +206,7 @@ def neighbours_tuned(variance: float) -> Tuned:
 
 
 class Peer(NamedTuple):
-    """How to make a classifier, which data it can be given, and whether it has threads of its own, not of BLAS."""
+    """A function that makes a classifier, the data that it accepts, and whether it has threads other than BLAS's."""
 
     make: Callable[[float], Any]
     fewest_rows: int = 1
@@ -214,7 +214,7 @@ class Peer(NamedTuple):
     own_threads: bool = False
 
     def refusal(self, y: NDArray[np.integer]) -> str:
-        """Why the classifier cannot be given these training rows; empty if it can."""
+        """The reason why the classifier cannot use these training rows; empty if it can."""
         counts = np.bincount(y)
         if len(counts) > self.most_classes:
             return f"skipped above {self.most_classes:g} classes"

@@ -3,16 +3,17 @@
 Four axes: the number of classes, rows per class, features, and test rows. Along an axis one size grows and the others
 stay at those of the base. Data are synthetic (`datasets.py`), the graph and the model have their defaults.
 
-All seconds are CPU seconds, so that other work on the machine does not bend the curves:
+All seconds are CPU seconds, so that other work on the machine does not affect the curves:
 
 - "run: STAGE": driver, scheduler and worker during a stage of a run on one warm worker (`timed_run.py`); "run: plan" is
   reading the data and planning, "run: whole" all of them together.
 - "fit", "predict": `PairwiseSVC(n_jobs=2)` in a warm process of its own, all threads.
 - "peak MB": the peak memory of that process.
 
-The power is the slope of log seconds on log size over all sizes; "last" is that of the three largest, which says more
-of sizes to come. "at most" is the power that the algorithm should have (`EXPECTED`, with the reason). A cost is marked
-when its last power is above that by more than 0.15, it takes at least 2% of the run, and at least 0.05 s.
+The power is the slope of log seconds against log size over all sizes; "last" is that of the three largest sizes, which
+is the better predictor for larger ones. "at most" is the power that the algorithm should have (`EXPECTED`, with the
+reason). A cost is marked if its last power exceeds that by more than 0.15, and it takes at least 2% of the run and at
+least 0.05 s.
 """
 
 import functools
@@ -58,16 +59,15 @@ AXES = {
 }
 SMALL_AXES = {"classes": (12, 24), "rows": (12, 24), "features": (8, 16), "tests": (50, 100)}
 SMALL_BASE = Sizes(12, 12, 8, 50)
-#: How far above its expected power a cost may be, and the least share of the whole and the least seconds that
-#: matter.
+#: Tolerance above the expected power, and the minimum share of the whole and minimum seconds of a marked cost.
 SLACK, LEAST_SHARE, LEAST_VALUE = 0.15, 0.02, 0.05
-#: Stages that these runs do not have: they neither grow nor learn through the coupling. They have the stages
+#: Stages that these runs do not have, because they neither grow nor learn through the coupling. They have the stages
 #: "collapsed" and "ranking" from thousands of classes on.
 NOT_HERE = ("growth", "learning")
-#: Shorter times are noise: the system counts CPU time in hundredths of a second.
+#: Shorter times are noise, since the system counts CPU time in hundredths of a second.
 LEAST_SECONDS = 0.03
-#: Powers of (classes, rows per class, features, test rows). A class has a fixed number of pairs, so pairs grow as
-#: classes; samples that calibrate and the probe are capped; of a sample only its shortlist is coupled.
+#: Powers of (classes, rows per class, features, test rows). A class has a fixed number of pairs, so pairs grow like
+#: classes; the samples that calibrate and the probe are capped; only the shortlist of a sample is coupled.
 EXPECTED: dict[str, tuple[float, float, float, float]] = {
     "run: plan": (1, 1, 1, 1),  # with the distances between all classes, a third of it at 21,841 classes
     "run: features": (1, 1, 1, 0),
@@ -96,7 +96,7 @@ EXPECTED: dict[str, tuple[float, float, float, float]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One cost along one axis: seconds (or MB) at every size, the powers, and whether it grows too fast."""
+    """One cost along one axis: seconds (or MB) at each size, the powers, and whether it grows too fast."""
 
     axis: str
     cost: str
@@ -179,14 +179,14 @@ def rows_of(axis: str, sizes: Sequence[int], costs: Sequence[dict[str, float]]) 
 
 
 class PowerLaw(NamedTuple):
-    """The power over all sizes, and over the last three at most, which says more of sizes to come."""
+    """The power over all sizes, and over at most the last three, which predicts larger sizes better."""
 
     power: float
     last: float
 
 
 def fit_power(sizes: Sequence[float], seconds: Sequence[float]) -> PowerLaw | None:
-    """The powers of a series, or None if fewer than two of its times are long enough to be measured."""
+    """The powers of a series; None if fewer than two of its times are long enough to measure."""
     usable = [(n, s) for n, s in zip(sizes, seconds, strict=True) if s >= LEAST_SECONDS]
     if len(usable) < 2:
         return None

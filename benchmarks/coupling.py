@@ -1,7 +1,7 @@
 """Speed of coupling, as ratios to its peers in one run.
 
-Two threads, float32 logits, kernels compiled before, the best time of several interleaved repetitions. Logits are
-u_i - u_j plus antisymmetric noise, both normal; against LIBSVM, those of LIBSVM itself on six features. It is an error
+Two threads, float32 logits, kernels compiled before, best time of several interleaved repetitions. Logits are u_i - u_j
+plus antisymmetric noise, both normal; against LIBSVM, the logits of LIBSVM itself on six features. The benchmark fails
 if the results disagree.
 """
 
@@ -31,7 +31,7 @@ AGREEMENT = 1e-4
 
 
 class Disagreement(ValueError):
-    """Two ways to the same probabilities differ."""
+    """Two computations of the same probabilities differ."""
 
 
 class Sizes(NamedTuple):
@@ -90,7 +90,7 @@ plain_sum: Callable[[NDArray[np.float32]], np.float32] = simd_kernel()(_sum)
 
 
 def bandwidth(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Ratio]:
-    """`normal` against the sum of the same array with the same number of threads."""
+    """`normal` compared with the sum of the same array with the same number of threads."""
     logits = noisy_logits(n_classes, n_samples)
     parts = np.array_split(logits.ravel(), THREADS)
     with ThreadPoolExecutor(THREADS) as pool:
@@ -146,7 +146,7 @@ def build_and_solve(
 
 
 def against_solve(n_classes: int, n_samples: int, target: float, repetitions: int) -> Iterator[Ratio]:
-    """From logits to p, against numpy: building and solving the linear systems, and solving them only."""
+    """From logits to p, compared with numpy: building and solving the linear systems, and only solving them."""
     logits = noisy_logits(n_classes, n_samples)
     for method, systems_of in SYSTEMS.items():
         systems, right = systems_of(logits)
@@ -218,7 +218,7 @@ def against_libsvm(n_classes: int, n_samples: int, repetitions: int) -> Iterator
 
 
 def cost_of_bradley_terry(n_classes: int, n_samples: int, repetitions: int) -> Iterator[Ratio]:
-    """Time of `bradley_terry` against `wlw2` on the same logits."""
+    """Time of `bradley_terry` relative to `wlw2` on the same logits."""
     logits = noisy_logits(n_classes, n_samples)
     functions = {m: partial(couple, logits, m, n_jobs=THREADS) for m in ("bradley_terry", "wlw2")}
     times = best_times(functions, repetitions)
@@ -234,7 +234,7 @@ def cost_of_bradley_terry(n_classes: int, n_samples: int, repetitions: int) -> I
 
 
 def memory(n_classes: int, hubs: int, n_samples: int) -> Iterator[Ratio]:
-    """Peak memory of `normal` over a bipartite graph, in a process of its own, beside the size of the tensor."""
+    """Peak memory of `normal` over a bipartite graph, in a separate process, relative to the size of the tensor."""
     sizes = map(str, (n_classes, hubs, n_samples))
     command = [sys.executable, "-m", "pairloom.benchmarks.memory", *sizes]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
-"""Data for benchmarks and tests: real sets, which may be absent as they are not in the package, and synthetic ones.
+"""Data for benchmarks and tests: real sets, which are not in the package and may be missing, and synthetic ones.
 
-A set is a file in the data folder, except scikit-learn's digits and what `synthetic_classes` draws. `pairloom data`
-makes those of `made_sets.MADE`, and says of those of `ELSEWHERE` where they can be had.
+A set is a file in the data folder, except scikit-learn's digits and the sets of `synthetic_classes`. `pairloom data`
+makes the sets of `made_sets.MADE`, and says where to get those of `ORIGINALS`.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-#: Sets that are features with a split of their own, by their short names.
+#: Sets of features that come with a split, by their short names.
 FEATURES = {
     "clinc150": "clinc150-minilm",
     "icd10cm": "icd10cm-minilm",
@@ -24,7 +24,7 @@ FEATURES = {
     "glyphs": "glyphs",
     "icd10cm-ngrams": "icd10cm-ngrams",
 }
-#: Sets that are one pool of rows. Half of them, at most MOST_TRAINING, are drawn for training.
+#: Sets that are one pool of rows. Half of the rows, at most MOST_TRAINING, are drawn for training.
 TABLES = ("usps", "letter", "satimage", "segment", "mnist", "dna", "waveform")
 MOST_TRAINING = 5000
 SETS = (*FEATURES, *TABLES, "digits")
@@ -38,9 +38,9 @@ OTHERS = {
 
 
 class Original(NamedTuple):
-    """A set that we may not ship: what it is, where it can be had, and the digest of the values that we measured.
+    """A set that we may not ship: a description, where to get it, and the digest of the values that we measured.
 
-    ``form`` is that of its file: the arrays, unless it is a table or features with a split.
+    ``form`` describes its file: the arrays, unless it is a table or features with a split.
     """
 
     about: str
@@ -53,7 +53,7 @@ _UCI = "https://archive.ics.uci.edu/dataset/{}, all rows in the order of the fil
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html ({})"
 _MINILM = "embed the texts with sentence-transformers/all-MiniLM-L6-v2"
 _EFFICIENTNET = "`pairloom features` with EfficientNet-Lite0 as an ONNX file, at {} pixels"
-ELSEWHERE = {
+ORIGINALS = {
     "clinc150": Original(
         "150 intents of CLINC150, sentence embeddings of 384 features",
         f"https://github.com/clinc/oos-eval, data_full.json: train and test; {_MINILM}",
@@ -130,7 +130,7 @@ ELSEWHERE = {
 
 
 class DataNotFound(Exception):
-    """A data file is missing. The message says where it was searched for, and how to get it."""
+    """A data file is missing. The message says where it was expected, and how to get it."""
 
 
 class Split(NamedTuple):
@@ -160,14 +160,12 @@ def path_of(file: str) -> Path:
     path = data_folder() / file
     if not path.is_file():
         name = next((name for name in (*SETS, *OTHERS) if file_of(name) == file), Path(file).stem)
-        raise DataNotFound(
-            f"{path} is not there: `pairloom data {name}` makes it or says where it can be had."
-        )
+        raise DataNotFound(f"{path} is not there: `pairloom data {name}` makes it or says where to get it.")
     return path
 
 
 def values_digest(path: Path) -> str:
-    """SHA-256 of the values of a set, whatever types its arrays have: features count as float32, classes as int64."""
+    """SHA-256 of the values of a set, with features as float32 and classes as int64, whatever their types."""
     if path.suffix == ".tsv":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     if path.suffix == ".npy":
@@ -180,7 +178,7 @@ def values_digest(path: Path) -> str:
 
 
 def split_of(name: str) -> Split:
-    """A set of features with a split of its own, or scikit-learn's digits."""
+    """A set of features that comes with a split, or scikit-learn's digits."""
     if name == "digits":
         X, y = load_digits(return_X_y=True)
         return Split(*train_test_split(X.astype(np.float32), y, test_size=0.4, random_state=0, stratify=y))
@@ -225,17 +223,17 @@ def write_split(split: Split, path: Path) -> None:
 
 
 def synthetic_classes(classes: int, rows: int = 40, features: int = 384, tests: int = 2000) -> Split:
-    """Classes of any number and size, about equally hard to tell apart whatever their number; the same every time.
+    """Classes of any number and size, about equally hard to separate whatever their number. They are deterministic.
 
     Class means are standard normal in a subspace of 64 dimensions (or a sixth of all, if that is less), which an
-    orthonormal basis lifts to all dimensions; the noise is normal in all of them. With 40 rows of 384 features per
+    orthonormal basis embeds in all dimensions; the noise is normal in all of them. With 40 rows of 384 features per
     class, its standard deviation, 1.95 - 0.20 log10(N), makes the nearest mean right for 0.91 to 0.93 of the test
     rows, for N from 100 to 5000.
     """
     rng = np.random.default_rng(0)
     subspace = max(2, min(64, features // 6))
     basis = np.linalg.qr(rng.standard_normal((features, subspace)))[0].T.astype(np.float32)
-    # Means in a smaller subspace are farther from the centre, so that classes are as far apart in any of them.
+    # Scale the means by the size of the subspace, so that classes are equally far apart in any of them.
     means = np.float32(math.sqrt(64 / subspace)) * (
         rng.standard_normal((classes, subspace), np.float32) @ basis
     )

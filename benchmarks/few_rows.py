@@ -1,8 +1,8 @@
-"""PairwiseSVC with few rows of each class, beside LogisticRegression(C=1) on the same standardised columns.
+"""PairwiseSVC with few rows per class, compared with LogisticRegression(C=1) on the same standardised columns.
 
-A model of a few samples must not be overconfident. For every set and number of rows the table has the mean log loss
-over the draws of both, their ratio, and how many predictions were errors with a probability above 0.999. Rows that are
-not drawn are the test samples, at most 400 of them. Columns are standardised by the training rows.
+A model of a few samples must not be overconfident. For each set and number of rows the table has the mean log loss of
+both over the draws, the ratio, and the number of predictions that were errors with a probability above 0.999. Rows that
+are not drawn are the test samples, at most 400 of them. Columns are standardised by the training rows.
 """
 
 import warnings
@@ -26,7 +26,7 @@ SETS: dict[str, Callable[..., Any]] = {
     "digits": load_digits,
 }
 MOST_TESTS, CERTAIN = 400, 0.999
-#: The targets: sets and numbers of rows that are ahead, the worst ratio, and the share of certain errors.
+#: The targets: cases (set and number of rows) in which ours is ahead, the worst ratio, and the share of certain errors.
 AHEAD, WORST, CERTAIN_ERRORS = 8, 1.2, 0.001
 
 
@@ -40,7 +40,7 @@ class Draw(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Log losses of one draw, and the certain errors of ours among its predictions."""
+    """Log losses of one draw, and the certain errors among our predictions."""
 
     ours: float
     theirs: float
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 def draw(X: NDArray[np.float64], y: NDArray[np.int64], rows: int, number: int) -> Draw:
-    """So many rows of each class, and others to test on."""
+    """``rows`` rows per class for training, and others for testing."""
     rng = np.random.default_rng([number, rows])
     chosen = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:rows] for c in np.unique(y)])
     others = rng.permutation(np.setdiff1d(np.arange(len(y)), chosen))[:MOST_TESTS]
@@ -62,7 +62,7 @@ def compare(samples: Draw, number: int) -> Outcome:
     """Fit both on a draw."""
     X, y, X_new, y_new = samples
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # warnings of few samples, which are the point here
+        warnings.simplefilter("ignore", UserWarning)  # warnings about few samples, which are intended here
         ours = PairwiseSVC(random_state=number).fit(X, y).predict_proba(X_new)
     theirs = LogisticRegression(C=1, max_iter=2000).fit(X, y).predict_proba(X_new)
     certain = (ours.max(axis=1) > CERTAIN) & (ours.argmax(axis=1) != y_new)
@@ -71,7 +71,7 @@ def compare(samples: Draw, number: int) -> Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """Means over the draws of one set with one number of rows of each class."""
+    """Means over the draws of one set with one number of rows per class."""
 
     data: str
     rows: int

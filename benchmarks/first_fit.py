@@ -1,7 +1,7 @@
-"""The first fit after an installation, which compiles kernels: how long it takes, and how long the next one.
+"""The time of the first fit after an installation, which compiles kernels, and of the next one.
 
-Every process has an empty folder for compiled kernels, or one that the process before has filled. Of two processes that
-start at once, one compiles a kernel and the other waits for it.
+A process has an empty folder for compiled kernels, or one that an earlier process has filled. If two processes start at
+once, one compiles a kernel and the other waits for it.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 from pairloom.benchmarks.record import Column, Record, quantity
 
-#: Seconds on a quiet machine.
+#: Targets in seconds on a quiet machine.
 FIRST_FIT, IMPORT = 15.0, 1.0
 
 _MEASURED = """
@@ -56,7 +56,7 @@ _COUPLING = "couple(np.zeros((3, 3, 2)), 'normal')"
 
 @dataclass(frozen=True)
 class Process:
-    """Seconds of one process: to import, to fit for the first and the second time; what it compiled and waited for."""
+    """Seconds of one process: imports, the first and the second fit, compiling, and waiting for other compilers."""
 
     process: str
     import_seconds: float
@@ -71,7 +71,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of the first process, with those that it calls."""
+    """A kernel of the first process, including those that it calls."""
 
     kernel: str
     seconds: float
@@ -94,7 +94,7 @@ KERNELS = (
 
 
 def measure(record: Record, small: bool) -> None:
-    """The first process, the second, and two at once; then what the first compiled."""
+    """The first process, the second, and two at once; then the kernels that the first compiled."""
     work = _COUPLING if small else _FIT
     record.begin(
         "processes", COLUMNS, "coupling three classes" if small else "fit and predict_proba of digits"

@@ -1,8 +1,8 @@
-"""What a run would take that is too long to be tried: it is planned, and a first unit of each stage is done.
+"""The cost of a run that is too long to try: it is planned, and the first unit of each stage is done.
 
-Stages of the driver, and those whose units are done one after the other, are done whole. Of each other stage the first
-unit is done, and its files stand for those of all others, as links: stages that read them read as many bytes as in a
-whole run. So times, memory and disk are those of the run; its predictions mean nothing.
+Stages of the driver, and stages whose units run one after the other, are done completely. Of the other stages only the
+first unit is done, and links to its files stand for the files of all others, so that later stages read as many bytes as
+in a complete run. Times, memory and disk are therefore those of the run, but its predictions are meaningless.
 
 Times are CPU seconds of this process, which other work on the machine hardly changes. A unit in which kernels were
 compiled is done again, and the second time counts. The forecast of a stage is the time of its first unit times the
@@ -33,7 +33,7 @@ from pairloom.pipeline.storage.zarr_metadata import OURS, stored_array
 
 @dataclass(frozen=True)
 class Row:
-    """A stage. ``memory_mb`` is the peak of the process so far, ``bound_mb`` that of a task by the plan."""
+    """A stage. ``memory_mb`` is the peak of the process so far, ``bound_mb`` the bound of a task in the plan."""
 
     stage: str
     where: str
@@ -147,7 +147,7 @@ def _seconds(run: Run, stage: Stage, unit: int, data: OpenFeatures) -> float:
 
 
 def _link_others(run: Run, stage: Stage) -> None:
-    """Link the files of the units that were not done to those of the first unit, array by array, and record them."""
+    """Link the files of the other units to those of the first unit, array by array, and record these units as done."""
     ledger, root = Ledger(run.directory), Path(str(run.directory))
     entry = ledger.read(stage.name, 0)
     assert entry is not None

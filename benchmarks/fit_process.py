@@ -1,7 +1,7 @@
-"""Fit and predict with one classifier in a process of its own.
+"""Fit and predict with one classifier in a separate process.
 
-The clocks are inside that process and start after its warm-up, a fit and a prediction of a few rows of the same data:
-neither start-up, nor imports, nor compilation count, and the time limit starts then.
+The clocks are inside that process and start after its warm-up, a fit and a prediction of a few rows of the same data.
+So start-up, imports and compilation do not count, and the time limit starts then.
 """
 
 import subprocess
@@ -21,13 +21,13 @@ from pairloom.benchmarks.datasets import Split
 from pairloom.benchmarks.memory import array_bytes, peak_bytes
 
 SINGLE_ROWS = 50
-#: The warm-up has at most so many classes, more than a shortlist needs to be used, and so many rows: those of a few
-#: classes must be enough for the folds and the neighbours of a peer that is tuned.
+#: Maximum classes and rows of the warm-up: more classes than the limit for shortlists, and enough rows per class for
+#: the folds and neighbours of a tuned peer.
 WARM_CLASSES, WARM_ROWS = 60, 480
 
 
 def fit_elsewhere(peer: str, threads: int, folder: Path, limit: float) -> str:
-    """Run `measure` in a process of its own. Returns why there is no result; empty if there is one."""
+    """Run `measure` in a separate process. Return the reason why there is no result; empty if there is one."""
     command = [sys.executable, "-m", "pairloom.benchmarks.fit_process", peer, str(threads), str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         try:
@@ -68,7 +68,7 @@ def measure(name: str, threads: int, folder: Path) -> None:
 
 
 def fit_and_predict(model: Any, split: Split) -> dict[str, Any]:
-    """Probabilities of the test rows, the times that they took, and the peak of memory until then."""
+    """Probabilities of the test rows, the times of fit and prediction, and the peak memory until then."""
     start, start_cpu = time.perf_counter(), time.process_time()
     model.fit(split.X, split.y)
     middle, middle_cpu = time.perf_counter(), time.process_time()
@@ -89,7 +89,7 @@ def single_row(model: Any, X: NDArray[np.floating], k: int) -> float:
 
 
 def few_rows(split: Split) -> Split:
-    """Some rows of the largest classes, to warm up with: the same features and the same type, hardly any work."""
+    """Some rows of the largest classes for the warm-up: the same features and type, but little work."""
     largest = np.argsort(-np.bincount(split.y), kind="stable")[:WARM_CLASSES]
     each = WARM_ROWS // len(largest)
     rows = np.concatenate([np.flatnonzero(split.y == c)[:each] for c in largest])

@@ -1,13 +1,13 @@
-"""Labels that are wrong: how well `label_doubts` finds them, beside cleanlab's ranking by a logistic regression.
+"""How well `label_doubts` finds wrong labels, compared with cleanlab's ranking by a logistic regression.
 
-One label in twenty of the training rows is changed to that of another class, drawn at random. Both rank all rows.
-cleanlab is given the probabilities of a logistic regression with C = 10 in units of the variance, by five folds, and
-ranks by the probability of the label (its default). It needs ``pip install cleanlab``.
+One label in twenty of the training rows is changed to a random other class. Both rank all rows. cleanlab gets the
+probabilities of a logistic regression with C = 10 in units of the variance, from five folds, and ranks by the
+probability of the label (its default). It needs ``pip install cleanlab``.
 
 "precision" is the share of wrong labels among the first 5% of the rows, "AP" the average precision. Seconds are CPU
-time: of the fit, which a user of a `PairwiseSVC` has done already, and of the ranking, for cleanlab with its five fits.
-"rank MB" is what the ranking added to the memory of the process at its peak. "synthetic5000" has 5000 classes of 40
-rows; it shows time and memory, and cleanlab's logistic regressions would take hours.
+time of the fit, which a user of `PairwiseSVC` has done already, and of the ranking, which for cleanlab includes its
+five fits. "rank MB" is the memory that the ranking added to the process at its peak. "synthetic5000" has 5000 classes
+of 40 rows; it shows time and memory only for ours, since cleanlab's logistic regressions would take hours.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ from pairloom.benchmarks.record import Column, Record
 __all__ = ["DATA", "MANY_CLASSES", "measure_doubts"]
 
 DATA = ("clinc150", "letter", "icd10cm")
-#: Sets that are made, and ranked by ours alone.
+#: Synthetic sets that only ours ranks.
 MANY_CLASSES = {"synthetic5000": 5000}
 SHARE = 0.05
 
@@ -63,7 +63,7 @@ COLUMNS = (
 
 
 class Ranked(NamedTuple):
-    """The rows in the order of doubt, the CPU seconds of the fit and of the ranking, and the memory of the latter."""
+    """The rows in the order of doubt, the CPU seconds of fit and ranking, and the memory of the ranking."""
 
     rows: NDArray[np.integer]
     fit_s: float
@@ -72,7 +72,7 @@ class Ranked(NamedTuple):
 
 
 def with_wrong_labels(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The labels with one in twenty changed to another class, and which these are.
+    """The labels with one in twenty changed to another class, and the mask of the changed ones.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def _split(name: str) -> Split:
 
 
 def measure_doubts(record: Record, names: Iterable[str], draws: int) -> list[Row]:
-    """The table of both rankings. Without cleanlab, of ours alone."""
+    """The table of both rankings; without cleanlab, only of ours."""
     record.begin("label doubts", COLUMNS, f"5% of the labels are wrong; {draws} draws")
     methods = {"label_doubts": ours}
     if importlib.util.find_spec("cleanlab") is None:

@@ -1,10 +1,10 @@
 """The gain of learning through the coupling: PairwiseSVC with learn="machines" and with learn="coupled", set by set.
 
-Both have defaults otherwise, and two threads. "difference" is the change of the log loss on test samples, negative
-where learning is better, with the standard error of the paired difference. "held out" is the log loss of the held-out
-training samples, before and at its best. "steps" are those of L-BFGS: zero where the held-out log loss did not improve
-and the machines were kept. A second table has the times of gradients: seconds for one value and one gradient of the
-loss of 1000 samples, with shortlists of 20 classes.
+Both have two threads and defaults otherwise. "difference" is the change of the log loss on test samples, negative if
+learning is better, with the standard error of the paired difference. "held out" is the log loss of the held-out
+training samples, before and at its best. "steps" are those of L-BFGS: zero if the held-out log loss did not improve and
+the machines were kept. A second table has the times of gradients: seconds for one value and one gradient of the loss of
+1000 samples, with shortlists of 20 classes.
 """
 
 import time
@@ -28,7 +28,7 @@ from pairloom.pipeline.completion.complete import plan_completion
 from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 from pairloom.pipeline.features.moments import distances_between
 
-#: The sets of a comparison that names none: embeddings, then tables of few features.
+#: The default sets: embeddings, then tables with few features.
 USUAL_SETS = ("clinc150", "tinyimagenet50", "letter", "satimage", "usps", "segment", "digits")
 GRADIENT_SAMPLES, GRADIENT_CLASSES, LISTED = 1000, 150, 20
 
@@ -129,7 +129,7 @@ GRADIENT_COLUMNS = (
 
 
 def gradient_cost(coupling: str, n_samples: int = GRADIENT_SAMPLES) -> GradientCost:
-    """Time a coupling on synthetic logits of the default graph's size; the best of three."""
+    """Time a coupling on synthetic logits of the default graph's size, and take the best of three."""
     n = GRADIENT_CLASSES
     rng = np.random.default_rng(0)
     completion = plan_completion(graphs.hub_neighbours(distances_between(rng.random((n, 8)))))
@@ -155,7 +155,7 @@ def _best_of_three(function: Any, arguments: tuple[Any, ...]) -> float:
 
 
 def compare_sets(record: Record, sets: Iterable[str], n_samples: int = GRADIENT_SAMPLES) -> list[Row]:
-    """The table of sets, and that of gradients. A missing set is skipped with a note."""
+    """The tables of sets and of gradients. A missing set is skipped with a note."""
     record.begin("learning", COLUMNS, "machines, and learned through the coupling")
     measured = []
     for name in sets:

@@ -16,7 +16,7 @@ START_SECONDS = 60.0
 
 
 class NoStore(ValueError):
-    """There is no program that serves a store, or it does not start."""
+    """The program that serves a store is missing, or does not start."""
 
 
 def weed() -> str:
@@ -28,7 +28,7 @@ def weed() -> str:
 
 
 def weed_command(folder: Path | str, address: str, ports: Mapping[str, int]) -> list[str]:
-    """The command that serves a folder as a store: a store of several processes in one, each with a port."""
+    """The command that serves a folder as a store. weed runs several servers in one process, each with a port."""
     return [
         weed(),
         "server",
@@ -47,7 +47,7 @@ def weed_command(folder: Path | str, address: str, ports: Mapping[str, int]) -> 
 
 @contextlib.contextmanager
 def seaweed(folder: Path, *options: str) -> Iterator[int]:
-    """The port of a store that lives in a folder; ``options`` are further ones of weed."""
+    """The port of a store in a folder; ``options`` are additional options of weed."""
     ports = {name: free_port() for name in ("master.port", "volume.port", "filer.port", "s3.port")}
     command = [*weed_command(folder, "127.0.0.1", ports), *options]
     with served(command, ports["s3.port"], folder / "weed.log") as port:
@@ -55,7 +55,7 @@ def seaweed(folder: Path, *options: str) -> Iterator[int]:
 
 
 def free_port() -> int:
-    """A port of loopback, such that the one 10,000 above is free too: weed has its second interface there."""
+    """A free port of loopback whose number plus 10,000 is free too, where weed has its second interface."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -67,7 +67,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def served(command: list[str], port: int, log: Path) -> Iterator[int]:
-    """The port of a server, once it answers there."""
+    """Start a server, and yield its port once it answers."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, cwd=log.parent)
     try:
@@ -86,14 +86,14 @@ def _answers(port: int) -> bool:
     try:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5).close()
     except urllib.error.HTTPError:
-        return True  # it wants a signature
+        return True  # it only requires a signature
     except OSError:
         return False
     return True
 
 
 def new_bucket(port: int) -> str:
-    """A bucket of a new name."""
+    """A new bucket with a unique name."""
     name = f"bucket-{uuid.uuid4().hex[:12]}"
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
     deadline = time.monotonic() + START_SECONDS

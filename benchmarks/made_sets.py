@@ -1,6 +1,6 @@
-"""Sets that anyone can make: from a formula, from the fonts of matplotlib, from a package of the registry.
+"""Sets that anyone can make: from a formula, from the fonts of matplotlib, or from a Python package.
 
-They have the form of the other files of the benchmarks, so that benchmarks and runs take them as they take those.
+They have the form of the other data files, so that benchmarks and runs read them in the same way.
 """
 
 import functools
@@ -20,11 +20,11 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class PackageMissing(Exception):
-    """A package that a set is made from is not installed. The message says how to install it."""
+    """A package that is needed to make a set is not installed. The message says how to install it."""
 
 
 class MadeSet(NamedTuple):
-    """How to make a set, what it is, and the package that it needs beyond our own dependencies."""
+    """The function that makes a set, its description, and the package that it needs beyond our own dependencies."""
 
     make: Callable[[], Arrays]
     about: str
@@ -34,7 +34,7 @@ class MadeSet(NamedTuple):
 def waveform(rows: int = 5000) -> Arrays:
     """Mixtures of two of three triangular waves, with noise [Breiman et al., CART, 1984, 2.6.2].
 
-    No rule is right for more than 0.86 of the rows.
+    No classifier is right for more than 0.86 of the rows.
     """
     rng = np.random.default_rng(0)
     triangles = np.maximum(0, 6 - abs(np.arange(1, 22) - np.array([[11], [15], [7]])))
@@ -54,15 +54,15 @@ FACES = (
 )
 #: Side of a drawing in pixels, and of the grid of cells in which the directions of its edges are counted.
 SIDE, CELLS, DIRECTIONS = 48, 6, 8
-#: Drawings of a letter per face, each distorted in its own way; the faces of a letter that are for tests alone.
+#: Drawings of a letter per face, each distorted differently; and number of faces per letter that are only for tests.
 COPIES, TEST_FACES = 2, 4
 
 
 def glyphs(most: int | None = None) -> Arrays:
-    """Letters of the Latin, Greek and Cyrillic alphabets: a class per letter, a row per distorted drawing.
+    """Letters of the Latin, Greek and Cyrillic alphabets: one class per letter, one row per distorted drawing.
 
-    Features are square roots of histograms of the directions of edges in cells, of unit norm. The faces that draw the
-    test rows of a letter have not drawn it for training. ``most`` limits the number of letters.
+    Features are square roots of histograms of edge directions in cells, with unit norm. Training and test rows of a
+    letter come from different faces. ``most`` limits the number of letters.
     """
     letters, n_faces = _letters()[:most], len(FACES)
     rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def _font_file(face: str) -> Path:
 
 
 def _letters() -> list[str]:
-    """Letters that every face has, without those that look like an earlier one: Greek and Cyrillic A are Latin's."""
+    """Letters that every face has, without those that look like an earlier one, such as Greek and Cyrillic A."""
     from matplotlib.ft2font import FT2Font
 
     shared = set.intersection(*(set(FT2Font(str(_font_file(face))).get_charmap()) for face in FACES))
@@ -126,7 +126,7 @@ def _distorted(drawing: Any, rng: np.random.Generator) -> NDArray[np.float32]:
 
 
 def _edge_histograms(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(n, CELLS² · DIRECTIONS) features: how much edge of each direction there is in each cell."""
+    """(n, CELLS² · DIRECTIONS) features: the amount of edges of each direction in each cell."""
     return np.concatenate(
         [_histograms_of(part) for part in np.array_split(pictures, len(pictures) // 500 + 1)]
     )
@@ -143,15 +143,15 @@ def _histograms_of(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(normalize(histograms), np.float32)
 
 
-#: Diagnoses per category at most, and the size of the embedding of their descriptions.
+#: Maximum number of diagnoses per category, and the size of the embedding of their descriptions.
 MOST_DIAGNOSES, COMPONENTS = 50, 256
 
 
 def icd10cm_ngrams() -> Arrays:
-    """Diagnoses of ICD-10-CM, each to be put into its category of three characters by the words of its description.
+    """Diagnoses of ICD-10-CM; the class is the category of three characters, the features come from the description.
 
-    Character n-grams of 2 to 4, TF-IDF, reduced to 256 components of unit norm by an SVD of the training rows. A
-    quarter of the diagnoses of each category is for tests; categories of fewer than three diagnoses are left out.
+    TF-IDF of character n-grams of 2 to 4, reduced to 256 components of unit norm by an SVD of the training rows. A
+    quarter of the diagnoses of each category is for tests; categories with fewer than three diagnoses are left out.
     """
     described = _diagnoses()
     rng = np.random.default_rng(0)
@@ -166,7 +166,7 @@ def icd10cm_ngrams() -> Arrays:
 
 
 def _diagnoses() -> dict[str, list[str]]:
-    """Descriptions of the codes without sub-codes, by their category, of categories with at least three."""
+    """Descriptions of the codes without sub-codes, by category, for categories with at least three."""
     try:
         import simple_icd_10_cm as icd
     except ImportError:

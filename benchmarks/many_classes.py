@@ -1,17 +1,17 @@
-"""Sets of a thousand classes and more: PairwiseSVC beside what else has probabilities at that size.
+"""Sets of a thousand classes and more: PairwiseSVC compared with other methods that give probabilities at that size.
 
-Peers, each with one thread, and with whatever it chooses chosen by held-out rows of the training set:
+Each peer has one thread, and chooses its parameters by held-out rows of the training set:
 
 - nearest centroid: the softmax of squared distances to the class means, divided by a temperature;
-- discriminant: means and one covariance for all classes, shrunk as Ledoit and Wolf do, with a temperature;
+- discriminant: means and one covariance for all classes, with Ledoit-Wolf shrinkage, and a temperature;
 - nearest neighbours: the 20 nearest training rows by faiss, weighted by their distance, with a share for all classes;
 - HSM: napkinXC's hierarchical softmax on a tree of the classes, with its defaults;
 - logistic regression, up to the number of classes of --most-logistic: above it, one fit takes more than ten minutes.
 
-Peers whose package is not installed are left out, and named: `pip install "pairloom[benchmarks]"`. PECOS is not among
-them: libpecos 1.2.8 needs NumPy 1 and SciPy before 1.14, which cannot be installed beside ours. "fit s" is CPU time;
-"row ms" the CPU time of one row in the mean of fifty; "size" the bytes of the fitted model: its arrays, or the files
-that it writes.
+Peers whose package is not installed are left out with a note: `pip install "pairloom[benchmarks]"`. PECOS is not
+included, because libpecos 1.2.8 needs NumPy 1 and SciPy before 1.14, which conflict with our dependencies. "fit s" is
+CPU time; "row ms" is the mean CPU time of one row over fifty; "size" is the size of the fitted model: its arrays, or
+the files that it writes.
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ from pairloom.pipeline.threads import one_blas_thread
 
 Floats = NDArray[np.floating]
 OURS, LOGISTIC = "PairwiseSVC", "logistic regression"
-#: Sets, and the synthetic one, by its number of classes.
+#: The sets, and the number of classes of the synthetic one.
 SETS, SYNTHETIC = ("onet-svd256", "icd10cm", "kanji", "synthetic"), 20_992
 #: Rows that are predicted one by one, and test rows whose probabilities of all classes are in memory at once.
 SINGLE, AT_ONCE = 50, 500
@@ -50,7 +50,7 @@ class Centroids:
     """The negative squared distances to the class means."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """None: it is cloned as it is."""
+        """No parameters, so that scikit-learn can clone it."""
         return {}
 
     def fit(self, X: Floats, y: NDArray[np.integer]) -> Self:
@@ -60,12 +60,12 @@ class Centroids:
         return self
 
     def decision_function(self, X: Floats) -> Floats:
-        """(R, N) up to what all classes share."""
+        """(R, N) decision values, up to a constant that all classes share."""
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
 
 class Discriminant(Centroids):
-    """Linear discriminants: the same distances by the covariance within classes, shrunk."""
+    """Linear discriminants: distances by the shrunk covariance within classes."""
 
     def fit(self, X: Floats, y: NDArray[np.integer]) -> Self:
         """Find means and covariance."""
@@ -78,10 +78,10 @@ class Discriminant(Centroids):
 
 
 class Neighbours:
-    """Votes of the nearest rows, with a weight that falls with their distance, and a share for all classes alike."""
+    """Votes of the nearest rows, with weights that decrease with their distance, and an equal share for all classes."""
 
     def fit(self, X: Floats, y: NDArray[np.integer]) -> Self:
-        """Keep all rows; choose the width and the share by rows that are not their own neighbours."""
+        """Keep all rows; choose the width and the share by leave-one-out predictions of some rows."""
         import faiss
 
         self.n_classes_, self.y_ = int(y.max()) + 1, y
@@ -90,7 +90,7 @@ class Neighbours:
         some = next(held_out(y))[:2000]
         distances, places = self.index_.search(np.ascontiguousarray(X[some], np.float32), 21)
         own = places == some[:, None]
-        own[~own.any(axis=1), -1] = True  # a twin is nearer
+        own[~own.any(axis=1), -1] = True  # duplicates have taken the place of the row itself
         distances, places = (values[~own].reshape(len(some), 20) for values in (distances, places))
         self.unit_, best = float(np.median(distances[:, 0])) or 1.0, math.inf
         for share in (0.003, 0.01, 0.03, 0.1):
@@ -131,7 +131,7 @@ class HierarchicalSoftmax:
         return self
 
     def predict_proba(self, X: Floats) -> Floats:
-        """(R, N) probabilities, which its own sum to within 1e-4."""
+        """(R, N) probabilities, normalised, since napkinXC's sum to 1 only within 1e-4."""
         p = np.zeros((len(X), self.n_classes_), np.float32)
         for row, listed in enumerate(self.model_.predict_proba(X, top_k=self.n_classes_)):
             p[row, [c for c, _ in listed]] = [value for _, value in listed]

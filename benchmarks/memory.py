@@ -1,4 +1,4 @@
-"""Memory: the peak of this process or of a family of processes, and the bytes that the arrays of an object hold.
+"""Memory: the peak of this process or of a process with its children, and the size of the arrays of an object.
 
 Run as a program, it prints the time and the peak memory of `normal` over a bipartite graph (for `coupling.py`).
 """
@@ -36,14 +36,14 @@ def peak_bytes() -> int:
 
 
 class Peak:
-    """The most memory that has been seen so far."""
+    """The largest memory measured so far."""
 
     bytes = 0
 
 
 @contextlib.contextmanager
 def peak_of_family(pid: int, interval: float = 0.5) -> Iterator[Peak]:
-    """Look at a process and all its children meanwhile, every ``interval`` seconds. What they share counts once."""
+    """Measure a process and all its children every ``interval`` seconds. Shared memory counts once."""
     peak, over = Peak(), threading.Event()
 
     def look() -> None:
@@ -61,7 +61,7 @@ def peak_of_family(pid: int, interval: float = 0.5) -> Iterator[Peak]:
 
 @contextlib.contextmanager
 def added_memory(interval: float = 0.02) -> Iterator[Peak]:
-    """What this process, with its children, has at its peak beyond what it had at the start."""
+    """The peak memory of this process and its children, minus the memory at the start."""
     pid = os.getpid()
     before = _family_bytes(pid)
     with peak_of_family(pid, interval) as peak:
@@ -79,7 +79,7 @@ def _family_bytes(pid: int) -> int:
 
 
 def _process_bytes(process: psutil.Process) -> int:
-    """Memory of a process: of what it shares, its part, where the system tells (Linux), else all of it."""
+    """Memory of a process, with its proportion of shared memory if the system knows it (Linux), else all of it."""
     try:
         memory = process.memory_full_info()
     except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has just ended
@@ -88,9 +88,9 @@ def _process_bytes(process: psutil.Process) -> int:
 
 
 def array_bytes(root: object) -> int:
-    """Bytes of all arrays that can be reached from an object. A view counts as the array that it keeps alive, once."""
+    """Bytes of all arrays that can be reached from an object, each once. A view counts as its base array."""
     total, waiting = 0, [root]
-    seen: dict[int, object] = {}  # by id, and held, so that no id is given to another object
+    seen: dict[int, object] = {}  # by id; the objects are kept alive so that no id is reused
     while waiting:
         thing = waiting.pop()
         if id(thing) in seen:
@@ -106,7 +106,7 @@ def array_bytes(root: object) -> int:
 
 
 def parts(thing: object) -> Iterator[object]:
-    """The objects that one is made of: elements, values, attributes."""
+    """The objects inside an object: elements, values, attributes."""
     if isinstance(thing, type | types.ModuleType | types.FunctionType):
         return
     if isinstance(thing, dict):

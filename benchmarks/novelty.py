@@ -1,17 +1,18 @@
-"""Samples of no class: how well their novelty tells them from known ones, beside other measures on the same features.
+"""How well novelty separates samples of no class from known ones, compared with other measures on the same features.
 
-Each case has known classes, of which the training rows and the test samples are, and strange samples: the out-of-scope
-sentences of CLINC150, or the test samples of the half of the classes that was left out, drawn anew for each number. No
-classifier sees a strange sample before the test.
+Each case has known classes, with training rows and test samples, and strange samples: the out-of-scope sentences of
+CLINC150, or the test samples of the half of the classes that was left out, drawn again for each number. No classifier
+sees a strange sample before the test.
 
 Peers: the largest probability and the energy [L]_ of a logistic regression with C = 10 in units of the variance, the
 relative Mahalanobis distance [R]_ with a covariance shrunk by 0.001, and the distance to the nearest, the tenth and the
 fiftieth nearest training row [S]_.
 
-"FPR95" is the share of strange samples that are accepted where 95% of the known ones are. "rejected" is the share of
-the known test samples that ``predict(reject=0.05)`` rejects, of classes with as many rows as folds, for which it is
-promised; "deviations off" how far that is from 5%, in standard deviations of the tested and of the held-out samples (as
-if draws were independent). Seconds are CPU time of the fit and of the novelty of the test samples.
+"FPR95" is the share of strange samples that are accepted at the threshold that accepts 95% of the known ones.
+"rejected" is the share of known test samples that ``predict(reject=0.05)`` rejects, among classes with as many rows as
+folds, to which the promise applies; "deviations off" is its difference from 5%, in standard deviations from the random
+choice of test and held-out samples (as if draws were independent). Seconds are CPU time of the fit and of the novelty
+of the test samples.
 
 References
 ----------
@@ -41,7 +42,7 @@ from pairloom.benchmarks.record import Column, Record
 
 __all__ = ["CASES", "case_of", "measure_novelty"]
 
-#: The cases, and how often each is drawn at most: the sentences of CLINC150 are what they are.
+#: The cases, and their maximum number of draws: the sentences of CLINC150 are fixed.
 CASES = {"clinc150": 1, "icd10cm": 5, "tinyimagenet50": 5, "letter": 5}
 OURS, REJECT = "PairwiseSVC", 0.05
 _OUT_OF_SCOPE = "clinc150-oos-minilm.npy"
@@ -88,7 +89,7 @@ COLUMNS = (
 
 
 def case_of(name: str, number: int) -> Case:
-    """A case by the name of its set; half of the classes are known, drawn anew for each number."""
+    """A case by the name of its set. Half of the classes are known, drawn again for each number."""
     split = synthetic_classes(12, features=24, tests=600) if name == "synthetic" else load(name)
     if name == "clinc150":
         strange = np.load(path_of(_OUT_OF_SCOPE)).astype(np.float32)
@@ -125,7 +126,7 @@ def logistic(case: Case, samples: NDArray[np.float32]) -> Iterator[tuple[str, Sc
 
 
 def mahalanobis(case: Case, samples: NDArray[np.float32]) -> Iterator[tuple[str, Scores]]:
-    """The Mahalanobis distance to the nearest class, less that to the whole."""
+    """The Mahalanobis distance to the nearest class, minus that to all samples."""
     X, classes = case.X.astype(np.float64), np.unique(case.y)
     means = np.array([X[case.y == c].mean(axis=0) for c in classes])
     within = X - means[np.searchsorted(classes, case.y)]
@@ -155,7 +156,7 @@ def neighbours(case: Case, samples: NDArray[np.float32]) -> Iterator[tuple[str, 
         yield f"{k}-nearest neighbour", distances[:, min(k, distances.shape[1]) - 1]
 
 
-#: What is measured, in this order.
+#: The measures, in the order of the table.
 MEASURES: tuple[Callable[[Case, NDArray[np.float32]], Iterator[tuple[str, Scores]]], ...] = (
     pairwise,
     logistic,
@@ -165,14 +166,14 @@ MEASURES: tuple[Callable[[Case, NDArray[np.float32]], Iterator[tuple[str, Scores
 
 
 def quality(novelty: Scores, n_known: int) -> tuple[float, float]:
-    """The area under the ROC curve, and the share of strange samples accepted where 95% of the known ones are."""
+    """The area under the ROC curve, and the share of strange samples that are accepted with 95% of the known ones."""
     known, strange = novelty[:n_known], novelty[n_known:]
     area = roc_auc_score(np.arange(len(novelty)) >= n_known, novelty)
     return float(area), float((strange <= np.quantile(known, 0.95)).mean())
 
 
 def measure_novelty(record: Record, names: Iterable[str], draws: int) -> list[Row]:
-    """The table: every measure on every case, the means of the draws and the least area."""
+    """The table: every measure on every case, with means over the draws and the smallest area."""
     record.begin("novelty", COLUMNS, f"{draws} draws of the known classes")
     measured = []
     for name in names:

@@ -1,13 +1,12 @@
-"""The two-class linear SVM against LIBSVM and LIBLINEAR, on pairs of real classes and on overlapping ones.
+"""The two-class linear SVM compared with LIBSVM and LIBLINEAR, on pairs of real classes and on overlapping ones.
 
-One thread. Every time is the shortest CPU time of several interleaved fits from float32 rows, with kernels compiled
-before.
+One thread. Times are the shortest CPU time of several interleaved fits from float32 rows, with kernels compiled before.
 
 - "stop": number of fits that LIBLINEAR ended at its iteration limit.
 - "over": largest relative excess of our primal objective, in float64, over LIBSVM's.
 - "worst": smallest speedup over LIBSVM of a single fit.
-- "four": time to train a pair, with four fits on three quarters of the rows each. Ours are fitted together, those of
-  LIBSVM one after another.
+- "four": time to train a pair with four fits, each on three quarters of the rows. Ours are trained together, LIBSVM's
+  one after another.
 """
 
 import time
@@ -67,7 +66,7 @@ def primal(
 def choose_pairs(
     X: NDArray[np.float32], labels: NDArray[np.int64], count: int, seed: int = 0
 ) -> list[tuple[np.int64, np.int64]]:
-    """Pairs of classes: half of them those with the nearest means, half drawn from the others."""
+    """Pairs of classes: half of them have the nearest means, half are drawn from the others."""
     classes = np.unique(labels)
     means = np.stack([X[labels == c].mean(axis=0) for c in classes])
     a, b = np.triu_indices(len(classes), 1)
@@ -92,7 +91,7 @@ def overlapping(n: int, D: int, error: float, seed: int = 0) -> Problem:
 
 
 def in_folds(y: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(FOLDS, n) mask of the rows that each machine of a pair is fitted on."""
+    """(FOLDS, n) mask of the rows on which each machine of a pair is trained."""
     fitted: NDArray[np.bool_] = np.arange(len(y)) % FOLDS != np.arange(FOLDS)[:, None]
     return fitted
 
@@ -123,7 +122,7 @@ def compare(problems: Sequence[Problem], C: float, repeats: int) -> list[Compari
     """Compare the solvers on every problem."""
     times = {name: np.full(len(problems), np.inf) for name in SOLVERS}
     results: dict[str, list[Any]] = {}
-    # Each solver runs on all problems before the next one, as it would in training.
+    # Each solver runs on all problems before the next solver, as in training.
     for _ in range(repeats):
         for name, solve in SOLVERS.items():
             results[name] = []
@@ -145,7 +144,7 @@ def compare(problems: Sequence[Problem], C: float, repeats: int) -> list[Compari
 
 @dataclass(frozen=True)
 class SetRow:
-    """Seconds per fit on the pairs of one set at one C: means over the fits of the shortest time of each."""
+    """Seconds per fit on the pairs of one set at one C: means over the fits of their shortest times."""
 
     data: str
     C: float
@@ -202,7 +201,7 @@ def row_of(data: str, C: float, measured: Sequence[Comparison]) -> SetRow:
 
 
 def against(what: str, measured: Sequence[Comparison], ours: str, theirs: str, target: float) -> Ratio:
-    """Total time of a peer over ours."""
+    """The ratio of a peer's total time to ours."""
     times = [sum(pair.times[name] for pair in measured) for name in (ours, theirs)]
     return Ratio(what, times[0], times[1], "s", times[1] / times[0], ">=", target)
 

@@ -1,22 +1,23 @@
-"""PairwiseSVC among classifiers of scikit-learn: one table per data set with quality, time and memory.
+"""PairwiseSVC compared with classifiers of scikit-learn: one table per data set with quality, time and memory.
 
-Every peer runs in a process of its own, one after the other, which is stopped at the limit (`fit_process.py`).
+Each peer runs in a separate process, one after the other, which is stopped at the time limit (`fit_process.py`).
 
 At most two threads: n_jobs=2 for ours. A peer runs once with one thread of BLAS and OpenMP and once with two, and its
-faster run counts, with the number in the column "threads": two threads of BLAS make a LogisticRegression of few rows
-many times slower, which must not count as an advantage of ours. `--threads 2` leaves the choice out. Anything that
-scikit-learn does not spread over threads (LIBSVM, LIBLINEAR, the folds of a calibration) has one in any case.
+faster run counts; the column "threads" has its number. Two threads of BLAS make a LogisticRegression of few rows many
+times slower, which must not count as an advantage of ours. `--threads 2` leaves the choice out. Code that scikit-learn
+does not parallelise (LIBSVM, LIBLINEAR, the folds of a calibration) has one thread in any case.
 
-- "log loss" has probabilities below 1e-7 count as 1e-7. "against ours" is its difference to PairwiseSVC with defaults,
-  positive where ours is better, with the standard error of the paired difference.
+- "log loss" counts probabilities below 1e-7 as 1e-7. "against ours" is its difference from PairwiseSVC with defaults,
+  positive if ours is better, with the standard error of the paired difference.
 - "Brier" is the squared error summed over classes, "calibration" the expected calibration error of the top probability
-  in 15 bins of as many samples each.
-- "fit s" and "predict s" are of all training and all test rows, "row ms" is the median of 50 predictions of one row.
-  The JSON also has the CPU seconds of both: where their sum over threads is far below, others had the cores.
-- "model MB" is what the arrays of the fitted estimator hold, "peak MB" the peak of the process. The latter includes
+  in 15 bins with equally many samples.
+- "fit s" and "predict s" are the times for all training and all test rows, "row ms" is the median of 50 predictions of
+  one row. The JSON also has their CPU seconds. If these are far below the wall-clock times, other processes had the
+  cores.
+- "model MB" is the size of the arrays of the fitted estimator, "peak MB" the peak of the process. The latter includes
   the interpreter, the imports and the data, which are the same for all.
-- The total variance of the features is the unit of C: C=10 below means 10 / variance, as PairwiseSVC's "scale" does.
-- Features are given to all as they are. Tables are scaled to [-1, 1] column by column on their training part.
+- C is in units of the total variance of the features: C=10 below means 10 / variance, as with PairwiseSVC's "scale".
+- All classifiers get the same features. Columns of tables are scaled to [-1, 1] by their training part.
 """
 
 import math
@@ -36,7 +37,7 @@ from pairloom.benchmarks.fit_process import SINGLE_ROWS, fit_elsewhere
 from pairloom.benchmarks.record import Column, Record
 from pairloom.pipeline.calibration.held_out import log_losses
 
-#: The sets of a comparison that names none.
+#: The default sets.
 USUAL_SETS = ("clinc150", "icd10cm", "tinyimagenet50", "digits")
 #: Bins of the calibration error.
 BINS = 15
@@ -44,7 +45,7 @@ BINS = 15
 
 @dataclass(frozen=True)
 class Row:
-    """One classifier on one set. What was not measured is NaN, and `note` says why. Seconds, milliseconds, bytes."""
+    """One classifier on one set, in seconds, milliseconds and bytes. Missing values are NaN, and `note` says why."""
 
     data: str
     classes: int
@@ -77,12 +78,12 @@ class Row:
 
     @property
     def all_seconds(self) -> float:
-        """Time of everything that was measured, single rows included."""
+        """Time of all measurements, including single rows."""
         return self.seconds + SINGLE_ROWS * self.row_ms / 1000
 
 
 class Attempt(NamedTuple):
-    """What came of one process: a row, and the log loss of each sample if there are probabilities."""
+    """The result of one process: a row, and the log loss of each sample if there are probabilities."""
 
     row: Row
     losses: NDArray[np.float64]
@@ -91,7 +92,7 @@ class Attempt(NamedTuple):
 def compare(
     data: str, split: Split, peers: Iterable[str], threads: Sequence[int], limit: float
 ) -> Iterator[Row]:
-    """The rows of one set, each as soon as it is known. Ours has to come first to be compared with."""
+    """The rows of one set, each as soon as it is known. Ours must come first, since the others are compared with it."""
     ours: NDArray[np.float64] = np.array([])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,7 +111,7 @@ def compare(
 def fastest(row: Row, threads: Iterable[int], folder: Path, y: NDArray[np.integer], limit: float) -> Attempt:
     """The attempt with the least time to fit and to predict; the first if none has ended.
 
-    One that takes far longer than another did is stopped, since it cannot count any more.
+    An attempt that takes much longer than an earlier one is stopped, since it cannot be the fastest.
     """
     attempts = []
     for n in threads:
@@ -121,7 +122,7 @@ def fastest(row: Row, threads: Iterable[int], folder: Path, y: NDArray[np.intege
 
 
 def against(attempt: Attempt, ours: NDArray[np.float64]) -> Row:
-    """The row with its difference to ours, where both have been measured."""
+    """The row with its difference from ours, if both were measured."""
     row, losses = attempt
     if not len(losses) or not len(ours):
         return row
@@ -131,7 +132,7 @@ def against(attempt: Attempt, ours: NDArray[np.float64]) -> Row:
 
 
 def attempt(row: Row, folder: Path, y: NDArray[np.integer], limit: float) -> Attempt:
-    """Measure a row's peer in a process of its own, and score the probabilities that it has written."""
+    """Measure a row's peer in a separate process, and score the probabilities that it writes."""
     note = fit_elsewhere(row.peer, row.threads, folder, limit)
     if note:
         return Attempt(replace(row, note=note), np.array([]))
@@ -150,7 +151,7 @@ def attempt(row: Row, folder: Path, y: NDArray[np.integer], limit: float) -> Att
 
 
 def difference_cell(row: Row) -> str:
-    """The difference to ours with its standard error; empty for ours, and where ours was not measured."""
+    """The difference from ours with its standard error; empty for ours, and if ours was not measured."""
     if row.peer == OURS or math.isnan(row.against_ours):
         return ""
     return f"{row.against_ours:+.4f} ± {row.standard_error:.4f}"
@@ -175,7 +176,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """Seconds to fit and to predict of ours and of a peer on one set."""
+    """Seconds of fit and prediction of ours and of a peer on one set."""
 
     data: str
     peer: str
@@ -215,7 +216,7 @@ LOSS_COLUMNS = (
 def compare_sets(
     record: Record, sets: Iterable[str], peers: Iterable[str], threads: Sequence[int], limit: float
 ) -> list[Row]:
-    """The tables of all sets. A set that is not there is skipped with a note."""
+    """The tables of all sets. A missing set is skipped with a note."""
     ordered = sorted(peers, key=list(PEERS).index)  # ours comes first
     rows = []
     for name in sets:
@@ -251,7 +252,7 @@ def compare_set(
 
 
 def time_ratios(rows: Iterable[Row]) -> Iterator[TimeRatio]:
-    """Ours over every peer of one set: LogisticRegression first, as it is what a user has."""
+    """Ours relative to every peer of one set, starting with LogisticRegression, the usual choice."""
     by_name = {row.peer: row for row in rows if row.ended}
     ours = by_name.pop(OURS, None)
     if ours is not None:
@@ -260,7 +261,7 @@ def time_ratios(rows: Iterable[Row]) -> Iterator[TimeRatio]:
 
 
 def loss_ratios(rows: Iterable[Row]) -> Iterator[LossRatio]:
-    """Ours with defaults over the best peer of every set. Other settings of ours are no peers."""
+    """Ours with defaults relative to the best peer of every set. Other settings of ours do not count as peers."""
     by_set: dict[str, list[Row]] = {}
     for row in rows:
         if not math.isnan(row.log_loss):
@@ -275,15 +276,15 @@ def loss_ratios(rows: Iterable[Row]) -> Iterator[LossRatio]:
 
 
 def brier_score(p: NDArray[np.floating], y: NDArray[np.integer]) -> float:
-    """Squared error of the probabilities, summed over classes: |p|² - 2 p_y + 1, the mean of samples."""
+    """Squared error of the probabilities, summed over classes: the mean of |p|² - 2 p_y + 1."""
     squares = np.einsum("rc,rc->r", p, p, dtype=np.float64)
     return float((squares - 2 * p[np.arange(len(y)), y] + 1).mean())
 
 
 def calibration_error(p: NDArray[np.floating], y: NDArray[np.integer]) -> float:
-    """Mean gap between confidence and accuracy in bins of as many samples each.
+    """Mean gap between confidence and accuracy in bins with equally many samples.
 
-    Most samples of a good model are in the last bin of equal width; bins of equal mass tell them apart.
+    With bins of equal width, most samples of a good model would be in the last bin.
     """
     confidence = p.max(axis=1).astype(np.float64)
     gap = confidence - (p.argmax(axis=1) == y)
@@ -300,7 +301,7 @@ def comparison_figure(rows: Sequence[Row]) -> Figure:
         for k, row in enumerate(sorted(ended, key=lambda row: (row.log_loss, row.fit_s))):
             colour, place = "#3465a4" if row.peer.startswith(OURS) else "#222222", (row.fit_s, row.log_loss)
             axes.plot(*place, "o", color=colour)
-            # The names stand beside the panel in the order of their log loss, where they cannot overlap.
+            # The names are beside the panel in the order of their log loss, where they cannot overlap.
             axes.annotate(
                 row.peer,
                 place,

@@ -1,18 +1,18 @@
-"""How often prediction sets hold the true class, and how large they are, over random splits of sets of samples.
+"""How often prediction sets contain the true class, and their sizes, over random splits of data sets.
 
-Half of the rows (at most 1000) train, and the others (at most 1000) are tested; of embedded sets, three quarters train
-and a quarter is tested. For every coverage the table has the mean share of sets that hold the true class, in how many
-splits that share lies in its interval, and the mean size of the sets. The interval is of three standard deviations:
-those of the tested and of the held-out samples, which both are drawn at random.
+Half of the rows (at most 1000) are for training, and the others (at most 1000) for tests; of embedded sets, three
+quarters are for training and a quarter for tests. For each coverage the table has the mean share of sets that contain
+the true class, the number of splits in which that share lies in its interval, and the mean size of the sets. The
+interval has three standard deviations on either side, from the random choice of test and held-out samples.
 
-With sets for every class (``by="class"``), "pools" is how many pools of classes there are, and "in their intervals" the
-share of them whose coverage lies in the interval of their own tested and held-out samples.
+With sets per class (``by="class"``), "pools" is the number of pools of classes, and "in their intervals" the share of
+pools whose coverage lies in the interval of their own test and held-out samples.
 
-With peers, the same `PairwiseSVC` is given to MAPIE (split, which takes a quarter of the training rows to conform, and
-cross, which fits five times) and to crepes (a quarter of the rows again), all with the score of the least ambiguous
-sets and on the same splits. Sets that hold more are larger, so "size at" is the size at which sets would hold as many
-as was asked for, between the sizes and shares of several coverages. They need ``pip install mapie crepes``.
-`measure_costs` has the CPU time and the peak of memory of each on embedded sets, in processes of their own.
+With peers, MAPIE and crepes get the same `PairwiseSVC`: MAPIE split, which takes a quarter of the training rows for
+conformalisation; MAPIE cross, which fits five times; and crepes, again with a quarter of the rows. All use the score of
+the least ambiguous sets and the same splits. Sets with a larger coverage are larger, so "size at" is the size
+at exactly the requested coverage, interpolated between several coverages. They need ``pip install mapie crepes``.
+`measure_costs` measures the CPU time and the peak memory of each on embedded sets, in separate processes.
 """
 
 import importlib.util
@@ -64,7 +64,7 @@ def _blobs() -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _clusters() -> tuple[NDArray[Any], NDArray[Any]]:
-    """Five classes of several clusters, one row in twenty of which has a wrong label."""
+    """Five classes of several clusters; one row in twenty has a wrong label."""
     how: dict[str, Any] = {"n_features": 20, "n_informative": 8, "n_classes": 5, "n_clusters_per_class": 2}
     X, y = make_classification(2400, **how, flip_y=0.05, random_state=0)
     return X, y
@@ -78,7 +78,7 @@ def _embedded(name: str) -> _Loader:
     return read
 
 
-#: The sets. What is not made or shipped with scikit-learn is looked for in the data folder, and left out without it.
+#: The sets: synthetic, from scikit-learn, or from the data folder; the latter are left out if missing.
 SETS: dict[str, _Loader] = {
     "wine": lambda: load_wine(return_X_y=True),
     "iris": lambda: load_iris(return_X_y=True),
@@ -92,12 +92,12 @@ COVERAGES = (0.8, 0.9, 0.95, 0.99)
 #: Coverages between and beyond which sizes are compared with those of peers.
 BETWEEN = (0.75, 0.85, 0.925, 0.97, 0.98, 0.995)
 MOST_ROWS = 1000
-#: Embedded sets, on which costs are measured too, with the split that they came with.
+#: Embedded sets, on which costs are measured too, with their own splits.
 COST_SETS = ("clinc150", "icd10cm")
 EMBEDDED: dict[str, _Loader] = {name: _embedded(name) for name in COST_SETS}
 OURS = "PairwiseSVC"
 
-#: (n, N) which classes are in the set of each sample, by coverage.
+#: (n, N) mask of the classes in the set of each sample, by coverage.
 Sets = dict[float, NDArray[np.bool_]]
 
 
@@ -129,7 +129,7 @@ class SplitOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class CostRow:
-    """What sets of a coverage of 95% cost."""
+    """The cost of sets with a coverage of 95%."""
 
     data: str
     method: str
@@ -173,7 +173,7 @@ def ours(
     score: SetScore = "lac",
     by: SetBy = "all",
 ) -> Sets:
-    """Sets of the model itself, which was fitted on all rows."""
+    """Sets of the model itself, which is trained on all rows."""
     model.fit(X, y)
     return {
         coverage: model.predict_set(new, coverage, score=score, by=by).toarray() for coverage in coverages
@@ -181,7 +181,7 @@ def ours(
 
 
 def mapie_split(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequence[float]) -> Sets:
-    """MAPIE, with a quarter of the rows to conform."""
+    """MAPIE, with a quarter of the rows for conformalisation."""
     from mapie.classification import SplitConformalClassifier
 
     fitting, conforming = _quartered(y)
@@ -203,7 +203,7 @@ def mapie_cross(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequenc
 
 
 def crepes(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequence[float]) -> Sets:
-    """crepes, with a quarter of the rows to calibrate."""
+    """crepes, with a quarter of the rows for calibration."""
     from crepes import WrapClassifier
 
     fitting, calibrating = _quartered(y)
@@ -218,7 +218,7 @@ def crepes(model: PairwiseSVC, X: Any, y: Any, new: Any, coverages: Sequence[flo
     }
 
 
-#: Who makes the sets.
+#: The methods that make the sets.
 METHODS: dict[str, Callable[..., Sets]] = {
     OURS: ours,
     "MAPIE split": mapie_split,
@@ -228,7 +228,7 @@ METHODS: dict[str, Callable[..., Sets]] = {
 
 
 def _quartered(y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Three quarters of the rows and the others; classes with fewer than four rows are in the first part only."""
+    """Three quarters of the rows, and the others. Classes with fewer than four rows are only in the first part."""
     counts = np.unique(y, return_inverse=True, return_counts=True)
     common = counts[2][counts[1]] >= 4
     rows = np.flatnonzero(common)
@@ -253,24 +253,24 @@ def methods_with(peers: bool) -> list[str]:
 def split_outcomes(
     method: str, X: Any, y: Any, sizes: tuple[int, int], number: int, how: Mapping[str, Any]
 ) -> dict[float, SplitOutcome]:
-    """What was found for each coverage on one random split into so many rows that train and are tested."""
+    """The outcome for each coverage on one random split; ``sizes`` are the numbers of training and test rows."""
     n_train, n = sizes
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, train_size=n_train, test_size=n, stratify=y, random_state=number
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns, of a scale at its bound, of classes with few rows
+        warnings.simplefilter("ignore")  # about columns, a scale at its bound, classes with few rows
         model = PairwiseSVC(random_state=number)
         sets = METHODS[method](model, X_train, y_train, X_test, **how)
     places = np.searchsorted(np.unique(y_train), y_test)
     outcomes = {}
-    for coverage, held_by in sets.items():
-        held = held_by[np.arange(n), places]
+    for coverage, in_set in sets.items():
+        held = in_set[np.arange(n), places]
         inside = _is_inside(held, coverage, _calibrating(method, model, n_train))
         pools = (math.nan, math.nan)
         if how.get("by") == "class":
             pools = _pools_inside(model, held, y_test, coverage)
-        size = float(held_by.sum(axis=1).mean())
+        size = float(in_set.sum(axis=1).mean())
         outcomes[coverage] = SplitOutcome(float(held.mean()), inside, size, *pools)
     return outcomes
 
@@ -293,7 +293,7 @@ def _pools_inside(
 
 
 def _calibrating(method: str, model: PairwiseSVC, n: int) -> int:
-    """How many samples a method calibrates its sets with."""
+    """Number of samples with which a method calibrates its sets."""
     if method != OURS:
         return n if method == "MAPIE cross" else n // 4
     scores = model.model_.held_out
@@ -310,7 +310,7 @@ def measure_sets(
     score: SetScore = "lac",
     by: SetBy = "all",
 ) -> list[Row]:
-    """The table of coverages and sizes. Sets that are not in the data folder are left out."""
+    """The table of coverages and sizes. Missing sets are left out."""
     record.begin("prediction sets", COLUMNS, f"{splits} splits, score {score}, by {by}")
     measured = []
     for name in names:
@@ -367,7 +367,7 @@ def _rows(name: str, method: str, outcomes: Sequence[dict[float, SplitOutcome]])
 
 
 def cost_of_sets(name: str, method: str) -> dict[str, float]:
-    """The share of sets for 95% that hold the true class, their size, CPU seconds and the peak of memory."""
+    """The share of sets for 95% with the true class, their mean size, CPU seconds and peak memory."""
     split = load(name)
     begun = time.process_time()
     with warnings.catch_warnings():
@@ -384,7 +384,7 @@ def cost_of_sets(name: str, method: str) -> dict[str, float]:
 
 
 def measure_costs(record: Record, names: Iterable[str]) -> list[CostRow]:
-    """The table of costs, every method in a process of its own."""
+    """The table of costs, with each method in a separate process."""
     record.begin("costs of prediction sets", COST_COLUMNS, "sets for 95%")
     measured = []
     for name in names:

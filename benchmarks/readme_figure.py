@@ -3,8 +3,8 @@
     pairloom bench peers --sets clinc150 --peers ... --threads 1 --json clinc150.json
     python -m pairloom.benchmarks.readme_figure clinc150.json icd10cm.json ... docs/figures/peers.svg
 
-Each record is a panel per set: a bar per classifier for its log loss on the test samples, and beside it the CPU time of
-its fit and its accuracy. A JSON file with the rows that are drawn is written beside the figure.
+Each set has a panel, with a bar per classifier for its log loss on the test samples, and beside it the CPU time of the
+fit and the accuracy. A JSON file with the rows is written beside the figure.
 """
 
 import json
@@ -49,7 +49,7 @@ def rows_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def peers_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """A panel per set, two beside each other; the best log loss on top."""
+    """One panel per set, two in a row, with the best log loss on top."""
     sets = list(dict.fromkeys(row["data"] for row in rows))
     n_lines = -(-len(sets) // 2)
     figure = Figure(figsize=(11, 2.5 * n_lines), layout="constrained")

@@ -43,7 +43,7 @@ class Column:
 
 
 class Record:
-    """What a benchmark has found so far. Rows are dataclasses.
+    """The results of a benchmark so far. Rows are dataclasses.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ class Record:
         self._echo(self._line(column.title for column in self._columns))
 
     def add(self, row: Any, text: str | None = None) -> None:
-        """Print and keep a row; ``text`` is printed in place of its cells."""
+        """Print and keep a row; ``text`` is printed instead of its cells."""
         self._echo(text if text is not None else self._line(column.cell(row) for column in self._columns))
         self.rows.append({"table": self._table, **asdict(row)})
 
     def show(self, columns: Iterable[Column], rows: Iterable[Any], title: str) -> None:
-        """Print other columns of rows that are kept already."""
+        """Print other columns of rows that were added before."""
         self.begin(self._table, columns, title)
         for row in rows:
             self._echo(self._line(column.cell(row) for column in self._columns))
@@ -96,7 +96,7 @@ class Record:
         self.notes.append(line)
 
     def as_dict(self) -> dict[str, Any]:
-        """The common form. JSON has no NaN and no infinity: what was not measured is null."""
+        """The common form. JSON has no NaN and no infinity, so missing values are null."""
         return _finite(
             {
                 "benchmark": self.benchmark,
@@ -112,7 +112,7 @@ class Record:
         )
 
     def write(self, path: Path) -> None:
-        """Write the common form as JSON. An existing file is replaced only by a whole one."""
+        """Write the common form as JSON. An existing file is replaced atomically."""
         write_atomically(path, (json.dumps(self.as_dict(), indent=1, default=_plain) + "\n").encode())
 
     def _line(self, cells: Iterable[str]) -> str:
@@ -159,7 +159,7 @@ def versions() -> dict[str, str]:
 
 
 def machine_lines(facts: dict[str, Any], packages: dict[str, str]) -> list[str]:
-    """Both, as lines to print."""
+    """Facts and versions as lines to print."""
     return [
         f"{facts['processor']}, {facts['cores']} cores ({facts['usable_cores']} usable), "
         f"{facts['memory_bytes'] / 2**30:.1f} GiB, {facts['system']}, load {facts['load']:.2f}",
@@ -169,12 +169,12 @@ def machine_lines(facts: dict[str, Any], packages: dict[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Two figures, a figure derived from them, and the bound that it has to keep.
+    """Two figures, a figure derived from them, and its target.
 
     Parameters
     ----------
     what
-        What was compared.
+        The comparison, as text.
     ours, theirs, unit
         Both figures and their unit.
     figure
@@ -198,7 +198,7 @@ class Ratio:
 
 
 def ratio_columns(ours: str = "ours", theirs: str = "theirs", width: int = 40) -> tuple[Column, ...]:
-    """The ratio_columns of a table of ratios."""
+    """The columns of a table of ratios."""
     return (
         Column("", lambda row: row.what, width, left=True),
         Column(ours, lambda row: quantity(row.ours, row.unit), 12),
@@ -225,6 +225,6 @@ def add_ratios(record: Record, table: str, ratios: Sequence[Ratio], title: str =
 
 
 def summary(ratios: Sequence[Ratio]) -> str:
-    """How many targets were met."""
+    """The number of missed targets, as a sentence."""
     missed = sum(not ratio.met for ratio in ratios)
     return "All targets met." if not missed else f"{missed} of {len(ratios)} targets missed."

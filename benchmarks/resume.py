@@ -1,18 +1,18 @@
 """The cost of a crash: driver and workers are killed (SIGKILL) after a share of the units, and the run is resumed.
 
-The commands are those of a user, `pairloom run` and `pairloom resume`, each in a process of its own with local workers.
-All times are of the wall clock:
+The commands are those of a user, `pairloom run` and `pairloom resume`, each in a separate process with local workers.
+All times are wall-clock times:
 
-- "undisturbed" is a whole `pairloom run`, from the start of the process to its end;
-- "start-up" is the part of that in which no unit is under way before the first unit of a worker ends: from the start
-  of the process to its first unit (imports, data, plan), and from the driver's last unit to the first unit of a
-  worker (start of the workers). From the log and the ledger of the undisturbed run;
-- "killed" is from the start of the process to the kill, "resumed" is the whole `pairloom resume`;
-- the figure is (killed + resumed - start-up) / undisturbed: the second process has to start too, everything else that
-  is done twice counts.
+- "undisturbed" is a complete `pairloom run`, from the start of the process to its end;
+- "start-up" is the part of it, until the first unit of a worker ends, in which no unit is at work: from the start of
+  the process to its first unit (imports, data, plan), and from the driver's last unit to the first unit of a worker
+  (start of the workers). It is read from the log and the ledger of the undisturbed run;
+- "killed" is the time from the start of the process to the kill, "resumed" that of the complete `pairloom resume`;
+- the figure is (killed + resumed - start-up) / undisturbed: the start-up of the second process is inevitable, all other
+  repeated work counts.
 
-A run is killed once for each share; "in turn" kills one and the same run at every share. The memory is the highest sum
-of the driver's and all workers' memory, twice a second (`memory.peak_of_family`).
+Each share has its own run, which is killed once; "in turn" kills the same run at every share. The memory is the largest
+sum over the driver and all workers, measured twice a second (`memory.peak_of_family`).
 
 Every resumed run must have the probabilities, logits and machines of the undisturbed one, to the byte.
 """
@@ -46,11 +46,11 @@ POLL = 0.005
 
 
 class RunFailed(ValueError):
-    """A command of the benchmark has failed, or has left other bytes."""
+    """A command of the benchmark failed, or its results have different bytes."""
 
 
 class Undisturbed(NamedTuple):
-    """The run that the others are compared with."""
+    """The run with which the others are compared."""
 
     seconds: float
     startup: float
@@ -60,7 +60,7 @@ class Undisturbed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A command that has ended: its wall clock, and the peak memory of its processes together."""
+    """A command that has ended: its wall-clock time, and the peak memory of all its processes together."""
 
     seconds: float
     peak_bytes: int
@@ -76,7 +76,7 @@ class Killed(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One killed and resumed run: when it was killed for the last time, and the seconds of all processes that were."""
+    """One killed and resumed run: the units at the last kill, and the seconds of all killed processes together."""
 
     shares: tuple[float, ...]
     units_at_kill: int
@@ -91,7 +91,7 @@ class Row:
 
 
 def shares_text(shares: Iterable[float]) -> str:
-    """Such as "25%, 75%"."""
+    """The shares as text, such as "25%, 75%"."""
     return ", ".join(f"{share:.0%}" for share in shares)
 
 
@@ -122,7 +122,7 @@ def kill_and_resume(
     options = [word for override in overrides for word in ("--set", override)] + ["--workers", str(workers)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if warm_up:  # compiles the kernels, and brings the data into the page cache for all runs that follow
+        if warm_up:  # compile the kernels, and bring the data into the page cache, for all runs that follow
             run_to_the_end(["run", config, "--directory", str(folder / "warm"), *options])
         whole = undisturbed(config, options, folder / "undisturbed")
         record.begin("resumed", COLUMNS, f"{config} on {workers} workers: {whole.units} units")
@@ -177,7 +177,7 @@ def startup_seconds(directory: Path, plan: Run, began: float) -> float:
 def killed_and_resumed(
     config: str, options: Sequence[str], directory: Path, shares: Sequence[float], whole: Undisturbed
 ) -> Row:
-    """Kill a run whenever a share of its units is in the ledger, and resume it."""
+    """Kill a run when a share of its units is in the ledger, and resume it, for each share."""
     resume = ["resume", str(directory), "--local", "--workers", options[-1]]
     begin = ["run", config, "--directory", str(directory), *options]
     killed = [
@@ -201,7 +201,7 @@ def killed_and_resumed(
 
 
 def kill_at(arguments: Sequence[str], directory: Path, units: float) -> Killed:
-    """Run a command until so many units are done, then kill the driver and its workers."""
+    """Run a command until ``units`` units are done, then kill the driver and its workers."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "pairloom", *arguments]
     with (
@@ -220,14 +220,14 @@ def kill_with_children(pid: int) -> None:
     """Send SIGKILL to a process and all its children, and wait until they have ended."""
     driver = psutil.Process(pid)
     family = [driver, *driver.children(recursive=True)]
-    for process in family:  # the driver first: it must not see its workers die
+    for process in family:  # the driver first, so that it does not see its workers die
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(family[1:], timeout=30)
 
 
 def run_to_the_end(arguments: Sequence[str]) -> Ended:
-    """A command of pairloom in a process of its own, which must succeed."""
+    """Run a command of pairloom in a separate process, which must succeed."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "pairloom", *arguments]
     with (
@@ -241,5 +241,5 @@ def run_to_the_end(arguments: Sequence[str]) -> Ended:
 
 
 def units_done(directory: Path) -> int:
-    """Entries of the ledger."""
+    """Number of entries in the ledger."""
     return sum(1 for _ in (directory / "ledger").glob("*/*.json"))

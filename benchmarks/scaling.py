@@ -1,27 +1,27 @@
-"""How a run scales with its workers: strong scaling, the same run on more workers, and weak scaling, more classes too.
+"""Scaling of a run with its workers: strong scaling, the same run on more workers, and weak scaling, with more classes.
 
-Workers are processes on this machine with one thread each. They are started, and warmed up by two runs of a few rows of
-the same classes, before the clock starts; "start s" is the time that starting them took. The clocks, and the headings
-of the shares, are described in `timed_run.py`.
+Workers are processes on this machine with one thread each. Before the clock starts they are started, and warmed up by
+two runs of a few rows of the same classes; "start s" is the time to start them. `timed_run.py` describes the clocks and
+the headings of the shares.
 
 Strong: every number of workers does the same run. The efficiency is T(first) first / (T(w) w).
 
-Weak: w of W workers do a run of the first classes of the data, so many that the pairs per worker stay about the same: a
-share w / W of the classes, or its square root where the graph is complete. Test samples are those of these classes. The
+Weak: w of W workers do a run of the first classes of the data, as many as keep the pairs per worker about the same: a
+share w / W of the classes, or its square root if the graph is complete. Test samples are those of these classes. The
 pairs of both are printed, and the efficiency is corrected by them: it is the pairs per second and worker, relative to
 the first.
 
-All but training, applying and coupling is given twice: "other stages" is the share of the wall clock in stages of
-another kind; "overhead" is the share of the worker-seconds that no such computation got, so that reading and writing
-the store within a stage, and waiting for its last task, count too.
+Work other than training, applying and coupling is shown twice: "other stages" is the share of the wall-clock time in
+stages of other kinds; "overhead" is the share of the worker-seconds outside of such computation, which includes reading
+and writing the store within a stage, and waiting for its last task.
 
-With several ways to keep the logits (stored in a tensor, or virtual) each is measured by itself.
+With several ways to keep the logits (stored in a tensor, or virtual) each is measured separately.
 
-The forecast plays the run on more workers, each of one core with a link of 1.25 GB/s to a store of 5 GB/s, from the
-times of the units on the first number of workers; the start of the workers is in neither. Where a number of workers
-was measured too, its forecast, on this computer, shows how far it can be trusted.
+The forecast simulates the run on more workers, each with one core and a link of 1.25 GB/s to a store of 5 GB/s, from
+the times of the units on the first number of workers, without the start of the workers. Numbers of workers that were
+measured too are forecast for this computer, which shows the accuracy of the forecast.
 
-All strong runs of a kind must write the same bytes, otherwise the benchmark ends with an error.
+All strong runs of a kind must write the same bytes; otherwise the benchmark ends with an error.
 """
 
 import contextlib
@@ -59,21 +59,21 @@ from pairloom.pipeline.config.cluster_config import ClusterConfig
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.stages.run_file import read_run
 
-#: Targets: efficiency of training, and the share that is neither training, nor applying, nor coupling.
+#: Targets: efficiency of training, and the share of work other than training, applying and coupling.
 EFFICIENCY, OVERHEAD = 0.9, 0.1
-#: The warm-up: so many classes and rows of each, and test samples. More classes than a shortlist needs to be used.
+#: Classes, rows per class and test samples of the warm-up, with more classes than the limit for shortlists.
 WARM_CLASSES, WARM_ROWS, WARM_TESTS = 60, 16, 200
 #: Dask keeps the last thousand tasks by default.
 MOST_TASKS = 1_000_000
 
 
 class BytesDiffer(ValueError):
-    """The same run on other workers has written other bytes."""
+    """The same run on another number of workers wrote different bytes."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run. Seconds of the wall clock; shares are of the worker-seconds."""
+    """One run, in wall-clock seconds. Shares are shares of the worker-seconds."""
 
     tensor: str
     mode: str
@@ -123,7 +123,7 @@ SHARE_COLUMNS = (*COLUMNS[:3], *(_share_cell(field.name) for field in fields(Wor
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """A run on so many workers, forecast and, where they were there, measured. Seconds of all stages."""
+    """A run on a number of workers, forecast and, if these were available, measured. Seconds of all stages."""
 
     tensor: str
     workers: int
@@ -148,7 +148,7 @@ FORECAST_COLUMNS = (
 
 @dataclass(frozen=True)
 class StageRow:
-    """Wall clock, work and CPU seconds of one stage in all runs of one mode, by the number of workers."""
+    """Wall-clock, work and CPU seconds of one stage in all runs of one mode, by number of workers."""
 
     tensor: str
     mode: str
@@ -203,7 +203,7 @@ def scale(
 def _forecasts(
     tensor: str, folder: Path, numbers: Sequence[int], more: Sequence[int]
 ) -> Iterator[ForecastRow]:
-    """The numbers of workers that were measured, on this computer; and more, on a cluster."""
+    """Forecasts for the measured numbers of workers, on this computer, and for more, on a cluster."""
     first = folder / f"strong-{numbers[0]}"
     costs, work = costs_of_run(first), planned_workload(read_run(first))
     measured = {w: _stage_total(folder / f"strong-{w}", costs) for w in numbers}
@@ -222,7 +222,7 @@ def _forecasts(
 
 
 def _stage_total(directory: Path, costs: UnitCosts) -> tuple[float, float]:
-    """Seconds of all stages of a finished run, as they were and as they are forecast."""
+    """Actual and forecast seconds of all stages of a finished run."""
     found = validate(directory, costs)
     return sum(found.actual.values()), sum(found.forecast.values())
 
@@ -238,7 +238,7 @@ def _rows(config: Config, numbers: Sequence[int], weak: bool, warm_ups: int, fol
             if weak and w < numbers[-1]:
                 part = with_first_classes(config, weak_classes(config, w, numbers[-1]), folder)
                 run = timed_run(client, part, folder / f"weak-{w}")
-            if weak:  # with all workers it is the run of all classes
+            if weak:  # the run with all workers has all classes in both modes
                 weaker.append(_row("weak", w, start, run, weaker[:1]))
                 yield weaker[-1]
         digests.add(digest(folder / f"strong-{w}"))
@@ -289,13 +289,13 @@ def _row(mode: str, w: int, start: float, run: TimedRun, first: Sequence[Row]) -
 
 
 def with_start(spent: WorkerTime, start: float, workers: int) -> float:
-    """The share of overhead if the start of the workers counts too."""
+    """The share of overhead including the start of the workers."""
     total = spent.total + workers * start
     return (spent.overhead * spent.total + workers * start) / total
 
 
 def verdicts(rows: Sequence[Row]) -> Iterator[Ratio]:
-    """The targets that the runs can be held to."""
+    """The targets that apply to the runs."""
     for tensor, mode in dict.fromkeys((row.tensor, row.mode) for row in rows):
         some = [row for row in rows if (row.tensor, row.mode) == (tensor, mode)]
         if len(some) > 1:
@@ -348,7 +348,7 @@ def _add_stages(record: Record, rows: Sequence[Row]) -> None:
 def _warm_cluster(
     config: Config, workers: int, warm_ups: int, folder: Path
 ) -> Iterator[tuple[Client, float]]:
-    """A cluster whose workers have loaded every kernel that a run needs, and the seconds that starting it took."""
+    """A cluster whose workers have loaded all kernels of a run, and the seconds to start it."""
     began = time.perf_counter()
     with connected(ClusterConfig(workers=workers)) as client:
         client.wait_for_workers(workers)
@@ -362,14 +362,14 @@ def _warm_cluster(
 
 
 def _long_task_stream() -> contextlib.AbstractContextManager[object]:
-    """Have Dask keep all tasks of a run, not the last thousand."""
+    """Make Dask keep all tasks of a run, not only the last thousand."""
     return dask.config.set({"distributed.scheduler.dashboard.tasks.task-stream-length": MOST_TASKS})
 
 
 def with_first_classes(
     config: Config, classes: int, folder: Path, rows: int | None = None, tests: int | None = None
 ) -> Config:
-    """The configuration for its first classes only, with at most ``rows`` of each and ``tests`` test samples.
+    """The configuration for its first classes, with at most ``rows`` rows per class and ``tests`` test samples.
 
     The part is written to ``folder``.
     """
@@ -399,7 +399,7 @@ _COLOURS = {
 
 
 def scaling_figure(found: tuple[Sequence[Row], Sequence[ForecastRow]]) -> Figure:
-    """Speedup beside the ideal line, and where the time of the workers goes; with a forecast, also that."""
+    """Speedup with the ideal line, the shares of the workers' time and, if any, the forecast."""
     rows, forecasts = found
     figure = Figure(figsize=(18 if forecasts else 12, 4.5), layout="constrained")
     axes = figure.subplots(1, 3 if forecasts else 2)

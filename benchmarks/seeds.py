@@ -1,10 +1,10 @@
-"""How far probabilities move if only the seed changes, which draws the folds and the held-out samples.
+"""How much probabilities change with the seed, which draws the folds and the held-out samples.
 
     python -m pairloom.benchmarks.seeds [--sets digits satimage letter clinc150] [--seeds 3]
 
-Every set is fitted with several seeds, on the default graph, on a sparse one (2 hubs, 3 neighbours of every class), and
-on the sparse one with eight folds, whose machines are means of twice as many. "mean" is the mean of |p - q| over all
-pairs of seeds and all test rows, p and q the probabilities of the class that the first seed predicts; "99%" is the
+Every set is fitted with several seeds, on the default graph, on a sparse graph (2 hubs, 3 neighbours per class), and on
+the sparse graph with eight folds, which averages twice as many machines. "mean" is the mean of |p - q| over all pairs
+of seeds and all test rows, where p and q are the probabilities of the class that the first seed predicts; "99%" is the
 quantile, and "largest" the largest change of any class of any row. "log loss" is the range over the seeds, "fit s" the
 mean CPU time.
 """

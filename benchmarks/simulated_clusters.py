@@ -1,11 +1,11 @@
-"""How runs would scale, on simulated clusters: the table, the figure and the what-ifs of docs/scaling.md.
+"""Scaling of runs on simulated clusters: the table, the figure and the what-ifs of docs/scaling.md.
 
     python -m pairloom.benchmarks.simulated_clusters                    # simulate (some minutes), then write
     python -m pairloom.benchmarks.simulated_clusters --quick            # a few small cases, written nowhere
     python -m pairloom.benchmarks.simulated_clusters --from-runs A B    # first take the times of units from runs
 
-Times of units are in ``docs/scaling/costs.json``: those of finished runs of all defaults and all pairs, on Gaussian
-classes with 512 features. A case takes those of the run whose rows per class are nearest, scaled to its own.
+Times of units are in ``docs/scaling/costs.json``: they come from finished runs with defaults and all pairs, on Gaussian
+classes with 512 features. A case uses the times of the run with the nearest number of rows per class, scaled.
 """
 
 import argparse
@@ -47,7 +47,7 @@ CASES = [
 TILES = (16, 64, 256, 1024, 4096)
 PARTS = ("cases", "tiles", "what_ifs")
 SAMPLES, FEATURES = 50_000, 512
-#: Tasks that need more memory than a worker has are simulated all the same, and reported.
+#: Tasks that need more memory than a worker has are simulated nevertheless, and reported.
 CLUSTER: dict[str, Any] = {"memory": "16GiB"}
 #: Improvements, as changes of the cluster.
 WHAT_IFS: dict[str, dict[str, Any]] = {
@@ -71,7 +71,7 @@ COLOURS = {
 
 
 def settings_plan() -> Run:
-    """A plan of all defaults, for its settings: the sizes are imagined."""
+    """A plan with all defaults, of which only the settings are used."""
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.npz"
@@ -110,7 +110,7 @@ def read_costs(path: Path) -> dict[int, UnitCosts]:
 
 
 def shares(forecast: RunForecast) -> dict[str, float]:
-    """Seconds by what limits them."""
+    """Seconds by the resource that limits them."""
     seconds_of = {"start of the workers": forecast.startup}
     for stage in forecast.stages:
         seconds_of[stage.limited_by] = seconds_of.get(stage.limited_by, 0.0) + stage.seconds
@@ -118,7 +118,7 @@ def shares(forecast: RunForecast) -> dict[str, float]:
 
 
 def outcome(work: Workload, costs: UnitCosts, **keys: Any) -> dict[str, Any]:
-    """A simulation, in figures."""
+    """The figures of a simulation."""
     started = time.perf_counter()
     forecast = simulate(work, costs, SimulatedCluster(**CLUSTER | keys))
     print(

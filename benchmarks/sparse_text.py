@@ -1,15 +1,15 @@
-"""Text as sparse features: PairwiseSVC on CSR beside LogisticRegression on the same matrix.
+"""Text as sparse features: PairwiseSVC on CSR compared with LogisticRegression on the same matrix.
 
 Two sets:
 
-- "words", generated: 7,500 texts of 20 topics, TF-IDF of 20,000 words. Words are as frequent as Zipf's law has them,
-  each topic has its own preferences among them, and lengths of texts vary.
-- "titles", real: job titles of O*NET's alternate titles, each to be put into its occupation. Classes overlap, and have
-  4 to 1,766 training rows. TF-IDF of character n-grams, in words, of 2 to 4 characters. A fifth of every class is for
-  testing. The file ``onet-titles.tsv`` is looked for in PAIRLOOM_DATA.
+- "words", generated: 7,500 texts of 20 topics, TF-IDF of 20,000 words. Word frequencies follow Zipf's law, each topic
+  prefers other words, and lengths of texts vary.
+- "titles", real: job titles from O*NET's alternate titles; the class is the occupation. Classes overlap, and have 4 to
+  1,766 training rows. TF-IDF of character n-grams, within words, of 2 to 4 characters. A fifth of each class is for
+  testing. The file ``onet-titles.tsv`` is read from PAIRLOOM_DATA.
 
-Each classifier runs in a process of its own, one after the other, with one thread. The clocks start after a warm-up on
-a few rows. "ours" is the CPU time of our fit as a multiple of the classifier's, and "peak MB" the peak of the process,
+Each classifier runs in a separate process, one after the other, with one thread. The clocks start after a warm-up on a
+few rows. "ours" is the CPU time of our fit as a multiple of the classifier's, and "peak MB" the peak of the process,
 which includes the interpreter, the imports and the data. Ours chooses C and a calibration; the others have C = 10.
 """
 
@@ -45,7 +45,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
         C=10, solver="saga", max_iter=1000, random_state=0
     ),
 }
-#: Targets: fit times that of LogisticRegression and peak of memory on "words", accuracy and log loss on "titles".
+#: Targets: multiple of LogisticRegression's fit time and peak memory on "words", accuracy and log loss on "titles".
 TIMES, PEAK, ACCURACY, LOG_LOSS = 2.0, 2e9, 0.405, 2.70
 
 
@@ -64,7 +64,7 @@ def words(texts: int = 10_000, topics: int = 20, vocabulary: int = 20_000) -> Sp
 
 
 def titles() -> Split:
-    """The job titles of occupations with at least five of them."""
+    """The job titles of occupations with at least five titles."""
     with path_of("onet-titles.tsv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
     y = np.unique([code for code, _ in rows], return_inverse=True)[1]
@@ -112,7 +112,7 @@ COLUMNS = (
 
 
 def compare_sets(record: Record, sets: list[str], classifiers: list[str], limit: float, small: bool) -> None:
-    """A table for each set that is there, and the targets."""
+    """A table for each available set, and the targets."""
     for name in sets:
         try:
             split = words(400, 4, 500) if small else SETS[name]()
@@ -151,7 +151,7 @@ def _measured(data: str, split: Split, classifiers: list[str], limit: float) -> 
 
 
 def _row(row: Row, folder: Path, y: NDArray[np.integer], limit: float) -> Row:
-    """Measure a classifier in a process of its own, and score the probabilities that it has written."""
+    """Measure a classifier in a separate process, and score the probabilities that it writes."""
     command = [sys.executable, "-m", "pairloom.benchmarks.sparse_text", row.classifier, str(folder)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=limit)
@@ -169,7 +169,7 @@ def _row(row: Row, folder: Path, y: NDArray[np.integer], limit: float) -> Row:
 
 
 def measure(classifier: str, folder: Path) -> None:
-    """Fit and predict the data in a folder, and write probabilities, times and the peak of memory there."""
+    """Fit and predict the data in a folder, and write probabilities, times and the peak memory there."""
     X, X_new = (sparse.load_npz(folder / f"{part}.npz") for part in ("X", "X_new"))
     with np.load(folder / "y.npz") as labels:
         split = Split(X, X_new, labels["y"], labels["y_new"])

@@ -1,9 +1,8 @@
-"""A run in an object store against the same run in a folder.
+"""A run in an object store compared with the same run in a folder.
 
-The commands are those of a user, `pairloom run`, each in a process of its own with local workers. The store is
-SeaweedFS on this computer, whose own CPU time is not in the figures. The runs are made in turns, after one that
-compiles the kernels and brings the data into the page cache, and the fastest of each home counts. All must have the
-same bytes.
+The commands are those of a user, `pairloom run`, each in a separate process with local workers. The store is SeaweedFS
+on this computer, whose own CPU time does not count. The runs take turns, after one that compiles the kernels and brings
+the data into the page cache, and the fastest of each place counts. All must have the same bytes.
 """
 
 import contextlib
@@ -23,8 +22,8 @@ from pairloom.benchmarks.timed_run import GROUPS
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location, location_of
 
-#: Targets: at most so many times the run in a folder, and so many requests.
-MOST, MOST_REQUESTS = 1.5, 20_000
+#: Targets: highest ratio to the run in a folder, and highest number of requests.
+HIGHEST_RATIO, HIGHEST_REQUESTS = 1.5, 20_000
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,15 @@ def verdicts(rows: Sequence[Row]) -> list[Ratio]:
     )
     most = max(row.requests for row in stored)
     return [
-        Ratio("wall time", *wall, "s", wall[0] / wall[1], "<=", MOST),
-        Ratio("CPU time", *cpu, "s", cpu[0] / cpu[1], "<=", MOST),
-        Ratio("requests", most, MOST_REQUESTS, "", most, "<=", MOST_REQUESTS),
+        Ratio("wall time", *wall, "s", wall[0] / wall[1], "<=", HIGHEST_RATIO),
+        Ratio("CPU time", *cpu, "s", cpu[0] / cpu[1], "<=", HIGHEST_RATIO),
+        Ratio("requests", most, HIGHEST_REQUESTS, "", most, "<=", HIGHEST_REQUESTS),
     ]
 
 
 @contextlib.contextmanager
 def _local_store(folder: Path) -> Iterator[str]:
-    """A bucket in a store on this computer, to which the environment leads."""
+    """A bucket in a store on this computer; the environment is set to reach it."""
     data, before = folder / "store", dict(os.environ)
     data.mkdir()
     with seaweed(data) as port:
@@ -115,13 +114,13 @@ def _measured(home: str, config: str, directory: str, options: Sequence[str]) ->
 
 
 def _cpu_of_children() -> float:
-    """CPU seconds of all processes that have ended, with those that they had started."""
+    """CPU seconds of all child processes that have ended, including theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _requests(directory: Location) -> int:
-    """The requests that a run says it has sent."""
+    """The number of requests that a run reports."""
     log = b"".join(Folder(directory).appended("log.txt")).decode()
     return sum(map(int, re.findall(r"(\d+) requests to the store", log)))
 

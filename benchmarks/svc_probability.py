@@ -1,15 +1,15 @@
-"""SVC(probability=True) and its replacements with the same kernel and C: numbers and a figure of docs/comparison.md.
+"""SVC(probability=True) and its replacements with the same kernel and C: figures for docs/comparison.md.
 
     python -m pairloom.benchmarks.svc_probability [--set digits] [--C 1] [--plot FILE]
     python -m pairloom.benchmarks.svc_probability --table [--seeds 3]
 
-The second form prints two rows per set and C: the log loss of SVC(probability=True) and of pairs, fitted on all
-samples as in SVC and by the default scheme, each the mean over the draws of the training rows, and the ratio of the
-two, in the mean and at worst.
+The second form prints two rows per set and C, for pairs trained on all samples as in SVC, and by the default scheme:
+the log loss of SVC(probability=True) and of pairs, as means over the draws of the training rows, and the mean and the
+worst of their ratios.
 
 scikit-learn 1.9 deprecates ``SVC(probability=True)`` and recommends ``CalibratedClassifierCV(SVC(), ensemble=False)``,
-which calibrates each class against the rest. Beside both: pairs of classes with the same kernel, C and gamma, one
-machine per pair fitted on all samples as in SVC.
+which calibrates each class against the rest. Both are compared with pairs of classes with the same kernel, C and gamma,
+and one machine per pair trained on all samples, as in SVC.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from pairloom.benchmarks.peers import calibration_error
 from pairloom.benchmarks.record import Column, Record
 from pairloom.pipeline.calibration.held_out import mean_log_loss
 
-#: Groups of the reliability diagram, of as many test samples each.
+#: Number of groups in the reliability diagram, with equally many test samples.
 GROUPS = 12
 OURS = 'PairwiseSVC("complete", kernel="rbf", fit_on="all")'
 #: One machine per pair fitted on all samples, as in SVC, and the default: the mean of those that left out one fold.
@@ -77,7 +77,7 @@ Predictions = dict[str, tuple[Row, NDArray[np.floating]]]
 
 
 def compare(record: Record, split: Split, C: float) -> Predictions:
-    """Fit and score each classifier; rows, and the probabilities of test samples."""
+    """Fit and score each classifier; return rows and the probabilities of test samples."""
     record.begin("svc_probability", COLUMNS)
     predictions: Predictions = {}
     for name, make in CLASSIFIERS.items():
@@ -97,17 +97,17 @@ def compare(record: Record, split: Split, C: float) -> Predictions:
     return predictions
 
 
-#: The sets of the table. Few rows of few columns that tell many classes apart, as in tables of vowels: digits in ten
+#: The sets of the table. "digits10" has few rows, few columns and many classes, like tables of vowels: digits in ten
 #: principal components, 500 rows for training.
 TABLE_SETS = ("satimage", "segment", "letter", "digits10")
 TABLE_CS = (1.0, 10.0, 100.0)
-#: At most so many training rows, since LIBSVM takes long.
+#: Maximum number of training rows, since LIBSVM is slow.
 MOST_ROWS = 3000
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One set, one C and one scheme of folds: log losses in the mean over draws, and ratios, ours over SVC's."""
+    """One set, one C and one fold scheme: mean log losses over the draws, and ratios of ours to SVC's."""
 
     data: str
     C: float
@@ -130,7 +130,7 @@ COMPARISON_COLUMNS = (
 
 
 def draw(name: str, seed: int) -> Split:
-    """A set of the table with other training rows."""
+    """A set of the table, with training rows drawn by the seed."""
     if name == "digits10":
         X, y = load_digits(return_X_y=True)
         return scaled_split(PCA(10).fit_transform(X).astype(np.float32), y, 500, seed)

@@ -1,11 +1,11 @@
-"""How much faster a fit is with two threads than with one. For a quiet machine with two cores.
+"""Speedup of a fit with two threads. Run it on a quiet machine with two cores.
 
     python -m pairloom.benchmarks.threads [--sets clinc150 icd10cm titles] [--repeats 3]
 
 Every set is fitted with n_jobs=1 and n_jobs=2 in turn, in one warm process. "one" and "two" are the least seconds of
 the repeats, "ratio" their quotient (target: at least 1.6). "serial" is the CPU time of the main thread in a fit with
-two threads: what is not divided. "bound" is the ratio that two idle cores could give, if the threads share the rest
-evenly; unlike the ratio it may be read on a busy machine.
+two threads, the work that is not divided. "bound" is the possible ratio on two idle cores if the threads share the rest
+evenly; unlike the ratio it is valid on a busy machine.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pairloom.benchmarks.datasets import DataNotFound, Split, load
 from pairloom.benchmarks.record import Column, Record
 from pairloom.benchmarks.sparse_text import titles
 
-#: The smallest ratio that is asked for.
+#: The smallest acceptable ratio.
 TARGET = 1.6
 GRAPHS = {"clinc150": "complete"}
 USUAL_SETS = ("clinc150", "icd10cm", "titles")
@@ -27,7 +27,7 @@ USUAL_SETS = ("clinc150", "icd10cm", "titles")
 
 @dataclass(frozen=True)
 class Row:
-    """One set: seconds with one thread and with two, and CPU seconds of the main thread of two and of all."""
+    """One set: seconds with one thread and with two; CPU seconds of the main thread with two, and of all threads."""
 
     data: str
     one_s: float

@@ -1,15 +1,15 @@
-"""A whole run on a connected, warm cluster: the times of its stages and tasks, and where its worker-seconds go.
+"""A complete run on a connected, warm cluster: the times of its stages and tasks, and the use of its worker-seconds.
 
 Three clocks, none of them inside the pipeline:
 
-- the wall clock of the driver at the beginning of every stage. The stage "plan" is reading and checking the data and
-  planning; a stage ends where the next begins, so that it includes the comparison of files with the ledger;
-- Dask's task stream: when each task began and ended on its worker, and what it transferred;
-- Dask's profiler, which looks at the stack of every working thread each 100 ms. The share of its samples inside zarr,
+- the wall clock of the driver at the start of every stage. The stage "plan" is reading and checking the data and
+  planning; a stage ends when the next begins, so that it includes the comparison of files with the ledger;
+- Dask's task stream: the start, end and transfers of each task on its worker;
+- Dask's profiler, which samples the stack of every working thread each 100 ms. The share of its samples inside zarr,
   `pipeline/storage`, `run_directory.py` and the ledger is the share of the task's time that the store takes.
 
-The seconds of every unit are also in the ledger of the run, measured by the worker that did it; and the CPU seconds of
-the driver and of all workers are read at the beginning of every stage, which other work on the machine hardly changes.
+The seconds of every unit are also in the ledger of the run, measured by the worker that did it. The CPU seconds of the
+driver and of all workers, which other work on the machine hardly changes, are read at the start of every stage.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ class Interval(NamedTuple):
 
 
 class TaskSpan(NamedTuple):
-    """One task on a worker: its stage, when it ran, and how much of that was transfer of its arguments."""
+    """One task on a worker: its stage, start and end, and the seconds of transferring its arguments."""
 
     stage: str
     worker: str
@@ -88,7 +88,7 @@ class TimedRun(NamedTuple):
     work
         Seconds of all units per stage, from the ledger.
     store_parts
-        Share of the tasks' time per stage that is spent in every function of the store, from the profiler.
+        Share of the tasks' time per stage in each function of the store, from the profiler.
     cpu
         CPU seconds of all workers together.
     stage_cpu
@@ -105,11 +105,11 @@ class TimedRun(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Wall clock from the reading of the data to the end of the last stage."""
+        """Wall-clock seconds from reading the data to the end of the last stage."""
         return self.intervals[-1].end - self.intervals[0].begin
 
     def store_share(self, stage: str) -> float:
-        """Share of the tasks' time of a stage that is spent in the store."""
+        """Share of the tasks' time of a stage in the store."""
         return sum(self.store_parts.get(stage, {}).values())
 
     def stage_seconds(self) -> dict[str, float]:
@@ -121,7 +121,7 @@ class TimedRun(NamedTuple):
 
 
 class StageClock(Quiet):
-    """Notes when the stages of a run begin, by the wall clock and in CPU seconds. The first stage is "plan"."""
+    """Notes the start of each stage of a run, by the wall clock and in CPU seconds. The first stage is "plan"."""
 
     def __init__(self, cpu_seconds: Callable[[], float]) -> None:
         self._cpu_seconds = cpu_seconds
@@ -152,9 +152,9 @@ def timed_run(client: Client, config: Config, directory: Path) -> TimedRun:
     plan = adopt_run(directory, config, fresh)
     drive(plan, data, lambda: contextlib.nullcontext(client), Stop(), clock)
     intervals, stage_cpu = clock.end()
-    plan = read_run(directory)  # that of a growing run is longer now
+    plan = read_run(directory)  # again, since the plan of a growing run is longer now
     tasks = tuple(_task_span(task) for task in client.get_task_stream(start=began))
-    # Workers file their samples once a second.
+    # Workers store their samples once a second.
     profiled = {stage: client.profile(key=stage, start=began - 1) for stage in {task.stage for task in tasks}}
     return TimedRun(
         plan,
@@ -177,7 +177,7 @@ def ledger_seconds(directory: Path, plan: Run) -> dict[str, float]:
 
 
 def digest(directory: Path, groups: tuple[str, ...] = GROUPS) -> str:
-    """Digest of all files that the workers have written."""
+    """Digest of all files that the workers wrote."""
     total = hashlib.sha256()
     for group in groups:
         for path in sorted((directory / group).rglob("*")):
@@ -187,7 +187,7 @@ def digest(directory: Path, groups: tuple[str, ...] = GROUPS) -> str:
 
 
 def store_parts(tree: Mapping[str, Any]) -> dict[str, float]:
-    """Share of the samples of a profile in every function through which the store was entered."""
+    """Share of the samples of a profile in each function by which the store was entered."""
     samples = list(_samples(tree, entered=""))
     total, parts = sum(count for count, _ in samples), Counter[str]()
     for count, entered in samples:
@@ -225,17 +225,17 @@ def _own_cpu_seconds() -> float:
 
 @dataclass(frozen=True)
 class WorkerTime:
-    """Where the time of the workers goes: every worker-second of a run belongs to exactly one heading.
+    """The use of the workers' time: every worker-second of a run belongs to exactly one heading.
 
-    W workers give a run of T seconds W T worker-seconds. A worker either has a task or not:
+    W workers in a run of T seconds have W T worker-seconds. A worker either has a task or not:
 
     - training, applying, coupling: in a task of that kind, outside the store;
-    - store: in a task, reading or writing the run directory, digests and ledger included (the profiler's share);
+    - store: in a task, reading or writing the run directory, including digests and ledger (the profiler's share);
     - transfer: in a task, fetching arguments from other workers or deserialising them (the task stream);
-    - scheduler: without a task although the stage has tasks that no worker has begun, or while no worker has one: the
-      round trip through scheduler and driver, and at the end of a stage the comparison of the next stage's files;
-    - idle: without a task because the stage has no more of them while another worker is still busy: the tail of a
-      stage, and stages that run their tasks in turn;
+    - scheduler: without a task although the stage has tasks that no worker has started, or while no worker has one: the
+      round trip through scheduler and driver and, at the end of a stage, the comparison of the next stage's files;
+    - idle: without a task because the stage has no more tasks while another worker is still busy: the tail of a stage,
+      and stages that run their tasks in turn;
     - driver: the driver does a stage itself, or plans;
     - other: in a task of another stage (draws, statistics, whitening, the description of the model, the report).
     """
@@ -257,7 +257,7 @@ class WorkerTime:
 
     @property
     def overhead(self) -> float:
-        """Share of what is neither training, nor applying, nor coupling."""
+        """Share of everything except training, applying and coupling."""
         return 1 - (self.training + self.applying + self.coupling) / self.total if self.total else 0.0
 
     def shares(self) -> dict[str, float]:
@@ -297,7 +297,7 @@ def _between_tasks(
             yield "driver", workers * (end - begin)
             continue
         here = [task for task in tasks if task.stage == stage and begin <= task.begin < end]
-        # Tasks that run in turn do not wait for a worker, but for one another.
+        # Tasks that run in turn wait for one another, not for a worker.
         waiting_until = (
             max((task.begin for task in here), default=begin) if WHERE[stage] == "cluster" else begin
         )

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from pairloom.benchmarks.datasets import (
-    ELSEWHERE,
+    ORIGINALS,
     TABLES,
     Original,
     data_folder,
@@ -49,20 +49,20 @@ def data_command(name: str | None, folder: Path | None) -> None:
             _list_sets(folder)
         elif name in MADE:
             _make(name, folder)
-        elif name in ELSEWHERE:
-            _explain(name, ELSEWHERE[name], folder)
+        elif name in ORIGINALS:
+            _explain(name, ORIGINALS[name], folder)
         else:
             raise InputError(_unknown(name))
 
 
 def _unknown(name: str) -> str:
-    known = [*MADE, *ELSEWHERE]
+    known = [*MADE, *ORIGINALS]
     return f"NAME must be among {', '.join(known)}, got {name!r}.{did_you_mean(name, known)}"
 
 
 def _list_sets(folder: Path) -> None:
     sets = {name: made.about for name, made in MADE.items()}
-    sets |= {name: original.about for name, original in ELSEWHERE.items()}
+    sets |= {name: original.about for name, original in ORIGINALS.items()}
     for name, about in sets.items():
         kind = "there" if (folder / file_of(name)).is_file() else "made here" if name in MADE else "elsewhere"
         click.echo(f"{name:15s} {kind:10s} {about}")

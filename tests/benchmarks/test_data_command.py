@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pairloom import PairwiseSVC
 from pairloom.benchmarks import datasets, made_sets
-from pairloom.benchmarks.datasets import ELSEWHERE, OTHERS, SETS, DataNotFound, load, values_digest
+from pairloom.benchmarks.datasets import ORIGINALS, OTHERS, SETS, DataNotFound, load, values_digest
 from pairloom.cluster.commands.cli import main
 
 
@@ -27,9 +27,9 @@ def data(*arguments):
 
 
 def test_every_set_of_the_benchmarks_is_made_or_found_elsewhere():
-    assert {*SETS, *OTHERS} == {*made_sets.MADE, *ELSEWHERE, "digits"}
+    assert {*SETS, *OTHERS} == {*made_sets.MADE, *ORIGINALS, "digits"}
     listed = [line.split()[0] for line in data().output.splitlines()[:-1]]
-    assert sorted(listed) == sorted({*made_sets.MADE, *ELSEWHERE})
+    assert sorted(listed) == sorted({*made_sets.MADE, *ORIGINALS})
 
 
 def test_a_set_is_made_once_and_then_loaded(folder):
@@ -64,13 +64,13 @@ def test_a_missing_package_is_named(folder, monkeypatch):
 def test_a_set_of_others_has_its_place_and_its_checksum(folder, monkeypatch):
     text = " ".join(data("letter").output.split())
     assert "https://archive.ics.uci.edu/dataset/59" in text
-    assert ELSEWHERE["letter"].digest in text
+    assert ORIGINALS["letter"].digest in text
     X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])
     np.savez(folder / "letter.npz", X=X, y=y.astype(np.int16))
     assert "has other values" in " ".join(data("letter").output.split())
     digest = hashlib.sha256(X.astype("<f4").tobytes() + y.astype("<i8").tobytes()).hexdigest()
     assert values_digest(folder / "letter.npz") == digest
-    monkeypatch.setitem(datasets.ELSEWHERE, "letter", ELSEWHERE["letter"]._replace(digest=digest))
+    monkeypatch.setitem(datasets.ORIGINALS, "letter", ORIGINALS["letter"]._replace(digest=digest))
     assert "has these values" in " ".join(data("letter").output.split())
 
 
@@ -108,14 +108,14 @@ def test_a_command_without_its_set_names_one_that_data_knows(folder, words):
     assert done.exit_code in (0, 2), done.exception  # some measure what is there, and say what is not
     named = re.findall(r"`pairloom data (\S+)`", done.output)
     assert named
-    assert set(named) <= {*made_sets.MADE, *ELSEWHERE}
+    assert set(named) <= {*made_sets.MADE, *ORIGINALS}
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_sets_of_single_benchmarks_have_a_form_of_their_own(folder, name):
     text = " ".join(data(name).output.split())
     assert f"Save it as {folder / OTHERS[name]}: " in text
-    assert ELSEWHERE[name].digest in text
+    assert ORIGINALS[name].digest in text
     assert "(`pairloom data kanji` compares it)" not in text
 
 

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 READERS = {"pipeline/run", "pipeline/storage"}
-ELSEWHERE = sorted(
+ORIGINALS = sorted(
     path
     for room in ("graphs", "pipeline", "cluster", "benchmarks")
     for path in (ROOT / room).rglob("*.py")
@@ -30,9 +30,9 @@ def reading_of(source):
 
 def test_arrays_of_runs_are_opened_for_reading_in_one_place():
     found = [
-        f"{path.relative_to(ROOT)}:{line}" for path in ELSEWHERE for line in reading_of(path.read_text())
+        f"{path.relative_to(ROOT)}:{line}" for path in ORIGINALS for line in reading_of(path.read_text())
     ]
-    assert len(ELSEWHERE) > 200
+    assert len(ORIGINALS) > 200
     assert found == []
 
 
