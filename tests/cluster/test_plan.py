@@ -13,6 +13,7 @@ from pairloom.cluster.drive.driver import prepare_run
 from pairloom.pipeline.features.feature_set import open_features
 from pairloom.pipeline.model import learning
 from pairloom.pipeline.run.needs import disk_bytes
+from pairloom.pipeline.run.run import FORMAT
 from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.planning import plan_run
 from pairloom.pipeline.stages.run_file import DamagedPlan, Mismatch, read_run, write_run
@@ -56,7 +57,7 @@ def test_a_plan_survives_its_file(digits, tmp_path):
 def test_a_plan_holds_no_pickle_and_says_what_made_it(digits, tmp_path):
     write_run(replace(planned(digits), directory=tmp_path))
     content = json.loads((tmp_path / "run.json").read_text())
-    assert content["format"] == 8
+    assert content["format"] == FORMAT
     assert content["versions"].keys() >= {"pairloom", "numpy", "numba", "zarr", "dask", "python"}
     assert content["config"]["graph"]["family"] == "complete"
 
@@ -82,7 +83,9 @@ def test_another_format_is_refused(digits, tmp_path):
     path = tmp_path / "run.json"
     content = unsealed(path.read_bytes())
     path.write_bytes(sealed({**content, "format": 2}))
-    with pytest.raises(Mismatch, match="format must be 8, got 2: the run was made by another version"):
+    with pytest.raises(
+        Mismatch, match=f"format must be {FORMAT}, got 2: the run was made by another version"
+    ):
         read_run(tmp_path)
 
 

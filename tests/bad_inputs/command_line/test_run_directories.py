@@ -10,6 +10,7 @@ import pytest
 from folder_snapshot import snapshot
 from odd_files import flipped
 
+from pairloom.pipeline.run.run import FORMAT
 from pairloom.pipeline.storage.digests import sealed, unsealed
 
 
@@ -25,9 +26,9 @@ PLANS = [
     ("nested", lambda plan: b"[" * 50_000, 1, "run.json: damaged"),
     ("cut", lambda plan: plan[:-30], 1, "run.json: damaged"),
     ("flipped", lambda plan: flipped(plan, len(plan) // 2), 1, "run.json: damaged"),
-    ("older", edited(format=1), 3, "run.json: format must be 8, got 1"),
-    ("newer", edited(format=99), 3, "run.json: format must be 8, got 99"),
-    ("of no version", edited(format=None), 3, "run.json: format must be 8, got None"),
+    ("older", edited(format=1), 3, f"run.json: format must be {FORMAT}, got 1"),
+    ("newer", edited(format=99), 3, f"run.json: format must be {FORMAT}, got 99"),
+    ("of no version", edited(format=None), 3, f"run.json: format must be {FORMAT}, got None"),
 ]
 
 

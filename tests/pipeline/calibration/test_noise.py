@@ -33,7 +33,7 @@ def test_noise_is_told_from_nothing(n_classes, graph, calibration):
     X, y, X_new, y_new = noise(n_classes, seed=2)
     model = PairwiseSVC(graph, calibration=calibration, random_state=0, kernel="linear")
     with pytest.warns(
-        UserWarning, match="held-out samples, is at its lower bound: they do not tell the classes"
+        UserWarning, match="held-out samples, is at its lower bound: the model does no better than"
     ):
         model.fit(X, y)
     if calibration == "platt":

@@ -211,7 +211,7 @@ def test_a_scale_is_followed_however_far_away_it_is(noisy_logits, away):
 def test_a_bound_is_a_warning_that_counts_the_samples(noisy_logits):
     logits, y, completion = separable(noisy_logits, 2000, size=1e-3)
     with pytest.warns(
-        UserWarning, match="from 2000 held-out samples, is at its upper bound: they are all told"
+        UserWarning, match="from 2000 held-out samples, is at its upper bound: the model tells all"
     ):
         calibrate_coupled(
             HeldOutSamples.of_edges(logits, y, PairCoupler(completion)),
@@ -222,7 +222,7 @@ def test_a_bound_is_a_warning_that_counts_the_samples(noisy_logits):
     logits, _, completion = planted(noisy_logits, "normal")
     y = np.random.default_rng(3).integers(0, 5, 1500)
     with pytest.warns(
-        UserWarning, match="from 1500 held-out samples, is at its lower bound: they do not tell"
+        UserWarning, match="from 1500 held-out samples, is at its lower bound: the model does no better"
     ):
         found = calibrate_coupled(
             HeldOutSamples.of_edges(logits, y, PairCoupler(completion)),

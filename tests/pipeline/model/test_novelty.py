@@ -107,7 +107,7 @@ def test_priors_weight_the_samples_that_limits_come_from(uneven_model):
     def share_rejected():
         return (uneven_model.predict(rare, reject=0.1) == -1).mean()
 
-    assert share_rejected() > 0.5
+    assert share_rejected() > 0.3
     uneven_model.set_params(priors=np.array([0.0005, 0.0005, 0.998, 0.0005, 0.0005]))
     shifted = share_rejected()
     uneven_model.set_params(priors=None)
