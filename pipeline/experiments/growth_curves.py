@@ -126,14 +126,15 @@ def draw_released_growth(
         )
 
 
-def draw_released_graphs(axes: Axes) -> None:
-    """Draw the released graphs of machines with both kernels against their share of all pairs."""
-    for kernel, (model, marker) in product(_COLOURS, zip(GRAPHS, ("*", "P"), strict=True)):
+def draw_released_graphs(axes: Axes, models: tuple[str, ...] = tuple(GRAPHS)) -> None:
+    """Draw released graphs of machines with both kernels against their share of all pairs."""
+    markers = dict(zip(GRAPHS, ("*", "P"), strict=True))
+    for kernel, model in product(_COLOURS, models):
         point = next(p for p in released_graphs() if (p.kernel, p.model) == (kernel, model))
         axes.plot(
             [_place(point.pairs, share=True)],
             [100 * point.accuracy],
-            marker,
+            markers[model],
             color=_COLOURS[kernel],
             markersize=8,
             label=f"[S] released, {kernel}, {GRAPHS[model]}",
@@ -157,6 +158,8 @@ STAGES = {
     "all": (0.0, 1.0),
 }
 ALMOST_ALL = 0.8
+#: With more missing pairs than this, a curve has so many points and not one per pair. All stages end at points.
+MANY_PAIRS, POINTS = 2000, 81
 #: A model as accurate as another within half a point "reaches" it.
 REACHES = 0.005
 #: The sizes at which the released curves stand in the table: the star, early, half and all.
@@ -205,7 +208,7 @@ class Growth(NamedTuple):
     ----------
     n_classes : int
     accuracies : mapping of curve -> (repetitions, couplings, sizes) array
-        For the star and after every pair.
+        For the star and after every pair, or at some `sizes_of_curve`.
     outcomes : mapping of (curve, coupling, stage) -> (repetitions, samples) array
         Share of the sizes of a stage at which each sample is predicted correctly.
     """
@@ -237,13 +240,22 @@ def curves_by_cost(trained: TrainedTensor, repetition: int, seed: int) -> dict[s
 def growth_curve(
     trained: TrainedTensor, blocks: SampleBlocks, start: nx.Graph, order: Sequence[tuple[int, int]]
 ) -> GrowthOutcome:
-    """Outcomes of a model that grows from `start` by the pairs of `order`: for the start and after every pair."""
-    return grow_blocks(blocks, start, order, stages=stage_sizes(len(order)), n_jobs=trained.n_jobs)
+    """Outcomes of a model that grows from `start` by the pairs of `order`, at some `sizes_of_curve`."""
+    sizes = sizes_of_curve(len(order))
+    return grow_blocks(
+        blocks, start, order, sizes=sizes, stages=stage_sizes(len(sizes) - 1), n_jobs=trained.n_jobs
+    )
 
 
-def stage_sizes(missing: int) -> list[slice]:
-    """The sizes of each stage, as numbers of added pairs."""
-    return [slice(round(low * missing), round(high * missing) + 1) for low, high in STAGES.values()]
+def sizes_of_curve(missing: int) -> list[int]:
+    """Numbers of added pairs at which the accuracy is measured: the start and every pair, or `POINTS` of very many."""
+    steps = missing if missing <= MANY_PAIRS else POINTS - 1
+    return [round(step * missing / steps) for step in range(steps + 1)]
+
+
+def stage_sizes(steps: int) -> list[slice]:
+    """The points of each stage on a curve of so many steps."""
+    return [slice(round(low * steps), round(high * steps) + 1) for low, high in STAGES.values()]
 
 
 def gathered(n_classes: int, drawn: Sequence[Mapping[str, GrowthOutcome]]) -> Growth:
@@ -271,11 +283,11 @@ def rows(growth: Growth) -> list[GrowthPoint]:
 
 def _mean_curve(curve: str, n_classes: int, drawn: NDArray[np.float64]) -> list[GrowthPoint]:
     mean, spread = (values.tolist() for values in mean_and_standard_error(drawn))
-    missing = drawn.shape[2] - 1
+    missing = (n_classes - 1) * (n_classes - 2) // 2
     return [
-        GrowthPoint(curve, coupling, added / missing, n_classes - 1 + added, mean[c][added], spread[c][added])
+        GrowthPoint(curve, coupling, added / missing, n_classes - 1 + added, mean[c][point], spread[c][point])
         for c, coupling in enumerate(COUPLINGS)
-        for added in range(missing + 1)
+        for point, added in enumerate(sizes_of_curve(missing))
     ]
 
 
@@ -375,8 +387,8 @@ def _soon(at: Accuracies, curve: str) -> Finding:
 
 def summary(rows: Sequence[GrowthPoint]) -> list[GrowthDigest]:
     """Start, a fifth, half and end of every curve, with the couplings side by side."""
-    missing = max(row.pairs for row in rows) - min(row.pairs for row in rows)
-    shown = {round(share * missing) / missing for share in (0, 0.2, 0.5, 1)}
+    shares = np.unique([row.share for row in rows])
+    shown = {shares[np.abs(shares - share).argmin()] for share in (0, 0.2, 0.5, 1)}
     return side_by_side([row for row in rows if row.share in shown], GrowthDigest)
 
 

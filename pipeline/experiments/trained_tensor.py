@@ -119,9 +119,9 @@ COUPLINGS = ("wlw2", "stratified", "normal")
 #: The machines of the experiments: ours, with features in common units and calibration on samples of other folds; and
 #: the authors', with either kernel, each of which uses one fold alone [S 2.3].
 MACHINES = ("ours", "paper", "paper-radial")
-#: The paper's calibration of the machines, and the one to compare with it: "Platt's method may not be optimal" [S].
-#: The authors' machines have only the first.
-CALIBRATIONS = ("platt", "distance")
+#: The paper's calibration of the machines, and those to compare with it: "Platt's method may not be optimal" [S]. The
+#: authors' machines have only the first.
+CALIBRATIONS = ("platt", "distance", "gaussian")
 #: The scale of the distances is chosen for this coupling.
 SCALED_FOR = "stratified"
 
@@ -133,8 +133,8 @@ class TrainedTensor(NamedTuple):
     ----------
     logits : (N, N, R) float32 array, antisymmetric
         Logits by Platt's sigmoids.
-    distance_logits : (E, R) or (0, R) float32 array
-        Logits of the same machines calibrated by distance, in the order of the complete graph's edges: see
+    recalibrated : (2, E, R) or (0, E, R) float32 array
+        Logits of the same machines by the other `CALIBRATIONS`, in the order of the complete graph's edges: see
         `calibrated`. The authors' machines have none.
     labels : (R,) int array
     classes : tuple of N names
@@ -159,7 +159,7 @@ class TrainedTensor(NamedTuple):
     """
 
     logits: np.ndarray
-    distance_logits: np.ndarray
+    recalibrated: np.ndarray
     labels: np.ndarray
     classes: tuple[str, ...]
     dprime: np.ndarray
@@ -179,7 +179,7 @@ class TrainedTensor(NamedTuple):
     @property
     def calibrations(self) -> tuple[str, ...]:
         """The calibrations that its machines have."""
-        return CALIBRATIONS if len(self.distance_logits) else CALIBRATIONS[:1]
+        return CALIBRATIONS[: 1 + len(self.recalibrated)]
 
     def of_classes(self, chosen: Sequence[int]) -> "TrainedTensor":
         """The problem of some classes only: their samples and the pairs among them, renumbered in this order."""
@@ -190,7 +190,7 @@ class TrainedTensor(NamedTuple):
         samples = self.samples_of(chosen)
         return self._replace(
             logits=self.logits[np.ix_(kept, kept, samples)],
-            distance_logits=_among(self.distance_logits, kept, samples, self.n_classes),
+            recalibrated=_among(self.recalibrated, kept, samples, self.n_classes),
             labels=place[self.labels[samples]],
             classes=tuple(self.classes[c] for c in kept),
             dprime=self.dprime[among],
@@ -208,7 +208,8 @@ class TrainedTensor(NamedTuple):
         """The tensor with the logits of one of the `CALIBRATIONS`; the machines and everything else are the same.
 
         Logits from distances have one factor for all pairs, which maximises the likelihood of the complete model of all
-        classes on held-out training samples. Parts with fewer classes keep this factor.
+        classes on held-out training samples. Parts with fewer classes keep this factor. Logits by Gaussians: see
+        `gaussian_log_odds`.
         """
         if calibration not in CALIBRATIONS:
             raise ValueError(
@@ -216,7 +217,9 @@ class TrainedTensor(NamedTuple):
             )
         if calibration == "platt":
             return self
-        return self._replace(logits=_as_tensor(self.distance_logits, self.n_classes))
+        return self._replace(
+            logits=_as_tensor(self.recalibrated[CALIBRATIONS.index(calibration) - 1], self.n_classes)
+        )
 
     def of_edges(self, graph: nx.Graph) -> np.ndarray:
         """(E, R) logits of a graph's edges: the mask."""
@@ -272,13 +275,13 @@ def train_tensor(
         raise ValueError("train_tensor: the test samples must have labels, got none.")
     n = len(data.classes)
     edges = graphs.edge_array(graphs.complete(n))
-    logits, distance_logits, separations = (_radial if radial else _linear)(data, edges, settings, progress)
+    logits, recalibrated, separations = (_radial if radial else _linear)(data, edges, settings, progress)
     answers = answers or stored_answers(source) or softmax_answers(data, settings.seed)
     dprime = np.zeros((n, n))
     dprime[edges[:, 0], edges[:, 1]] = dprime[edges[:, 1], edges[:, 0]] = separations
     return TrainedTensor(
         logits=_as_tensor(logits, n),
-        distance_logits=distance_logits,
+        recalibrated=recalibrated,
         labels=data.y_test,
         classes=data.classes,
         dprime=dprime,
@@ -292,10 +295,10 @@ def train_tensor(
 
 
 class PairScores(NamedTuple):
-    """(E, R) logits of test samples, the same by distance or none, and (E,) d' of the pairs."""
+    """(E, R) logits of test samples, (2 or 0, E, R) by the other calibrations, and (E,) d' of the pairs."""
 
     logits: NDArray[np.float32]
-    distance_logits: NDArray[np.float32]
+    recalibrated: NDArray[np.float32]
     dprime: NDArray[np.float64]
 
 
@@ -312,9 +315,11 @@ def _linear(
             os.cpu_count() or 1,
             progress,
         )
-        by_distance = None if settings.alone else _distance_logits(model, data, settings)
-    logits = model.collapsed(settings.scheme.shares)(data.X_test)
-    return PairScores(logits, logits[:0] if by_distance is None else by_distance, model.machines.dprime)
+        logits = model.collapsed(settings.scheme.shares)(data.X_test)
+        others = [] if settings.alone else [_distance_logits, gaussian_logits]
+        recalibrated = [function(model, data, settings) for function in others]
+    shape = (len(others), *logits.shape)
+    return PairScores(logits, np.array(recalibrated, np.float32).reshape(shape), model.machines.dprime)
 
 
 def _radial(
@@ -324,7 +329,7 @@ def _radial(
     rows = {c: X_train[data.y_train == c] for c in range(len(data.classes))}
     with one_blas_thread():
         logits, dprime = radial_logits(rows, edges, settings, X_test, progress)
-    return PairScores(logits, logits[:0], dprime)
+    return PairScores(logits, logits[None][:0], dprime)
 
 
 def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSettings) -> NDArray[np.float32]:
@@ -344,6 +349,43 @@ def _distance_logits(model: LinearModel, data: FeatureSet, settings: MachineSett
     return np.asarray(scale * by_distance.collapsed(settings.scheme.shares)(data.X_test))
 
 
+def gaussian_logits(model: LinearModel, data: FeatureSet, settings: MachineSettings) -> NDArray[np.float32]:
+    """(E, R) logits of the same machines, whose decision values of either class have a normal distribution.
+
+    The means and deviations of a machine are those of the samples that Platt's sigmoid would be fitted to. The logits
+    of a pair's machines are averaged as always.
+    """
+    machines, scheme = model.machines, settings.scheme
+    X_test = model.whitening(data.X_test)
+    classes = [
+        split_class(model.whitening(data.X_train[data.y_train == c]), c, settings)
+        for c in range(len(data.classes))
+    ]
+    logits = np.zeros((model.n_edges, len(X_test)), np.float32)
+    for e, pair in enumerate(graphs.edge_array(graphs.complete(len(classes))).tolist()):
+        f_test = X_test @ machines.coef[e].T + machines.intercept[e]
+        f = [classes[c].rows @ machines.coef[e].T + machines.intercept[e] for c in pair]
+        for m, share in enumerate(scheme.shares):
+            first, second = (
+                values[scheme.calibrated_on[m, classes[c].folds], m]
+                for c, values in zip(pair, f, strict=True)
+            )
+            logits[e] += share * gaussian_log_odds(f_test[:, m], first, second)
+    return logits
+
+
+def gaussian_log_odds(f: Floats, first: Floats, second: Floats) -> Floats:
+    """The log odds of the first class at decision values `f`, given decision values of both classes.
+
+    Each class has a normal density with its own mean and variance, so the log odds are quadratic in f.
+    """
+    densities = []
+    for own in (first, second):
+        deviation = max(float(own.std(dtype=np.float64)), np.finfo(np.float32).tiny)
+        densities.append(np.log(len(own) / deviation) - ((f - own.mean()) / deviation) ** 2 / 2)
+    return np.asarray(densities[0] - densities[1])
+
+
 def _as_tensor(edge_logits: NDArray[np.float32], n: int) -> NDArray[np.float32]:
     """(N, N, R) from the logits of all pairs (E, R)."""
     tensor = np.zeros((n, n, edge_logits.shape[1]), np.float32)
@@ -354,15 +396,14 @@ def _as_tensor(edge_logits: NDArray[np.float32], n: int) -> NDArray[np.float32]:
 def _among(
     edge_logits: NDArray[np.float32], kept: NDArray[np.int64], samples: NDArray[np.int64], n: int
 ) -> NDArray[np.float32]:
-    """The logits of the pairs among some classes, in this order, from those of all pairs (E, R)."""
-    if not len(edge_logits):
-        return edge_logits[:, samples]
+    """The logits of the pairs among some classes, in this order, from those of all pairs (calibrations, E, R)."""
     row = np.zeros((n, n), np.int64)
-    row[np.triu_indices(n, 1)] = np.arange(len(edge_logits))
+    row[np.triu_indices(n, 1)] = np.arange(edge_logits.shape[1])
     first, second = np.triu_indices(len(kept), 1)
     i, j = kept[first], kept[second]
     sign = np.where(i < j, 1, -1).astype(np.float32)
-    logits: NDArray[np.float32] = sign[:, None] * edge_logits[np.ix_((row + row.T)[i, j], samples)]
+    pairs = (row + row.T)[i, j]
+    logits: NDArray[np.float32] = sign[:, None] * edge_logits[:, pairs[:, None], samples]
     return logits
 
 

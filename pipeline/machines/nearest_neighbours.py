@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, Self
@@ -34,6 +35,11 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
     neighbours : iterable of int, default=None
         The candidates of J, each at least 1. None tries 1 to 30. Candidates that are not below the number of samples
         are replaced by the largest J that is, since a sample is left out.
+    biases : iterable of float, default=None
+        For two classes: the candidates of the factor by which distances to samples of the second class are multiplied,
+        each above 0. J and the factor are chosen together. A factor above 1 favours the first class. This is how [1]_
+        moves the boundary of a pair: the shares of J neighbours are too coarse for a threshold. None does not bias
+        distances.
 
     Attributes
     ----------
@@ -42,7 +48,10 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
     neighbours_ : int
         J: the candidate with the fewest leave-one-out errors; among equals the largest, whose shares are the finest.
     errors_ : dict of int -> float
-        The share of leave-one-out errors of each candidate. If k classes tie, the true one among them counts 1 / k.
+        The share of leave-one-out errors of each candidate, with the best factor. If k classes tie, the true one among
+        them counts 1 / k.
+    bias_ : float
+        The chosen factor; 1.0 without `biases`. Among equals the one nearest to 1, in ratio.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -68,8 +77,11 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
     array([0, 0])
     """
 
-    def __init__(self, neighbours: Iterable[int] | None = None) -> None:
+    def __init__(
+        self, neighbours: Iterable[int] | None = None, biases: Iterable[float] | None = None
+    ) -> None:
         self.neighbours = neighbours
+        self.biases = biases
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Keep the samples and choose J.
@@ -87,23 +99,35 @@ class NearestNeighboursCV(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         self.classes_, self._of_sample = np.unique(labels, return_inverse=True)
         self._samples = X
+        biases = _biases(self.biases, len(self.classes_))
         candidates = _candidates(self.neighbours, len(labels))
         if len(candidates) == 0:  # a single sample, which cannot be left out
-            candidates, errors = [1], np.zeros(1)
-        else:
-            nearest = nearest_samples(None, X, candidates[-1])
-            errors = leave_one_out_errors(
-                self._of_sample[nearest], self._of_sample, len(self.classes_), candidates
+            self.errors_, self.neighbours_, self.bias_ = {1: 0.0}, 1, 1.0
+            return self
+        errors = {
+            bias: leave_one_out_errors(
+                self._of_sample[nearest_samples(None, X, candidates[-1], self._factors(bias))],
+                self._of_sample,
+                len(self.classes_),
+                candidates,
             )
-        self.errors_ = dict(zip(candidates, errors.tolist(), strict=True))
+            for bias in biases
+        }
+        self.errors_ = dict(zip(candidates, np.min(list(errors.values()), axis=0).tolist(), strict=True))
         self.neighbours_ = min(self.errors_, key=lambda J: (self.errors_[J], -J))
+        at = candidates.index(self.neighbours_)
+        self.bias_ = min(biases, key=lambda bias: (errors[bias][at], abs(math.log(bias))))
         return self
+
+    def _factors(self, bias: float) -> NDArray[np.float64] | None:
+        """(n,) factors of the distances to the samples; None if all are one."""
+        return None if bias == 1.0 else np.where(self._of_sample == 1, bias, 1.0)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """(R, N) shares of the classes among the J nearest neighbours."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        nearest = nearest_samples(X, self._samples, self.neighbours_)
+        nearest = nearest_samples(X, self._samples, self.neighbours_, self._factors(self.bias_))
         counts = np.zeros((len(nearest), len(self.classes_)))
         for classes in self._of_sample[nearest].T:
             counts[np.arange(len(counts)), classes] += 1
@@ -132,17 +156,34 @@ def _candidates(neighbours: Iterable[int] | None, n_samples: int) -> list[int]:
     return sorted({min(int(J), n_samples - 1) for J in values} - {0})
 
 
-def nearest_samples(X: Any, samples: Any, n_neighbours: int) -> NDArray[np.int64]:
+def _biases(biases: Iterable[float] | None, n_classes: int) -> list[float]:
+    """The candidates of the factor."""
+    if biases is None:
+        return [1.0]
+    values = [float(bias) for bias in biases]
+    if not values or not all(0 < bias < math.inf for bias in values):
+        raise ValueError(f"NearestNeighboursCV: biases must be factors above 0, or None, got {biases!r}.")
+    if n_classes != 2:
+        raise ValueError(f"NearestNeighboursCV: biases are for two classes, got {n_classes}.")
+    return values
+
+
+def nearest_samples(
+    X: Any, samples: Any, n_neighbours: int, factors: NDArray[np.float64] | None = None
+) -> NDArray[np.int64]:
     """(R, neighbours) indices of the samples nearest to each row of X, the nearest first.
 
-    If X is None, the rows are the samples themselves, and no sample is its own neighbour. All distances are computed: a
-    pair has few samples and, as a rule, many features. scikit-learn's search starts threads of its own, which compete
-    with the threads that train and apply pairs (on two busy cores it took twelve times as long).
+    The distances to each sample are multiplied by its factor. If X is None, the rows are the samples themselves, and no
+    sample is its own neighbour. All distances are computed: a pair has few samples and, as a rule, many features.
+    scikit-learn's search starts threads of its own, which compete with the threads that train and apply pairs (on two
+    busy cores it took twelve times as long).
     """
     n_rows = samples.shape[0] if X is None else X.shape[0]
     nearest = np.empty((n_rows, n_neighbours), np.int64)
     for rows in pieces(n_rows, max(1, _DISTANCES // samples.shape[0])):
         squares = euclidean_distances((samples if X is None else X)[rows], samples, squared=True)
+        if factors is not None:
+            squares = squares * factors**2
         if X is None:
             squares[np.arange(len(squares)), np.arange(rows.start, rows.stop)] = np.inf
         some = np.sort(np.argpartition(squares, n_neighbours - 1, axis=1)[:, :n_neighbours], axis=1)

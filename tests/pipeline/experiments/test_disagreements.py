@@ -9,7 +9,7 @@ from PIL import Image
 from pairloom import graphs
 from pairloom.pipeline.experiments import boundaries, disagreements
 from pairloom.pipeline.experiments.disagreements import NAMED, TOP, Disagreement, Disagreements, draw_samples
-from pairloom.pipeline.experiments.trained_tensor import CALIBRATIONS, COUPLINGS
+from pairloom.pipeline.experiments.trained_tensor import COUPLINGS
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +19,12 @@ def measured(digits):
 
 def test_disagreements_are_samples_that_only_one_coupling_gets_right(digits, measured):
     rows = disagreements.rows(measured)
-    for calibration in CALIBRATIONS:
+    for calibration in disagreements.COUNTED:
         p = digits.calibrated(calibration).probabilities(graphs.complete(10))
         right = {coupling: p[coupling].argmax(axis=1) == digits.labels for coupling in COUPLINGS}
         for count in disagreements.summary(rows):
             assert getattr(count, calibration) == np.sum(~right[count.wrong] & right[count.right])
-    assert {row.calibration for row in rows} == set(CALIBRATIONS)
+    assert {row.calibration for row in rows} == set(disagreements.COUNTED)
     for row in rows:
         assert row.wrong_log_odds <= 0 <= row.right_log_odds
         assert row.true_class == digits.classes[digits.labels[row.sample]]

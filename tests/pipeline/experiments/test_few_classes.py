@@ -64,19 +64,20 @@ def measured_quintets(digits):
     return mean_errors(QUINTETS.measure(digits, 300))
 
 
-@pytest.mark.parametrize("calibration", CALIBRATIONS)
+# By two Gaussians, all pairs of digits err more than MIN1.
+@pytest.mark.parametrize("calibration", CALIBRATIONS[:2])
 def test_triplets_metrical_finding(measured_triplets, calibration):
     error = errors_of(measured_triplets, calibration)
     assert error["maximal"] < error["MIN1"] <= error["MIN2"] <= error["MIN3"]
 
 
-@pytest.mark.parametrize("calibration", CALIBRATIONS)
+@pytest.mark.parametrize("calibration", CALIBRATIONS[:2])
 def test_quintets_topological_finding(measured_quintets, calibration):
     error = errors_of(measured_quintets, calibration)
     assert error["maximal"] < error["star (G2)"] <= error["fork (G3)"] <= error["path (G4)"]
 
 
-@pytest.mark.parametrize("calibration", CALIBRATIONS)
+@pytest.mark.parametrize("calibration", CALIBRATIONS[:2])
 def test_ten_classes_maximal_beats_trees(digits, calibration):
     wrong = TEN_CLASS.measure(digits, 1)
     error = errors_of(mean_errors(wrong), calibration)
@@ -161,7 +162,8 @@ def test_couplings_differ_negligibly_below_what_the_paper_calls_noticeable():
     assert "0.9% at most in the published rows" in near.here
 
 
-def test_distance_errs_less_only_if_it_does_with_every_coupling_or_tree():
+@pytest.mark.parametrize("other", CALIBRATIONS[1:])
+def test_a_calibration_errs_less_only_if_it_does_with_every_coupling_or_tree(other):
     error = resampled(wlw2=0.2, stratified=0.2, normal=0.2) | {
         (calibration, tree, ANY): np.full(101, 0.3)
         for calibration in CALIBRATIONS
@@ -171,8 +173,9 @@ def test_distance_errs_less_only_if_it_does_with_every_coupling_or_tree():
     def verdicts(**changes):
         gains = {"star": 0.01, "MST": 0.01, "wlw2": 0.01, "stratified": 0.01, "normal": 0.01} | changes
         changed = {
-            key: own - (gains[key[2] if key[1] == MAXIMAL else key[1]] if key[0] == "distance" else 0)
+            key: own - (gains[key[2] if key[1] == MAXIMAL else key[1]] if key[0] == other else 0)
             for key, own in error.items()
+            if key[0] in ("platt", other)
         }
         return [finding.holds for finding in between_calibrations(changed, ("star", "MST"))]
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import norm
 from tensor_errors import errors, tree_error
 
 from pairloom import PairwiseSVC, graphs
@@ -11,6 +12,7 @@ from pairloom.pipeline.experiments.trained_tensor import (
     source_named,
     train_tensor,
 )
+from pairloom.pipeline.machines.folds import class_folds
 from pairloom.pipeline.machines.linear_machines import train_linear_model
 from pairloom.pipeline.machines.normalisation import centring
 
@@ -74,8 +76,32 @@ def test_both_calibrations_are_of_the_same_machines(digits):
     differ = np.sign(by_distance.logits) != np.sign(digits.logits)
     assert differ.mean() < 0.05
     assert np.abs(digits.logits[differ]).max() < np.abs(digits.logits).max() / 2
-    with pytest.raises(ValueError, match="calibration must be one of platt, distance, got 'none'"):
+    with pytest.raises(ValueError, match="calibration must be one of platt, distance, gaussian, got 'none'"):
         digits.calibrated("none")
+
+
+def test_by_gaussians_a_pair_has_the_log_odds_of_the_densities_of_its_decision_values(
+    digits_features, digits
+):
+    data, pair = digits_features, [3, 8]
+    settings = machine_settings(data.X_train)
+    rows = {c: data.X_train[data.y_train == c] for c in range(10)}
+    model = train_linear_model(rows, graphs.Pairs(np.array([pair]), 10), settings, centring(data.X_train))
+    coef, intercept = model.machines.coef[0], model.machines.intercept[0]
+    expected = np.zeros(len(data.X_test))
+    for k in range(4):
+        densities = []
+        for c in pair:
+            others = class_folds(len(rows[c]), 4, settings.seed, c) != k
+            f = (rows[c][others] - model.whitening.mean) @ coef[k] + intercept[k]
+            f_test = (data.X_test - model.whitening.mean) @ coef[k] + intercept[k]
+            densities.append(norm(f.mean(), f.std()).logpdf(f_test) + np.log(len(f)))
+        expected += (densities[0] - densities[1]) / 4
+    by_gaussians = digits.calibrated("gaussian").logits
+    np.testing.assert_allclose(by_gaussians[3, 8], expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(by_gaussians[8, 3], -by_gaussians[3, 8])
+    chosen = digits.of_classes([8, 3, 5]).calibrated("gaussian")
+    np.testing.assert_array_equal(chosen.logits[0, 1], by_gaussians[8, 3][np.isin(data.y_test, [8, 3, 5])])
 
 
 def test_a_trees_couplings_are_one_model(digits):

@@ -47,6 +47,41 @@ def test_candidates_beyond_the_samples_are_the_largest_that_leave_one_out():
     assert sorted(NearestNeighboursCV([2, 5, 6, 100]).fit(X, y).errors_) == [2, 5]
 
 
+def test_distances_to_the_second_class_are_biased():
+    """Against the obvious way: scaled distances, sorted, with J and the factor of fewest errors."""
+    X, y = blobs(2, 3, 30, spread=5.0)
+    biases, Js = (0.7, 0.9, 1.0, 1.2), (1, 3, 4)
+    model = NearestNeighboursCV(Js, biases).fit(X[:40], y[:40])
+    second = y[:40] == model.classes_[1]
+
+    def shares(rows, bias, J, alone):
+        away = np.linalg.norm(rows[:, None] - X[:40], axis=2) * np.where(second, bias, 1.0)
+        if alone:
+            np.fill_diagonal(away, np.inf)
+        return second[np.argsort(away, axis=1)[:, :J]].mean(axis=1)
+
+    def error(bias, J):
+        p = shares(X[:40], bias, J, alone=True)
+        return np.mean(np.where(p == 0.5, 0.5, (p > 0.5) != second))
+
+    for J, least in model.errors_.items():
+        assert least == pytest.approx(min(error(bias, J) for bias in biases))
+    assert error(model.bias_, model.neighbours_) == pytest.approx(min(model.errors_.values()))
+    p = model.predict_proba(X[40:])
+    np.testing.assert_allclose(p[:, 1], shares(X[40:], model.bias_, model.neighbours_, alone=False))
+    # Far from 1, the boundary has moved: the first class is favoured by a large factor.
+    first = NearestNeighboursCV([3], [5.0]).fit(X[:40], y[:40]).predict_proba(X[40:])[:, 0]
+    assert first.mean() > p[:, 0].mean()
+
+
+def test_biases_are_factors_of_two_classes():
+    X, y = blobs(3, 3, 10, spread=5.0)
+    with pytest.raises(ValueError, match="biases are for two classes, got 3"):
+        NearestNeighboursCV(biases=[1.0]).fit(X, y)
+    with pytest.raises(ValueError, match=r"biases must be factors above 0, or None, got \[0\.0\]"):
+        NearestNeighboursCV(biases=[0.0]).fit(X[:20], np.arange(20) % 2)
+
+
 @pytest.mark.parametrize("neighbours", [[], [0], [1.5], "3", 3, [True]], ids=repr)
 def test_candidates_must_be_counts(neighbours):
     with pytest.raises(ValueError, match="neighbours must be integers of at least 1"):
