@@ -103,9 +103,10 @@ def experiment_command(
     """Repeat an experiment of the paper.
 
     Writes a table, a figure, and a comparison with the paper's findings. NAME is triplets, quintets, ten-class,
-    star-centres, growth, centres, bipartite, diameters, disagreements, boundaries, elementwise, mixtures, gaussians,
-    encodings-simulated, encodings or curved; `adapted` for Table 5 and Figures 4 to 6 on the hidden layer of a network
-    that was trained on the classes; `all` for all of these; or `results`, which collects their output on one page.
+    star-centres, growth, centres, bipartite, many-classes, diameters, disagreements, boundaries, elementwise, mixtures,
+    gaussians, encodings-simulated, encodings or curved; `adapted` for Table 5 and Figures 4 to 6 on the hidden layer of
+    a network that was trained on the classes; `all` for all of these; or `results`, which collects their output on one
+    page.
 
     Without cluster options everything runs in this process; with them, the repetitions run on the cluster. The
     result is the same. The folder of --out must have the same path on the workers.

@@ -2,5 +2,5 @@
 
 Every model in the experiments of the main paper is a part of one trained tensor, so they train nothing else, except
 `elementwise`. Of the experiments from other papers, `simulated_encodings` simulates machines, `mixtures`, `gaussians`
-and `curved` simulate training samples, and `encodings` trains on tables.
+and `curved` simulate training samples, and `encodings` and `many_classes` train on tables.
 """

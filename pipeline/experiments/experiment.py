@@ -121,6 +121,11 @@ class Experiment(Generic[Row]):
         return not (self.simulated or self.tables or self.retrains)
 
     @property
+    def tables_in_words(self) -> str:
+        """What it reads instead of the set: one table by its name, or "tables"; empty without tables."""
+        return "tables" if len(self.tables) > 1 else "".join(self.tables)
+
+    @property
     def is_repeated(self) -> bool:
         """Whether the experiment has random draws, which can be repeated."""
         return self.full > 1
@@ -195,7 +200,7 @@ def write_files(
     stem = folder / experiment.name
     summary = experiment.summary(rows)
     set_name = facts["data"] + (" (synthetic features)" if trained.synthetic else "")
-    data_kind = "simulated" if experiment.simulated else "tables" if experiment.tables else None
+    data_kind = "simulated" if experiment.simulated else experiment.tables_in_words
     title = f"{experiment.name}: {data_kind or set_name}"
     record = {
         **facts,

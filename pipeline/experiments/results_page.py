@@ -162,9 +162,6 @@ _HOW_TO_READ = """\
 #: The page shows the figures of this set, or of the set with the most classes if it is missing.
 _FIGURES_OF = "tinyimagenet50"
 
-#: The data of an experiment that reads nothing from its set, by whether it reads tables.
-_OWN_DATA = {False: "simulated data", True: "tables"}
-
 VERDICTS = (HOLDS, DIFFERS, UNDECIDED)
 _WORDS = {HOLDS: "Holds", DIFFERS: "**Differs**", UNDECIDED: "*Undecided*"}
 
@@ -294,7 +291,7 @@ def _has_own_data(record: Record) -> bool:
 def _data(record: Record) -> str:
     """The data of the experiment, as text."""
     if _has_own_data(record):
-        return _OWN_DATA[bool(record.get("tables"))]
+        return EXPERIMENTS[record["experiment"]].tables_in_words if record.get("tables") else "simulated data"
     return ", ".join(part for part in (str(record["data"]).split(".")[0], _variant(record)) if part)
 
 
