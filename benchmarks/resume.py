@@ -195,7 +195,7 @@ def killed_and_resumed(
         whole.startup,
         whole.seconds,
         (spent + resumed.seconds - len(shares) * whole.startup) / whole.seconds,
-        max(run.peak_bytes for run in (*killed, resumed)),
+        max(resumed.peak_bytes, *(run.peak_bytes for run in killed)),
         digest(directory) == whole.digest,
     )
 

@@ -51,8 +51,9 @@ __all__ = ["bench"]
 # click's types are generic from 8.4 on.
 if TYPE_CHECKING:
     _NumbersType = click.ParamType[tuple[int, ...]]
+    _SharesType = click.ParamType[tuple[float, ...]]
 else:
-    _NumbersType = click.ParamType
+    _NumbersType = _SharesType = click.ParamType
 
 
 class Numbers(_NumbersType):
@@ -75,7 +76,7 @@ class Numbers(_NumbersType):
         return numbers
 
 
-class Shares(_NumbersType):
+class Shares(_SharesType):
     """Growing shares between 0 and 1, separated by commas."""
 
     name = "shares"

@@ -154,10 +154,13 @@ def rows(measured: Disagreements) -> list[Disagreement]:
 
 def summary(rows: Sequence[Disagreement]) -> list[Count]:
     """Table 6: the counts for every ordered pair of couplings."""
-    return [
-        Count(*kind, *_counts(rows, "platt", kind), *_counts(rows, "distance", kind), TABLE_6[kind])
-        for kind in permutations(COUPLINGS, 2)
-    ]
+    return [_count(rows, wrong, right) for wrong, right in permutations(COUPLINGS, 2)]
+
+
+def _count(rows: Sequence[Disagreement], wrong: str, right: str) -> Count:
+    platt, platt_right = _counts(rows, "platt", (wrong, right))
+    distance, distance_right = _counts(rows, "distance", (wrong, right))
+    return Count(wrong, right, platt, platt_right, distance, distance_right, TABLE_6[wrong, right])
 
 
 def _counts(

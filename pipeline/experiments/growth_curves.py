@@ -87,8 +87,8 @@ def released_graphs() -> tuple[ReleasedPoint, ...]:
         for row in _rows("imagenet50-graphs.csv")
     }
     return tuple(
-        ReleasedPoint(*key, accuracy, means[*key, "NLL"])
-        for (*key, metric), accuracy in means.items()
+        ReleasedPoint(kernel, model, pairs, accuracy, means[kernel, model, pairs, "NLL"])
+        for (kernel, model, pairs, metric), accuracy in means.items()
         if metric == "Accuracy"
     )
 
