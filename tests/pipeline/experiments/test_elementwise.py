@@ -33,7 +33,8 @@ def repetition(digits):
 
 def test_the_model_before_is_that_of_the_trained_tensor(digits, now, repetition):
     i, j = EDGES.T
-    np.testing.assert_array_equal(now.test, digits.logits[i, j])
+    # Products of other shapes round differently on some processors.
+    np.testing.assert_allclose(now.test, digits.logits[i, j], rtol=0, atol=2e-5)
     for coupling, error in errors(digits, graphs.complete(10)).items():
         assert repetition.before[RETRAINED, coupling, 10].mean() == pytest.approx(error)
 
