@@ -36,14 +36,16 @@ def reached_files(module: str, root: Path) -> set[Path]:
     return reached
 
 
-def _imports(file: Path) -> Iterator[str]:
+@cache  # the experiments import mostly the same files
+def _imports(file: Path) -> tuple[str, ...]:
     """The names that a file imports from the package: modules, or what is in them."""
+    names: list[str] = []
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE:
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.partition(".")[0] == PACKAGE)
+            names += [alias.name for alias in node.names if alias.name.partition(".")[0] == PACKAGE]
+    return tuple(names)
 
 
 def _files(module: str, root: Path) -> Iterator[Path]:

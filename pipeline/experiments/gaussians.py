@@ -33,6 +33,7 @@ from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn, 
 from pairloom.pipeline.experiments.finding import Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
+from pairloom.pipeline.machines.estimator_machines import PairEstimators
 from pairloom.pipeline.machines.nearest_neighbours import NearestNeighboursCV
 
 #: The source of these claims.
@@ -149,7 +150,7 @@ def _coupled(
     pairs: PairwiseSVC, X_test: NDArray[np.float64], y_test: NDArray[np.int64]
 ) -> list[tuple[float, float, float]]:
     """The error of each coupling of some pairs, and what they chose."""
-    what = chosen([pair.estimators[-1] for pair in pairs.machines_])
+    what = chosen([pair.estimators[-1] for pair in pairs.machines_ if isinstance(pair, PairEstimators)])
     return [
         (1 - pairs.set_params(coupling=coupling).score(X_test, y_test), *what)
         for coupling in COUPLINGS.values()

@@ -86,6 +86,8 @@ def fitted_models(trained: TrainedTensor, item: tuple[str, int], seed: int) -> O
 
 def models_over(data: FeatureSet, family: str, d: int, seed: int, n_jobs: int = 1) -> Outcomes:
     """Fit a model over a graph of a family, and predict the test samples by every coupling."""
+    if data.y_test is None:
+        raise ValueError("models_over: the test samples must have labels, got none.")
     n = len(data.classes)
     graph = graph_of(data, family, d, np.random.default_rng([seed, d]))
     svc = PairwiseSVC(

@@ -362,9 +362,10 @@ def gaussian_logits(model: LinearModel, data: FeatureSet, settings: MachineSetti
         for c in range(len(data.classes))
     ]
     logits = np.zeros((model.n_edges, len(X_test)), np.float32)
+    weights = np.asarray(machines.coef)  # of dense features
     for e, pair in enumerate(graphs.edge_array(graphs.complete(len(classes))).tolist()):
-        f_test = X_test @ machines.coef[e].T + machines.intercept[e]
-        f = [classes[c].rows @ machines.coef[e].T + machines.intercept[e] for c in pair]
+        f_test = X_test @ weights[e].T + machines.intercept[e]
+        f = [classes[c].rows @ weights[e].T + machines.intercept[e] for c in pair]
         for m, share in enumerate(scheme.shares):
             first, second = (
                 values[scheme.calibrated_on[m, classes[c].folds], m]
@@ -381,7 +382,7 @@ def gaussian_log_odds(f: Floats, first: Floats, second: Floats) -> Floats:
     """
     densities = []
     for own in (first, second):
-        deviation = max(float(own.std(dtype=np.float64)), np.finfo(np.float32).tiny)
+        deviation = max(float(own.std(dtype=np.float64)), float(np.finfo(np.float32).tiny))
         densities.append(np.log(len(own) / deviation) - ((f - own.mean()) / deviation) ** 2 / 2)
     return np.asarray(densities[0] - densities[1])
 
