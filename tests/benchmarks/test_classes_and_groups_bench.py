@@ -2,6 +2,7 @@ import pytest
 from bench_command import bench
 
 
+@pytest.mark.long
 def test_possible_classes_are_coupled_and_groups_keep_their_promise(tmp_path):
     _, record = bench("classes-and-groups", "--small", json_file=tmp_path / "groups.json")
     possible = {row["method"]: row for row in record["rows"] if row["table"] == "only these classes"}

@@ -28,6 +28,7 @@ def test_every_figure_is_in_the_table(small):
     assert "u ~ N(0, 3), noise ~ N(0, 1)" in small.printed
 
 
+@pytest.mark.long
 def test_every_ratio_has_both_figures(small):
     rows = small.record["rows"]
     assert len(rows) == 15

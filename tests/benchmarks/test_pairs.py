@@ -5,6 +5,7 @@ from bench_command import bench
 from pairloom.benchmarks import pairs
 
 
+@pytest.mark.long
 def test_every_set_has_both_times_of_every_ratio(tmp_path):
     """Speed is not asserted, but the optimum is LIBSVM's."""
     _, record = bench("pairs", "--small", json_file=tmp_path / "rows.json")

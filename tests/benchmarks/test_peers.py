@@ -53,6 +53,7 @@ def test_json_has_all_rows_and_both_times_of_the_ratio(on_digits):
     assert losses["ratio"] == pytest.approx(ours["log_loss"] / nearest["log_loss"])
 
 
+@pytest.mark.long
 def test_the_figure_is_drawn(on_digits):
     assert (on_digits[1] / "rows.png").read_bytes().startswith(b"\x89PNG")
 

@@ -73,7 +73,7 @@ def forks(tmp_path_factory):
         yield forks
 
 
-@pytest.mark.quick("--help", "run --help", "config", "config --schema", "ls")
+@pytest.mark.quick("--help", "config")
 @pytest.mark.parametrize(
     "command",
     [

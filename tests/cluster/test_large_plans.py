@@ -70,6 +70,7 @@ def plan_or_refusal(config, data):
         return str(error)
 
 
+@pytest.mark.long
 def test_a_plan_that_does_not_fit_says_what_it_needs_and_what_this_machine_has(monkeypatch):
     monkeypatch.setattr(planning, "available_bytes", lambda: 2**30)
     with pytest.raises(

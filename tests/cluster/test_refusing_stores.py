@@ -69,7 +69,7 @@ def refusing(request):
             """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         with in_environment(server.server_address[1]):
             yield asked
         server.shutdown()

@@ -387,10 +387,7 @@ def test_machines_with_a_kernel_are_the_same_in_a_run(kernel, level, tensor, nea
     assert_same_kernel_model(kernel, overrides, "stratified", near_file, client, tmp_path)
 
 
-@pytest.mark.quick(
-    *("dense-rbf-scale", "sparse-sigmoid-scale", "one_vs_rest-poly-scale"),
-    *("dense-sigmoid-edges", "sparse-poly-edges", "one_vs_rest-rbf-edges"),
-)
+@pytest.mark.quick("one_vs_rest-poly-scale", "dense-rbf-scale", "sparse-poly-edges")
 @pytest.mark.parametrize("level", ["scale", "edges"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("family", ["dense", "sparse", "one_vs_rest"])

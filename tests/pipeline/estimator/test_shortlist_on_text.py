@@ -15,7 +15,7 @@ def text():
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="module", params=["hub_neighbours", "complete"])
+@pytest.fixture(scope="module", params=["hub_neighbours", pytest.param("complete", marks=pytest.mark.long)])
 def model(request, text):
     settings = {"C": "scale", "whiten": "none", "calibration": "distance", "tol": 1e-2}
     return PairwiseSVC(request.param, random_state=0, n_jobs=2, **settings).fit(text.X, text.y)
