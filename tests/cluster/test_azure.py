@@ -18,7 +18,7 @@ from small_runs import bytes_of
 import pairloom
 from pairloom.cluster.commands.cli import main
 from pairloom.pipeline.run.lock import Locked, RunLock
-from pairloom.pipeline.storage.folder import Folder
+from pairloom.pipeline.storage.folder import Folder, fenced
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import PATIENCE, StoreDenied
 
@@ -91,12 +91,13 @@ def test_conditions_are_honoured(container):
 
     def another_puts() -> None:
         if folder.read("entry") == b"one":
-            folder.write("entry", b"theirs")
+            with fenced(lambda: None):  # not by this check
+                folder.write("entry", b"theirs")
             return
         raise Locked
 
-    with pytest.raises(Locked):
-        folder.replace("entry", b"ours", another_puts)
+    with pytest.raises(Locked), fenced(another_puts):
+        folder.write("entry", b"ours")
     assert folder.read("entry") == b"theirs"
     with RunLock(folder.root), pytest.raises(Locked):
         RunLock(folder.root).__enter__()

@@ -32,7 +32,7 @@ def data_of(n_classes):
     return OpenFeatures(ArrayRows(X), y, ArrayRows(X[:50]), y[:50], labels, prints, moments, *ids)
 
 
-@pytest.fixture(scope="module", params=[20_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=[20_000, pytest.param(50_000, marks=pytest.mark.long)])
 def data(request):
     return data_of(request.param)
 
