@@ -58,8 +58,12 @@ class Decomposition(ABC):
         """The permutation that brings the machines into the order of a model."""
 
     @abstractmethod
+    def sides(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The classes on the positive and on the negative side of each machine."""
+
     def members(self) -> list[NDArray[np.intp]]:
         """The classes that each machine is trained on, those of its positive side first."""
+        return [np.concatenate(sides) for sides in self.sides()]
 
     @abstractmethod
     def part(self, machines: slice) -> Decomposition:
@@ -136,6 +140,10 @@ class Pairs(Decomposition):
     def order(self) -> NDArray[np.intp]:
         """The permutation that sorts the pairs."""
         return edge_order(self.edges)
+
+    def sides(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The lower and the higher class of each pair."""
+        return [(pair[:1], pair[1:]) for pair in self.edges]
 
     def members(self) -> list[NDArray[np.intp]]:
         """The two classes of each pair."""

@@ -59,9 +59,9 @@ class ModelCode(Decomposition):
         """The order of the columns: the machines of a code have no other."""
         return np.arange(self.n_machines)
 
-    def members(self) -> list[NDArray[np.intp]]:
-        """The classes that each machine is trained on, those of its positive side first."""
-        return [np.concatenate([np.flatnonzero(side == sign) for sign in (1, -1)]) for side in self.matrix.T]
+    def sides(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The classes on the positive and on the negative side of each machine."""
+        return [(np.flatnonzero(column == 1), np.flatnonzero(column == -1)) for column in self.matrix.T]
 
     def part(self, machines: slice) -> ModelCode:
         """Some of the machines; not every class need take part in them."""

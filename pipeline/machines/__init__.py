@@ -4,6 +4,6 @@ There are three kinds (`kinds`): linear SVMs, SVMs with a kernel, and classifier
 to train, and trained machines of all kinds have the same methods for calibration, prediction and explanation.
 
 A decision value becomes a logit by Platt's sigmoid or as a distance to the hyperplane, unless it is log odds already.
-Threads and cluster tasks both call `train_edges`, or `train_columns` for sets of classes; `collapse` turns the machines
-of an edge into one affine map. `train_kernel_edges` is the same for machines with a kernel.
+Threads and cluster tasks both call `train_tile`, or `train_kernel_tile` for machines with a kernel. `collapse` turns
+the machines of an edge into one affine map.
 """

@@ -232,20 +232,12 @@ def train_estimator_model(
     """
     classes = [split_class(rows, c, settings) for c, rows in enumerate(members)]
 
-    def train(tile: NDArray[np.integer]) -> list[PairEstimators]:
-        return [train_pair(estimator, X, classes[i], classes[j], settings) for i, j in tile]
+    def train(tile: Decomposition) -> list[PairEstimators]:
+        both = ([stacked([classes[c] for c in side.tolist()]) for side in sides] for sides in tile.sides())
+        return [train_pair(estimator, X, first, second, settings) for first, second in both]
 
-    def train_columns(columns: NDArray[np.int8]) -> list[PairEstimators]:
-        both = ((_side(classes, column == 1), _side(classes, column == -1)) for column in columns.T)
-        return [train_pair(estimator, X, *sides, settings) for sides in both]
-
-    parts = train_in_threads(decomposition, train, train_columns, n_threads, advance)
+    parts = train_in_threads(decomposition, train, n_threads, advance)
     return EstimatorModel([pair for part in parts for pair in part])
-
-
-def _side(classes: Sequence[ClassRows], chosen: NDArray[np.bool_]) -> ClassRows:
-    """The rows of the chosen classes, stacked."""
-    return stacked([classes[c] for c in np.flatnonzero(chosen).tolist()])
 
 
 def train_pair(

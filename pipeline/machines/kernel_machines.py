@@ -41,10 +41,9 @@ __all__ = [
     "machines_followed_by",
     "machines_of",
     "names_of_vectors",
-    "train_kernel_columns",
-    "train_kernel_edges",
     "train_kernel_model",
     "train_kernel_problem",
+    "train_kernel_tile",
 ]
 
 
@@ -141,38 +140,19 @@ class KernelProblem(NamedTuple):
     profile: NDArray[np.float32]
 
 
-def train_kernel_edges(
-    grams: GramBlocks,
-    edges: NDArray[np.integer],
-    classes: Mapping[int, ClassRows],
-    settings: MachineSettings,
+def train_kernel_tile(
+    grams: GramBlocks, tile: Decomposition, classes: Mapping[int, ClassRows], settings: MachineSettings
 ) -> KernelMachines:
-    """Train the machines of some edges: the unit of work of threads and of the cluster alike.
+    """Train some pairs, or some columns of a code: the unit of work of threads and of the cluster alike.
 
-    An edge's machines depend, to the bit, only on its two classes and the settings, not on the other edges.
+    A machine depends, to the bit, only on its own classes and the settings.
     """
-    problems = [train_kernel_problem(grams, [i], [j], classes, settings) for i, j in edges.tolist()]
+    problems = [
+        train_kernel_problem(grams, first.tolist(), second.tolist(), classes, settings)
+        for first, second in tile.sides()
+    ]
     machines = machines_of(problems)
-    warn_early_stops(machines.gap, settings.tol, "train_kernel_edges", _ADVICE)
-    return machines
-
-
-def train_kernel_columns(
-    grams: GramBlocks,
-    columns: NDArray[np.int8],
-    classes: Mapping[int, ClassRows],
-    settings: MachineSettings,
-) -> KernelMachines:
-    """Train the machines of some columns (N, m) of a code: sets of classes against each other."""
-    machines = machines_of(
-        [
-            train_kernel_problem(
-                grams, np.flatnonzero(side > 0).tolist(), np.flatnonzero(side < 0).tolist(), classes, settings
-            )
-            for side in columns.T
-        ]
-    )
-    warn_early_stops(machines.gap, settings.tol, "train_kernel_columns", _ADVICE)
+    warn_early_stops(machines.gap, settings.tol, _ADVICE)
     return machines
 
 
@@ -464,7 +444,7 @@ def train_kernel_model(
     X : (n, D) normalised training rows, or their (n, n) kernel matrix if it is precomputed
     members : list of int arrays, the rows of each class
     decomposition : the pairs, or the code
-    settings : as for `linear_machines.train_edges`
+    settings : as for `linear_machines.train_tile`
     weight : (n,) array, optional
         Per-sample multiplier of C, also used in calibration.
     """
@@ -480,11 +460,7 @@ def train_kernel_model(
         for c, rows in enumerate(members)
     }
     parts = train_in_threads(
-        decomposition,
-        lambda edges: train_kernel_edges(grams, edges, classes, settings),
-        lambda columns: train_kernel_columns(grams, columns, classes, settings),
-        n_threads,
-        advance,
+        decomposition, lambda tile: train_kernel_tile(grams, tile, classes, settings), n_threads, advance
     )
     machines = machines_followed_by(parts)
     support = np.concatenate(members)[np.unique(machines.row)]

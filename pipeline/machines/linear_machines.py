@@ -1,20 +1,20 @@
 """Linear machines: for every pair of classes or of sets of classes, the SVMs of its folds and their calibration.
 
-`train_edges` and `train_columns` are the units of work. `LinearModel` has the machines of a whole model, trained tile
+`train_tile` is the unit of work. `LinearModel` has the machines of a whole model, trained tile
 by tile in threads; `collapse` turns them into one affine map, `AffineLogits`, applied as one matrix product. For sparse
 features, weights are kept only on the columns that an edge touches (`sparse_machines`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pairloom.graphs import Decomposition, Pairs
+from pairloom.graphs import Decomposition
 from pairloom.pipeline.features.sparse_features import canonical_csr
 from pairloom.pipeline.machines.contributions import LinearEvidence, feature_names
 from pairloom.pipeline.machines.fold_alone import FoldSamples, fit_alone
@@ -49,11 +49,10 @@ __all__ = [
     "Machines",
     "collapse",
     "no_profiles",
-    "train_columns",
-    "train_edges",
     "train_in_threads",
     "train_linear_model",
     "train_machines",
+    "train_tile",
     "whitened_rows",
 ]
 
@@ -170,21 +169,25 @@ def no_profiles(of_edges: NDArray[Any]) -> NDArray[np.float32]:
     return np.empty((len(of_edges), PARTS, 0), np.float32)
 
 
-def train_edges(
+def train_tile(
     class_rows: Mapping[int, ClassFeatures],
-    edges: NDArray[np.integer],
+    tile: Decomposition,
     settings: MachineSettings,
     *,
     sample_weight: Mapping[int, NDArray[np.float64]] | None = None,
     keys: Sequence[int] | NDArray[np.integer] | None = None,
 ) -> Machines:
-    """Train the machines of some edges: the unit of work of threads and of the cluster alike.
+    """Train some pairs, or some columns of a code: the unit of work of threads and of the cluster alike.
+
+    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are drawn per class, so a
+    sample is in the same fold for every machine, and is held out from one machine of each pair or column.
 
     Parameters
     ----------
     class_rows : mapping of class index -> (n_c, D) float32 array, or SparseRows
-        At least the classes that the edges name.
-    edges : (E, 2) int array, i < j
+        At least the classes of the tile.
+    tile : Decomposition
+        Pairs, or columns of a code.
     settings : MachineSettings
     sample_weight : mapping of class index -> (n_c,) array, optional
         Per-sample multiplier of C, also used in calibration.
@@ -195,50 +198,20 @@ def train_edges(
     Returns
     -------
     Machines
-        An edge's machines depend, to the bit, only on its two classes and the settings, not on the other edges.
+        Each depends, to the bit, only on its own classes and the settings. A column with one class on either side, the
+        lower one at +1, has the machines of the pair.
     """
-    edges = np.asarray(edges)
-    parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in np.unique(edges).tolist()}
-    sides = ((parts[i], parts[j]) for i, j in edges.tolist())
-    return _trained(sides, len(edges), class_rows, settings, "train_edges")
-
-
-def train_columns(
-    class_rows: Mapping[int, ClassFeatures],
-    code: NDArray[np.int8],
-    settings: MachineSettings,
-    *,
-    sample_weight: Mapping[int, NDArray[np.float64]] | None = None,
-    keys: Sequence[int] | NDArray[np.integer] | None = None,
-) -> Machines:
-    """Train the machines of some columns of a code: `train_edges` for sets of classes.
-
-    The rows of the classes of a side are stacked in the order of the classes. Folds and parts are drawn per class, as
-    for pairs: a sample is in the same fold for every column, so it is held out from one machine of each.
-
-    Parameters
-    ----------
-    class_rows : mapping of class index -> (n_c, D) float32 array, or SparseRows
-        At least the classes in the columns.
-    code : (N, m) int8 array
-        Columns of a code: see `pairloom.graphs.check_code`.
-    settings, sample_weight, keys
-        As in `train_edges`.
-
-    Returns
-    -------
-    Machines
-        The machines of a column depend only on its classes and the settings. With one class on either side, the lower
-        one at +1, they are those of the edge, to the bit.
-    """
-    used = np.flatnonzero((code != 0).any(axis=1)).tolist()
-    parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in used}
-
-    def side(column: NDArray[np.int8], sign: int) -> ClassRows:
-        return stacked([parts[c] for c in np.flatnonzero(column == sign).tolist()])
-
-    sides = ((side(column, 1), side(column, -1)) for column in code.T)
-    return _trained(sides, code.shape[1], class_rows, settings, "train_columns")
+    parts = {c: _class_part(class_rows, c, settings, sample_weight, keys) for c in tile.classes.tolist()}
+    features = next(iter(class_rows.values()))
+    shape = tile.n_machines, settings.scheme.n_machines, features.shape[1]
+    coef = SupportWeights(*shape) if isinstance(features, SparseRows) else np.empty(shape, np.float32)
+    machines = _empty_machines(tile.n_machines, settings)
+    train = _train_alone if settings.alone else _train
+    for e, sides in enumerate(tile.sides()):
+        first, second = (stacked([parts[c] for c in side.tolist()]) for side in sides)
+        train(machines, coef, e, first, second, settings)
+    warn_early_stops(machines.gap, settings.tol, "set a lower C, or a larger tol")
+    return machines._replace(coef=coef.finished() if isinstance(coef, SupportWeights) else coef)
 
 
 def _class_part(
@@ -253,25 +226,6 @@ def _class_part(
         rows = np.ascontiguousarray(rows, np.float32)
     key = c if keys is None else int(keys[c])
     return split_class(rows, key, settings, None if sample_weight is None else sample_weight[c])
-
-
-def _trained(
-    sides: Iterable[tuple[ClassRows, ClassRows]],
-    n: int,
-    class_rows: Mapping[int, ClassFeatures],
-    settings: MachineSettings,
-    owner: str,
-) -> Machines:
-    """The machines of n pairs of sides."""
-    features = next(iter(class_rows.values()))
-    shape = n, settings.scheme.n_machines, features.shape[1]
-    is_sparse = isinstance(features, SparseRows)
-    coef = SupportWeights(*shape) if is_sparse else np.empty(shape, np.float32)
-    machines = _empty_machines(n, settings)
-    for e, (first, second) in enumerate(sides):
-        (_train_alone if settings.alone else _train)(machines, coef, e, first, second, settings)
-    warn_early_stops(machines.gap, settings.tol, owner, "set a lower C, or a larger tol")
-    return machines._replace(coef=coef.finished() if isinstance(coef, SupportWeights) else coef)
 
 
 def _train(
@@ -480,8 +434,7 @@ def _products(rows: Any, coef: NDArray[np.float32] | SparseWeights, m: int) -> N
 
 def train_in_threads(
     decomposition: Decomposition,
-    train_pairs: Callable[[NDArray[np.int64]], Trained],
-    train_columns: Callable[[NDArray[np.int8]], Trained],
+    train: Callable[[Decomposition], Trained],
     n_threads: int,
     advance: Advance | None = None,
 ) -> list[Trained]:
@@ -490,16 +443,15 @@ def train_in_threads(
     Parameters
     ----------
     decomposition : Decomposition
-    train_pairs, train_columns : callable
-        Train the machines of a tile: of pairs (T, 2), or of columns (N, T) of a code.
+    train : callable
+        Train the machines of a tile: some of the pairs, or some columns of the code.
     n_threads : int
     advance : callable, optional
         Called with the number of machines after every tile.
     """
 
     def work(tile: slice) -> Trained:
-        part = decomposition.part(tile)
-        trained = train_pairs(part.edges) if isinstance(part, Pairs) else train_columns(part.arrays()["code"])
+        trained = train(decomposition.part(tile))
         if advance is not None:
             advance(tile.stop - tile.start)
         return trained
@@ -525,13 +477,9 @@ def train_machines(
     advance: Advance | None = None,
     **of_classes: Any,
 ) -> Machines:
-    """Train all pairs, or the columns of a code, on whitened rows; keyword arguments go to `train_edges`."""
+    """Train all pairs, or the columns of a code, on whitened rows; keyword arguments go to `train_tile`."""
     parts = train_in_threads(
-        decomposition,
-        lambda edges: train_edges(whitened, edges, settings, **of_classes),
-        lambda columns: train_columns(whitened, columns, settings, **of_classes),
-        n_threads,
-        advance,
+        decomposition, lambda tile: train_tile(whitened, tile, settings, **of_classes), n_threads, advance
     )
     return Machines.concatenated(parts)
 

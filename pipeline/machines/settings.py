@@ -133,7 +133,7 @@ HARMLESS_GAP = 10
 HARMLESS_SHARE = 0.01
 
 
-def warn_early_stops(gap: NDArray[np.float64], tol: float, owner: str, advice: str) -> None:
+def warn_early_stops(gap: NDArray[np.float64], tol: float, advice: str) -> None:
     """Warn if the relative duality gap of machines is far above the tolerance. ``advice`` says what would help.
 
     A gap of up to `HARMLESS_GAP` times the tolerance is not reported: at the default tolerance it changes the log loss
@@ -142,7 +142,7 @@ def warn_early_stops(gap: NDArray[np.float64], tol: float, owner: str, advice: s
     early = int((gap > HARMLESS_GAP * tol).sum())
     if early > HARMLESS_SHARE * gap.size:
         warn_user(
-            f"{owner}: {early} of {gap.size} machines stopped before the relative duality gap was"
+            f"Training: {early} of {gap.size} machines stopped before the relative duality gap was"
             f" {tol:g} (the largest is {gap.max():.1e}): {advice}.",
             ConvergenceWarning,
         )

@@ -8,8 +8,8 @@ import numpy as np
 
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.machines.kernel_function import GramBlocks
-from pairloom.pipeline.machines.kernel_machines import train_kernel_columns, train_kernel_edges
-from pairloom.pipeline.machines.linear_machines import train_columns, train_edges
+from pairloom.pipeline.machines.kernel_machines import train_kernel_tile
+from pairloom.pipeline.machines.linear_machines import train_tile
 from pairloom.pipeline.machines.settings import split_class
 from pairloom.pipeline.run.costs import StageCost
 from pairloom.pipeline.run.feature_store import read_class_rows, read_classes
@@ -92,10 +92,7 @@ def _train_linear(run: Run, tile: slice) -> list[str]:
     chosen, shape = chosen_candidate(run), run.shape
     rows = read_classes(run, shape.classes_of(tile), chosen.whiten)
     settings, weight = run.settings.machines_for_calibrations(chosen.C), sample_weights(run, rows)
-    if shape.code is None:
-        machines = train_edges(rows, shape.edges[tile], settings, sample_weight=weight)
-    else:
-        machines = train_columns(rows, shape.code[:, tile], settings, sample_weight=weight)
+    machines = train_tile(rows, shape.decomposition.part(tile), settings, sample_weight=weight)
     return write_machines(run.directory, tile.start, machines)
 
 
@@ -112,8 +109,5 @@ def _train_with_kernel(run: Run, tile: slice) -> list[str]:
         for c, of_class in rows.items()
     }
     grams = GramBlocks.of_rows(run.kernel, rows, settings.tol)
-    if shape.code is None:
-        machines = train_kernel_edges(grams, shape.edges[tile], classes, settings)
-    else:
-        machines = train_kernel_columns(grams, shape.code[:, tile], classes, settings)
+    machines = train_kernel_tile(grams, shape.decomposition.part(tile), classes, settings)
     return write_kernel_machines(run, tile, machines)

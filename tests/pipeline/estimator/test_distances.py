@@ -67,9 +67,7 @@ def test_every_kernel_that_is_an_inner_product_has_them(data, kernel):
     assert model.score(X_new, data.y_new) >= 0.9
 
 
-@pytest.mark.filterwarnings(
-    "ignore:train_edges. . of 40 machines stopped:sklearn.exceptions.ConvergenceWarning"
-)
+@pytest.mark.filterwarnings("ignore:Training. . of 40 machines stopped:sklearn.exceptions.ConvergenceWarning")
 def test_a_kernel_that_is_the_linear_one_has_the_distances_of_linear_machines(data):
     centred = data._replace(X=data.X - data.X.mean(axis=0), X_new=data.X_new - data.X.mean(axis=0))
     linear = fitted(centred, C=1.0, whiten="none", tol=1e-5, **DISTANCE)

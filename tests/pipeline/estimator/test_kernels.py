@@ -96,7 +96,7 @@ def test_a_curved_kernel_separates_rings_that_a_line_cannot():
 
 
 @pytest.mark.filterwarnings(
-    "ignore:train_edges. . of 40 machines stopped:sklearn.exceptions.ConvergenceWarning",
+    "ignore:Training. . of 40 machines stopped:sklearn.exceptions.ConvergenceWarning",
     "ignore:PairwiseSVC. 1 of 5 classes have fewer:UserWarning",
 )
 def test_a_linear_gram_matrix_is_the_linear_kernel(data):

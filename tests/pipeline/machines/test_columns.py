@@ -8,13 +8,17 @@ from sklearn.linear_model import LogisticRegression
 from pairloom import graphs
 from pairloom.pipeline.machines.estimator_machines import train_estimator_model
 from pairloom.pipeline.machines.folds import class_folds
-from pairloom.pipeline.machines.linear_machines import train_columns, train_edges, train_machines
+from pairloom.pipeline.machines.linear_machines import train_machines, train_tile
 from pairloom.pipeline.machines.settings import MachineSettings
 from pairloom.pipeline.machines.svm import fit_linear_svm
 
 X, y = blobs()
 ROWS = {c: X[y == c].astype(np.float32) for c in range(5)}
 MEMBERS = [np.flatnonzero(y == c) for c in range(5)]
+
+
+def train_columns(code, settings, **of_classes):
+    return train_tile(ROWS, graphs.ModelCode(code, {}), settings, **of_classes)
 
 
 def assert_same(ours, theirs):
@@ -29,16 +33,14 @@ def test_machines_on_single_classes_are_those_of_the_pairs_to_the_bit(calibratio
     settings = MachineSettings(C=0.3, fit_on=fit_on, calibration=calibration, thresholds=weighted)
     weight = {c: np.linspace(0.5, 2, len(rows)) for c, rows in ROWS.items()} if weighted else None
     of = {"sample_weight": weight, "keys": [4, 0, 7, 1, 2]}
-    edges = graphs.edge_array(graphs.complete(5))
-    assert_same(
-        train_columns(ROWS, graphs.one_vs_one(5), settings, **of), train_edges(ROWS, edges, settings, **of)
-    )
+    pairs = graphs.decomposition_of(graphs.complete(5))
+    assert_same(train_columns(graphs.one_vs_one(5), settings, **of), train_tile(ROWS, pairs, settings, **of))
 
 
 def test_a_machine_is_fitted_on_all_folds_but_one_of_every_class_of_both_sides():
     settings = MachineSettings(C=0.3, tol=1e-6)
     column = np.array([1, 0, -1, 1, -1], np.int8)
-    machines = train_columns(ROWS, column[:, None], settings)
+    machines = train_columns(column[:, None], settings)
     order = [0, 3, 2, 4]  # the positive side first
     rows = np.concatenate([ROWS[c] for c in order])
     folds = np.concatenate([class_folds(len(ROWS[c]), 4, 0, c) for c in order])
@@ -52,13 +54,13 @@ def test_a_machine_is_fitted_on_all_folds_but_one_of_every_class_of_both_sides()
 def test_a_column_depends_on_no_other_and_on_no_thread():
     settings, code = MachineSettings(C=0.3), graphs.requested_graph("sparse", range(5), lambda: None)
     together = train_machines(ROWS, code, settings, n_threads=3)
-    assert_same(together, train_columns(ROWS, code.matrix, settings))
-    assert_same(together.of_edges(slice(2, 3)), train_columns(ROWS, code.matrix[:, 2:3], settings))
+    assert_same(together, train_columns(code.matrix, settings))
+    assert_same(together.of_edges(slice(2, 3)), train_columns(code.matrix[:, 2:3], settings))
 
 
 def test_exchanged_sides_exchange_the_sign():
     settings, code = MachineSettings(C=0.3, tol=1e-6), graphs.dense_code(5)[:, :3]
-    one, other = (train_columns(ROWS, sign * code, settings) for sign in (1, -1))
+    one, other = (train_columns(sign * code, settings) for sign in (1, -1))
     np.testing.assert_allclose(one.coef, -other.coef, rtol=0.02, atol=1e-3)
 
 

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pairloom import graphs
 from pairloom.pipeline.machines.folds import PARTS, class_folds, class_parts
-from pairloom.pipeline.machines.linear_machines import TILE, train_edges, train_linear_model
+from pairloom.pipeline.machines.linear_machines import TILE, train_linear_model, train_tile
 from pairloom.pipeline.machines.normalisation import centring
 from pairloom.pipeline.machines.pair_calibration import fit_platt
 from pairloom.pipeline.machines.pair_kernels import dprime, fewest_errors
@@ -25,6 +25,10 @@ def rows():
         c: (rng.standard_normal((n, 6)) + 1.5 * rng.standard_normal(6)).astype(np.float32)
         for c, n in enumerate((13, 20, 8, 31, 16))
     }
+
+
+def train_edges(rows, edges, settings, **of_classes):
+    return train_tile(rows, graphs.Pairs(np.asarray(edges), len(rows)), settings, **of_classes)
 
 
 def assert_same_bits(one, other):
@@ -50,7 +54,7 @@ def by_hand(a, b, classes, settings):
 
 
 # float32 rows do not allow 1e-7 for every machine, and trying takes long.
-@pytest.mark.filterwarnings("ignore:train_edges. 1 of 40:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:Training. 1 of 40:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "settings",
     [

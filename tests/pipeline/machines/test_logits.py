@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from whitened import whitening_of
 
-from pairloom.pipeline.machines.linear_machines import collapse, train_edges
+from pairloom.graphs import Pairs
+from pairloom.pipeline.machines.linear_machines import collapse, train_tile
 from pairloom.pipeline.machines.settings import MachineSettings
 
-EDGES = np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
+PAIRS = Pairs(np.array([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)]), 4)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def rows_of(X, y):
 def test_collapse_is_the_mean_of_calibrated_decision_values(samples, fit_on):
     X, y = samples
     settings = MachineSettings(folds=3, fit_on=fit_on, thresholds=True)
-    machines, shares = train_edges(rows_of(X, y), EDGES, settings), settings.scheme.shares
+    machines, shares = train_tile(rows_of(X, y), PAIRS, settings), settings.scheme.shares
     f = np.einsum("emd,rd->emr", machines.coef.astype(np.float64), X) + machines.intercept[:, :, None]
     logits = -(machines.platt[:, :, :1] * f + machines.platt[:, :, 1:])
     expected = np.einsum("m,emr->er", shares, logits) - machines.threshold[:, None]
@@ -35,7 +36,7 @@ def test_raw_samples_are_enough(samples, shrinkage):
     """The whitening is folded into the map: logits of raw rows are those of whitened ones."""
     X, y = samples
     whitening = whitening_of(X, y, shrinkage)
-    machines = train_edges(rows_of(whitening(X).astype(np.float32), y), EDGES, MachineSettings())
+    machines = train_tile(rows_of(whitening(X).astype(np.float32), y), PAIRS, MachineSettings())
     shares = MachineSettings().scheme.shares
     on_raw = collapse(machines, shares, whitening)(X)
     np.testing.assert_allclose(on_raw, collapse(machines, shares)(whitening(X)), rtol=1e-4, atol=1e-4)
