@@ -20,13 +20,13 @@ from pairloom.pipeline.completion.complete import Completion, complete_slab, pla
 from pairloom.pipeline.completion.shortlist import shortlist_size, shortlists
 from pairloom.pipeline.completion.slab import DEFAULT_MEMORY, couple_slab, gradient_of_log_probability
 from pairloom.pipeline.coupling.codes.couple_code import (
+    StoredCode,
     check_machine_logits,
     check_machine_weights,
     resolved_barrier,
     solve_code,
 )
 from pairloom.pipeline.coupling.codes.gradient import gradient_of_code_log_probability
-from pairloom.pipeline.coupling.codes.solvers import StoredCode
 from pairloom.pipeline.coupling.model_coupling import ON_PAIRS, ON_SETS, ModelCouplings, check_code_suits
 from pairloom.pipeline.coupling.pairs.couple import couple
 from pairloom.pipeline.threads import pieces

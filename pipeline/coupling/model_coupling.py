@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from pairloom.graphs import ModelCode
 from pairloom.graphs.text import did_you_mean, listed
-from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS
+from pairloom.pipeline.coupling.codes.couple_code import CODE_METHODS, is_one_vs_rest
 from pairloom.pipeline.coupling.codes.couple_code import WEIGHTED as WEIGHTED_BY_CODE
 from pairloom.pipeline.coupling.codes.gradient import CODE_GRADIENTS
-from pairloom.pipeline.coupling.codes.solvers import is_one_vs_rest
 from pairloom.pipeline.coupling.pairs.couple import METHODS, WEIGHTED
 from pairloom.pipeline.coupling.pairs.gradient import GRADIENTS
 

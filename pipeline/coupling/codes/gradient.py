@@ -25,9 +25,9 @@ from pairloom.pipeline.coupling.codes.couple_code import (
     check_machine_logits,
     check_machine_weights,
     couple_code,
+    machine_of_class,
     resolved_barrier,
 )
-from pairloom.pipeline.coupling.codes.solvers import machine_of_class
 from pairloom.pipeline.threads import pieces
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -16,7 +16,7 @@ from pairloom.pipeline.coupling.codes.code_kernels import (
     side_sums,
     sweep,
 )
-from pairloom.pipeline.coupling.codes.solvers import StoredCode
+from pairloom.pipeline.coupling.codes.couple_code import StoredCode
 
 CLIP = 16
 CODES = {
