@@ -95,36 +95,35 @@ __all__ = ["PairwiseSVC", "documentation_link", "one_row"]
 class PairwiseSVC(ClassifierMixin, BaseEstimator):
     """Multi-class classification by pairs of classes, with probabilities that can be trusted.
 
-    A two-class machine is trained for every edge of a model graph over the classes and calibrated on held-out samples,
-    and the machines' logits are coupled into probabilities. One scale, chosen by the likelihood of the coupled model on
-    out-of-fold training samples, calibrates these for many classes.
+    A two-class machine is trained for every edge of a model graph over the classes and calibrated on held-out samples.
+    The logits of all machines are then coupled into probabilities, which are calibrated by one scale of the logits: the
+    one with the highest likelihood of the coupled model on out-of-fold training samples.
 
     Parameters
     ----------
     graph : str, mapping, networkx.Graph or array, default="hub_neighbours"
         Which pairs to train: a family's name; its name and parameters, ``{"family": "bipartite", "hubs": 5}``; or a
         connected graph whose nodes are the classes. "hub_neighbours" keeps the accuracy of all pairs at a fraction of
-        the cost, with 20 neighbours of every class or, where these clearly improve the out-of-fold coupled log loss,
-        40, and 60 where classes overlap; "complete" trains all of them. See `pairloom.graphs`.
+        the cost. It has 20 neighbours per class, or 40 if that clearly improves the out-of-fold coupled log loss, or 60
+        if classes overlap. "complete" trains all pairs. See `pairloom.graphs`.
 
         Or which sets of classes to train against each other [6]_: "one_vs_rest", "dense", "sparse" or "one_vs_one";
         with parameters, ``{"family": "dense", "seed": 1}``; an (N, m) code matrix of -1, 0 and +1, its rows in the
         order of the sorted labels; or its bipartite graph, `pairloom.graphs.model_code`.
     coupling : {"auto", "stratified", "wlw2", "normal", "bradley_terry", "vote", "sign_vote", "linear", "zadrozny", \
             "closed_form"}, default="auto"
-        How the logits of the machines become probabilities. For pairs one of the first six, see `pairloom.couple`;
-        "auto" takes "stratified", "wlw2" or "bradley_terry", by the log loss of held-out samples. "vote"
-        counts the signs of calibrated logits, "sign_vote" those of the machines' own decision
-        values, as LIBSVM's `predict` does. For sets of classes "bradley_terry", which is "auto", or one of the
-        last three, see `pairloom.couple_code`. The model is calibrated for the coupling that it was fitted with;
-        another one may be set later and is used from then on.
+        How the logits of the machines become probabilities. For pairs, one of the first seven, see `pairloom.couple`;
+        "auto" chooses "stratified", "wlw2" or "bradley_terry" by the log loss of held-out samples. "vote" counts the
+        signs of calibrated logits, "sign_vote" those of the decision values, as LIBSVM's `predict` does. For sets of
+        classes, "bradley_terry" (which "auto" means) or one of the last three, see `pairloom.couple_code`. The model is
+        calibrated for the coupling that it was fitted with; another one may be set later and is used from then on.
     kernel : {"auto", "linear", "rbf", "poly", "sigmoid", "precomputed"}, default="auto"
-        The kernel of the machines. "auto" takes "rbf" instead of "linear" where its out-of-fold coupled log loss is
-        less, and then chooses `gamma` ("scale" stands for a few multiples of it) and `C` too; `candidates_` has the
-        table, and `kernel_choice_` the reason. Of more than 2048 rows, no kernel is tried where a typical pair has
-        fewer rows than columns, as with embeddings, or where its kernel matrices would take too long. For
-        "precomputed", X is the kernel matrix of the training samples, and at prediction that of the new samples (rows)
-        with all training samples (columns, in the order of the fit).
+        The kernel of the machines. "auto" takes "rbf" instead of "linear" if its out-of-fold coupled log loss is lower,
+        and then also chooses `gamma` ("scale" stands for a few multiples of it) and `C`; `candidates_` has the table,
+        and `kernel_choice_` the reason. With more than 2048 rows, no kernel is tried if a typical pair has fewer rows
+        than columns, as with embeddings, or if its kernel matrices would take too long. For "precomputed", X is the
+        kernel matrix of the training samples, and at prediction that of the new samples (rows) with all training
+        samples (columns, in the order of the fit).
     gamma : "scale", "auto" or float, default="scale"
         Coefficient of the kernels "rbf", "poly" and "sigmoid", as in scikit-learn: "scale" is 1 / (D * variance of X),
         "auto" is 1 / D.
@@ -134,12 +133,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Constant of the kernels "poly" and "sigmoid".
     C : float, "scale", "auto", or a list of these, default="auto"
         The penalty of an error. "scale" is 10 / mean squared norm of the centred features (10 for other kernels).
-        "auto" chooses between a tenth of that, that and ten times that, for sparse X in half steps. Of several
-        values the one with the least out-of-fold coupled log loss is kept; `candidates_` has the table.
+        "auto" chooses between a tenth of that, that and ten times that, for sparse X in half steps. Of several values,
+        the one with the lowest out-of-fold coupled log loss is kept; `candidates_` has the table.
     folds : int or "auto", default="auto"
-        Folds per class, at least 2. "auto" is 4, or 8 where half of the classes have fewer than 16 samples, and
-        with `fit_on="rest"` for machines with a kernel that have at most 8192 samples in all, 16 of each class. A class
-        with fewer samples than folds is fitted by all machines and calibrates none.
+        Folds per class, at least 2. "auto" is 4, or 8 if half of the classes have fewer than 16 samples, and with
+        `fit_on="rest"` for machines with a kernel that have at most 8192 samples in all, 16 of each class. A class with
+        fewer samples than folds is used to fit all machines and to calibrate none.
     fit_on : {"rest", "fold", "all", "fold_alone"}, default="rest"
         The fold scheme. "rest" fits machine k on all folds but k and calibrates it on k, and averages the machines.
         "fold" does the reverse, which is cheaper. "all" is LIBSVM's way [4]_: one machine on all samples,
@@ -149,22 +148,22 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     calibration : {"auto", "distance", "slopes", "platt", "none"}, default="auto"
         How a machine's decision value becomes a logit. "distance" takes the signed distance to the hyperplane, times
         one slope for all pairs, which is the scale of the coupled model. "slopes" gives every pair a slope of its own,
-        from a distribution that is estimated from all pairs: classes that cannot be told apart then get even odds.
-        "platt" is Platt's sigmoid on held-out samples [5]_. Distances are best where pairs are alike and have tens of
-        samples, Platt's sigmoid may be where they have hundreds. "auto" trains the machines once and takes the
-        calibration with the least out-of-fold coupled log loss; `calibrations_` has the table. "none" uses the
-        probabilities of an `estimator` as they are [2]_; with coupled_calibration="none" and without thresholds nothing
-        is held out then, and each pair has one machine, fitted on all of its samples.
+        from a distribution that is estimated from all pairs, so that classes that cannot be separated get even odds.
+        "platt" is Platt's sigmoid on held-out samples [5]_. Distances are best if pairs are similar and have tens of
+        samples; with hundreds of samples, Platt's sigmoid may be better. "auto" trains the machines once and takes the
+        calibration with the lowest out-of-fold coupled log loss; `calibrations_` has the table. "none" uses the
+        probabilities of an `estimator` as they are [2]_; with coupled_calibration="none" and without thresholds,
+        nothing is then held out, and each pair has one machine, fitted on all of its samples.
     coupled_calibration : {"scale", "edges", "none"}, default="scale"
-        What is learned through the coupling [3]_ from out-of-fold training samples: one scale for the coupled model;
-        every edge's slope and shift as well; or nothing.
+        The calibration of the coupled model [3]_, from out-of-fold training samples: one scale; a slope and a shift per
+        edge as well; or none.
     calibration_samples : int, default=2000
-        Maximum number of training samples for that, as many of every class.
+        Maximum number of held-out training samples for `coupled_calibration`, equally many per class.
     learn : {"machines", "coupled"}, default="machines"
-        "coupled" goes on from the calibrated machines and learns the weights of all of them together, by the
-        likelihood of the coupled model [3]_: a machine then knows of the other classes, and boundaries may be curved.
-        Held-out samples decide how far to go, and whether to go at all; `learned_` has the record. It pays off with few
-        features and many samples. Linear machines and couplings other than "vote" only.
+        "coupled" continues from the calibrated machines and learns the weights of all of them together, by the
+        likelihood of the coupled model [3]_: machines then take the other classes into account, and boundaries may be
+        curved. Held-out samples decide when to stop, and whether to start at all; `learned_` has the record. It pays
+        off with few features and many samples. Linear machines and couplings other than "vote" only.
     standardise : bool or "auto", default="auto"
         Divide each column by its standard deviation in the training samples; a constant column is only centred. C and
         gamma are then those of standardised features. For columns in different units, such as those of a table;
@@ -173,15 +172,15 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         `estimator`.
     whiten : "auto", "none" or float in [0, 1], default="auto"
         Train linear machines on features whitened by the pooled within-class covariance, shrunk this much towards a
-        multiple of the identity. "auto" is 0.8 where that clearly improves the out-of-fold coupled log loss, else
-        "none". It is not tried with more columns than rows (beyond one for each class), or than 4096.
+        multiple of the identity. "auto" is 0.8 if that clearly improves the out-of-fold coupled log loss, else "none".
+        Whitening is not tried with more columns than rows (less one row per class), or with more than 4096 columns.
     shortlist : int, "auto", "none" or None, default="auto"
         Couple only so many classes of each sample: the likeliest by a ranking of all. The others have the probability
         that the ranking gives them, with a scale and an offset of its own (`list_mass_`), from a fit with lists. "auto"
         is 20 of more than 50 classes, or 40 or 80 where classes overlap and that clearly improves the log loss of all
         held-out samples (`shortlist_`); "none" or None couples all of them.
     machine_weight : {"none", "counts"}, default="none"
-        The weight of a machine in the coupling: the same for all, or its number of training samples [2]_ [6]_. For
+        The weight of a machine in the coupling: equal weights, or its number of training samples [2]_ [6]_. For
         coupling="bradley_terry", "normal" (pairs) and "zadrozny" (sets of classes).
     thresholds : bool, default=False
         Shift each pair's logit to the point of fewest errors on held-out samples [2]_.
@@ -189,28 +188,28 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Any two-class learner with decision_function or predict_proba, in place of the SVM; `NearestNeighboursCV`, for
         example.
     priors : array-like of shape (n_classes,) or dict, default=None
-        The share of each class where predictions are made, if it is not that of the training samples: in the order of
-        `classes_`, or by label. Applied at prediction: `set_params(priors=...)` needs no refit.
+        The share of each class in the data to be predicted, if it differs from that in the training samples: in the
+        order of `classes_`, or by label. Applied at prediction: `set_params(priors=...)` needs no refit.
     class_weight : dict, "balanced" or None, default=None
-        A weight for the samples of each class, in the machines and in their calibration, times `sample_weight`. Not
-        for an `estimator`.
+        A weight for the samples of each class, for training and calibration, multiplied with `sample_weight`. Not for
+        an `estimator`.
     tol : float, default=1e-3
-        Duality gap at which a machine is done, relative to its objective.
+        Duality gap, relative to the objective, at which the training of a machine stops.
     memory_limit : int, default=2**29
         Maximum memory, in bytes per thread, for pairwise logits during prediction.
     n_jobs : int, default=None
-        Threads: -1 is one per core. None is as many as `joblib.parallel_config` says, else one. The result does not
-        depend on it.
+        Number of threads; -1 means one per core. None means one, unless `joblib.parallel_config` sets another number.
+        The result does not depend on it.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the choice of calibration samples. An integer makes fits repeatable. None draws the seed
         from numpy's global generator, as scikit-learn does: two fits then differ.
     verbose : bool, default=False
-        Print one bar per phase of the fit, with its name and count.
+        Print a progress bar per phase of the fit, with its name and count.
 
     Attributes
     ----------
     model_ : FittedModel
-        The fitted model, immutable. Every change to it (`add_class`, `grow`, ...) puts another one in its place.
+        The fitted model, immutable. Changes such as `add_class` and `grow` replace it by another one.
     classes_ : (N,) array
         The class labels, sorted.
     class_shares_ : (N,) array
@@ -227,23 +226,23 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     pairs_ : mapping
         A pair of class labels (a, b) -> `PairMachine`, the logit of a against b; linear machines only.
     C_, whiten_, calibration_, coupling_, scale_ : float, float or "none", str, str, float
-        The values that were chosen.
+        The chosen values.
     list_mass_ : ListMass
-        Of shortlists: ``ranking``, the scale of the ranking relative to `scale_`, which is then that of the list, and
-        ``offset``, what is added to the log odds of the list against the rest.
+        With shortlists: ``ranking``, the scale of the ranking relative to `scale_`, the scale of the list, and
+        ``offset``, which is added to the log odds of the list against the rest.
     shortlist_ : int or None
         How many classes of a sample are listed; None where all are coupled.
     learned_ : LearningRecord or None
-        What learning through the coupling has done: steps, and log losses before and after. None if
+        The record of learning through the coupling: steps, and log losses before and after. None if
         ``learn="machines"``.
     candidates_ : list of dict
         The candidates that were compared (kernel, gamma, standardise, C, whiten, calibration, log_loss) on a part of
-        the samples, where there was a choice.
+        the samples, if there was a choice.
     kernel_choice_ : str
         Why the machines have their kernel, for kernel="auto"; else empty.
     calibrations_ : list of dict
         The calibrations and couplings that were compared (calibration, coupling, log_loss) on the machines of the
-        model, where there was a choice.
+        model, if there was a choice.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -397,13 +396,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : (R, D) array-like or CSR matrix, or for kernel="precomputed" (R, n), kernel values with all training samples
-            Of a dask array or data frame, predictions are lazy. A DataArray keeps its dimensions but the last one.
+            For a dask array or data frame, predictions are lazy. A DataArray keeps all dimensions but the last one.
         top_k : int, optional
-            Return the probabilities of so many of the likeliest classes of each sample only. Those of thousands of
-            classes are almost all close to zero, and may not fit into memory.
+            Return the probabilities of only this many of the likeliest classes per sample. With thousands of classes,
+            almost all probabilities are close to zero, and all of them may not fit into memory.
         classes : sequence of labels, or (R, N) boolean array, default=None
-            The classes that are possible, of all samples or of each. Only the pairs among them are coupled, as in a
-            model of these classes alone; that is not the same as dividing by the sum of their probabilities. Not for
+            The classes that are possible, for all samples or for each of them. Only the pairs among these are coupled,
+            as in a model of these classes alone, which is not the same as renormalising their probabilities. Not for
             machines on sets of classes.
 
         Returns
@@ -412,7 +411,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
             Columns in the order of `classes_`, zero for classes that are not possible; float32 if X is, else float64.
             With `top_k`, a CSR array.
         rest : (R,) array
-            With `top_k`: the probability of all other classes of a sample together.
+            With `top_k`: the total probability of all other classes of a sample.
         """
         X = self._checked_samples(X)
         how: dict[str, Any] = {
@@ -428,7 +427,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return top.sparse(len(self.classes_)), top.rest
 
     def _checked_samples(self, X: Any) -> Any:
-        """Samples, where the estimator is fitted and its parameters of prediction are in order."""
+        """Checked samples. Raise if the estimator is not fitted or a parameter of prediction is wrong."""
         check_is_fitted(self)
         check_values(self, "coupling", "shortlist", "memory_limit")
         if self.model_.code is not None:
@@ -466,11 +465,11 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         ----------
         X, classes : as in `predict_proba`
         reject : float, default=None
-            Answer `reject_label` for samples that are like no class: those whose `novelty` is so large that this share
-            of samples of the known classes is rejected too, by the held-out samples of the fit.
+            Return `reject_label` for samples that resemble no class. The limit of `novelty` is chosen on the held-out
+            samples of the fit, so that this share of the samples of known classes is rejected.
         reject_by : {"all", "class"}, default="all"
-            That share of all samples, or of those that are predicted as each class. Classes that too few held-out
-            samples are predicted as, fewer than 19 for 5%, share their limit with those that they are most like.
+            Whether that share holds for all samples together, or for those predicted as each class. Classes with too
+            few held-out samples predicted as them, fewer than 19 for 5%, share a limit with the most similar classes.
         reject_label : object, default=None
             By default -1 for labels that are numbers, and "none of these" for names.
 
@@ -489,11 +488,12 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return with_rejected(predicted, self.novelty(X) > limits[p.argmax(axis=1)], label)
 
     def novelty(self, X: Any) -> NDArray[np.float64]:
-        """How unlike the classes of the fit samples are: higher is stranger.
+        """How little samples resemble the classes of the fit: higher means more novel.
 
-        From how badly the best class fits, how little it stands out, and how far the classes (or the nearest support
-        vector) are. The weights of these were learned from the held-out samples of the fit, each of which is a novelty
-        to the model without its class. It says nothing about samples that look like a class and are none.
+        Combines how poorly the best class fits, how little it stands out from the others, and how far away the classes
+        (or the nearest support vector) are. The weights of these signals were learned from the held-out samples of the
+        fit, each scored by the model without its class as an example of a novelty. Samples of an unknown class that
+        look like a known one are not detected.
 
         Parameters
         ----------
@@ -521,23 +521,24 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         output: Literal["matrix", "labels"] = "matrix",
         classes: Any = None,
     ) -> Any:
-        """Sets of classes that hold the true class as often as is asked for, calibrated on the held-out samples.
+        """Sets of classes that contain the true class as often as requested, calibrated on the held-out samples.
 
         Parameters
         ----------
         X : as in `predict_proba`
         coverage : float, default=0.95
-            The share of new samples whose set holds their class: above 0, below 1.
+            The share of new samples whose set contains their class: above 0, below 1.
         score : {"lac", "aps", "raps"}, default="lac"
-            "lac" has the smallest sets on average [1]_, and an empty one for a sample like no class. "aps" has larger
-            sets for samples that are harder [2]_, "raps" with fewer unlikely classes in them [3]_.
+            "lac" gives the smallest sets on average [1]_, and an empty set for a sample that resembles no class. "aps"
+            gives larger sets for harder samples [2]_, "raps" the same with fewer unlikely classes in them [3]_.
         by : {"all", "class"}, default="all"
-            Coverage of all samples, or of those of every class. Classes with too few held-out samples, fewer than 19
-            for 95%, share their threshold with those that they are most like: see `pooled_classes`.
+            Whether the coverage holds for all samples together, or for the samples of each class. Classes with too few
+            held-out samples, fewer than 19 for 95%, share a threshold with the most similar classes: see
+            `pooled_classes`.
         randomised : bool, default=True
-            Draw, for "aps" and "raps", whether the last class is in the set. False promises at least the coverage, with
-            sets of dozens of classes where the model is sure of most samples.
-            The draw depends on `random_state` and the place of the row in X.
+            For "aps" and "raps", decide at random whether the last class is in the set. False guarantees at least the
+            coverage, but gives sets of dozens of classes if the model is certain about most samples. The random
+            decision depends on `random_state` and the position of the row in X.
         output : {"matrix", "labels"}, default="matrix"
             A boolean CSR array (R, N), columns in the order of `classes_`; or a list of an array of labels per sample.
         classes : as in `predict_proba`, default=None
@@ -549,8 +550,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        The promise is for samples drawn as those of the fit, or with the class shares of `priors`, on average over
-        fits. See the guide for its conditions.
+        The coverage holds for samples from the distribution of the training samples, or with the class shares of
+        `priors`, on average over fits. See the guide for the conditions.
 
         References
         ----------
@@ -594,7 +595,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Returns
         -------
         pools : list of (labels, int)
-            A pool that has fewer held-out samples than the coverage needs (19 for 95%) has all classes in every set.
+            If a pool has fewer held-out samples than the coverage needs (19 for 95%), all of its classes are in every
+            set.
         """
         check_is_fitted(self)
         coverage = check_coverage(coverage, "pooled_classes")
@@ -605,7 +607,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def group_proba(
         self, X: Any, groups: Mapping[Any, Any], *, classes: Any = None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Probabilities of groups of classes: the sums of those of their classes.
+        """Probabilities of groups of classes: the sums of the probabilities of their classes.
 
         Parameters
         ----------
@@ -623,19 +625,20 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return levels.names[1], levels.sums(p, 1)
 
     def predict_at(self, X: Any, groups: Any, coverage: float = 0.95, *, classes: Any = None) -> GroupAnswers:
-        """The class, or the deepest group of classes that the model is sure enough of.
+        """The class, or the finest group of classes that the model is certain enough about.
 
         Parameters
         ----------
         X : as in `predict_proba`
         groups : mapping, or list of mappings
-            From every class to the name of its group. Several levels go from fine to coarse; each mapping is from the
-            classes, or from the groups of the level before. Above all is the group "any", which is always right.
+            From every class to the name of its group. Several levels go from fine to coarse; each maps from the
+            classes, or from the groups of the previous level. The coarsest group is "any", which is always right.
         coverage : float, default=0.95
-            The share of new samples whose answer holds their class, by the held-out samples of the fit: of samples
-            drawn as those of the fit, or with the class shares of `priors`.
+            The share of new samples whose answer contains their class, calibrated on the held-out samples of the fit:
+            for samples from the distribution of the training samples, or with the class shares of `priors`.
         classes : sequence of labels, default=None
-            The classes that are possible. Coverage is then that of samples of these, by the held-out samples of these.
+            The classes that are possible. The coverage is then that of their samples, calibrated on their held-out
+            samples.
 
         Returns
         -------
@@ -644,8 +647,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
         Notes
         -----
-        Held-out samples have the probabilities of a model in which all classes are possible. So where only some are,
-        these are divided by their sum, of new samples too: an answer may differ from ``predict(X, classes=classes)``.
+        Held-out samples have the probabilities of a model in which all classes are possible. If only some are, these
+        are renormalised, also for new samples, so an answer may differ from ``predict(X, classes=classes)``.
         """
         X = self._checked_samples(X)
         levels = class_groups(self.classes_, groups, "predict_at")
@@ -667,8 +670,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         y : (n,) array-like
             The labels of the fit.
         X : (n, D) array-like or CSR matrix, default=None
-            The samples of the fit, in the same order: all rows are judged, in bounded memory. Without X, those that
-            were held out to calibrate the model, at most `calibration_samples`, by their probabilities alone.
+            The samples of the fit, in the same order: all rows are judged, in bounded memory. Without X, only the
+            samples that were held out to calibrate the model, at most `calibration_samples`, are judged, by their
+            probabilities.
 
         Returns
         -------
@@ -691,7 +695,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     # What the model sees.
 
     def explain(self, x: Any, a: Any, b: Any, *, classes: Any = None) -> Explanation:
-        """Why class a and not class b, of one sample.
+        """Why the model prefers class a to class b, or the reverse, for one sample.
 
         Parameters
         ----------
@@ -706,8 +710,8 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         -------
         Explanation
             The pair's own logit and the contributions of the features (of the support vectors, for other kernels) that
-            sum to it, the coupled odds, and the effects of all pairs that sum to them. It prints itself. Samples of a
-            data frame, and support vectors that come from one, have their labels in its index.
+            sum to it, the coupled odds, and the effects of all pairs that sum to them. It has a printed form. Samples
+            of a data frame, and support vectors from one, are named by its index.
         """
         row = one_row(x, "PairwiseSVC.explain: x")
         X = self._checked_samples(row)
@@ -741,7 +745,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def plot_confusion(
         self, X: Any, y: ArrayLike, *, order: Literal["auto", "cluster", "labels"] = "auto", ax: Any = None
     ) -> display.ConfusionDisplay:
-        """Draw which classes are taken for which: see `ConfusionDisplay.from_estimator`."""
+        """Draw which classes are confused: see `ConfusionDisplay.from_estimator`."""
         return display.ConfusionDisplay.from_estimator(self, X, y, order=order, ax=ax)
 
     # scikit-learn asks for the HTML of a notebook by this name, and so that its own configuration decides.
@@ -817,7 +821,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
 
     @property
     def learned_(self) -> LearningRecord | None:
-        """What learning through the coupling has done, or None."""
+        """The record of learning through the coupling, or None."""
         return None if self.model_.learned is None else self.model_.learned.record
 
     @property
@@ -845,9 +849,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         X_new : (n, D) array-like
             Samples of the new class.
         X, y : array-like
-            The samples of the fit, in the same order: the new pairs need those of the old classes they join.
+            The samples of the fit, in the same order: the new pairs are trained on those of the old classes.
         neighbours : int, default=None
-            How many nearest classes to join; by default as many as the graph's family was given, else 20.
+            Number of nearest classes to join; by default the number given to the graph's family, else 20.
 
         Returns
         -------
@@ -860,7 +864,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         return self
 
     def remove_class(self, label: Any) -> Self:
-        """Remove a class. Nothing is trained. The graph must stay connected: the only hub of a star cannot go.
+        """Remove a class. Nothing is trained. The graph must stay connected: the only hub of a star cannot be removed.
 
         Parameters
         ----------
@@ -915,7 +919,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         seconds: float | None = None,
         plateau: float | Literal["never"] = 0.01,
     ) -> Iterator[Wave]:
-        """Train more pairs, the most valuable first, until a budget is spent or the log loss no longer improves.
+        """Train more pairs, the most valuable first, until a budget is used up or the log loss no longer improves.
 
         Each step of the iterator trains a wave of pairs, chooses the scale again and reports the out-of-fold log loss;
         the first step trains nothing. Between two steps the model can be used, and the caller may stop at any time.
@@ -925,16 +929,16 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         X, y : array-like
             The samples of the fit, in the same order.
         cost : {"confusion", "dprime", "uniform"} or callable, default="confusion"
-            Which pairs come first: those the model confuses most, those with the least d', a random order, or the least
-            value of a function of two labels.
+            Which pairs come first: those that the model confuses most, those with the lowest d', a random order, or
+            those with the lowest value of a function of two labels.
         wave : int, default=None
-            Pairs added at a time; by default a fifth of the pairs there are, at least one per class.
+            Pairs added at a time; by default a fifth of the current pairs, at least one per class.
         pairs : int, default=None
-            Budget: the number of pairs in the end.
+            Budget: maximum number of pairs.
         share : float, default=None
-            Budget: the same as a share of all pairs.
+            Budget: maximum share of all pairs.
         seconds : float, default=None
-            Budget: seconds of growing. A wave that has begun is finished.
+            Budget: maximum time of growing, in seconds. A wave that has started is finished.
         plateau : float or "never", default=0.01
             Stop when two waves in a row improve the log loss by less than this share of it.
 
@@ -972,13 +976,13 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         path : str or Path
-            The folder, or a URL such as ``s3://bucket/model``. It appears whole or not at all.
+            The folder, or a URL such as ``s3://bucket/model``. It appears complete or not at all.
         overwrite : bool, default=False
-            Replace a saved model that is there: its own files, and nothing else. At every moment the folder holds the
-            old model or the new one whole.
+            Replace an existing saved model: only its own files. At every moment the folder holds a complete model, the
+            old or the new.
         compact : bool, default=False
-            Write what prediction needs and nothing else, about a quarter of the size. It predicts the same bits,
-            but does not grow, and its classes and pairs cannot be changed.
+            Write only what prediction needs, about a quarter of the size. Such a model predicts the same bits, but
+            cannot be grown, and its classes and pairs cannot be changed.
         """
         from pairloom.pipeline.model.saved_model import save_model
 
@@ -1012,7 +1016,7 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
     def from_run(
         cls, directory: str | Path | StoreUrl, *, coupling: str | None = None, compact: bool | None = None
     ) -> Self:
-        """A finished run as an estimator. It predicts as ``pairloom predict`` does, to the bit.
+        """A finished run as an estimator. Its predictions are those of ``pairloom predict``, to the bit.
 
         Parameters
         ----------
@@ -1022,8 +1026,9 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         coupling : str, default=None
             One of the run's couplings; by default its first, ``model.coupling`` in its configuration.
         compact : bool, default=None
-            Read what prediction needs and nothing else: such a model cannot be grown, and classes cannot come and go.
-            By default, that of a run which stores this apart, as runs of many classes do: it is a quarter as large.
+            Read only what prediction needs, about a quarter of the size: such a model cannot be grown, and classes
+            cannot be added or removed. By default, True for runs that store this separately, as runs of many classes
+            do.
 
         Returns
         -------
@@ -1069,9 +1074,9 @@ _PAGES = (_DOCS / "_build" / "html" / "parameters.html", _DOCS / "parameters.md"
 
 
 def documentation_link() -> str:
-    """An address for a reader of a notebook; empty where there is none.
+    """The address of the documentation, for notebooks; empty if there is none.
 
-    A package that was released names its documentation in its metadata. A checkout has the pages beside the code.
+    A released package has the address in its metadata. A checkout has the pages beside the code.
     """
     try:
         addresses = metadata("pairloom").get_all("Project-URL") or []
@@ -1085,7 +1090,7 @@ def documentation_link() -> str:
 
 
 def one_row(x: Any, owner: str) -> Any:
-    """(1, D) the sample, with the names of its features if it has any, or an error if it is none or several.
+    """(1, D) the sample, with the names of its features if it has any. Raise an error unless it is one sample.
 
     Examples
     --------
