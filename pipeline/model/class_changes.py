@@ -1,10 +1,9 @@
-"""Classes that come and go, and pairs that are trained again: every other machine stays as it is, to the byte.
+"""Changes of a fitted model: add or remove a class, train pairs again. All other machines stay the same, to the byte.
 
-A model by pairs is the sum of its machines, and a machine knows two classes only. So a new class costs its own edges, a
-class that goes costs nothing, and a pair can be improved alone. (From machines on sets of classes a class can only go.)
-The centring, the whitening and the scale of the coupled model stay as they were; what the model said of its held-out
-samples no longer holds, and is dropped. Every function here takes a fitted
-model and returns another one.
+Each machine of a model of pairs depends on two classes only. So a new class needs machines for its own edges, removing
+a class needs no training, and a single pair can be improved. (With machines on sets of classes, a class can only be
+removed.) The centring, the whitening and the scale of the coupled model stay the same. The scores of its held-out
+samples no longer hold and are dropped. Every function here takes a fitted model and returns another one.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def add_class(
     neighbours: int | None = None,
     n_jobs: int | None = None,
 ) -> FittedModel:
-    """A model with one more class: its edges to the hubs and to its nearest classes are trained, nothing else.
+    """A model with one more class. Only its edges to the hubs and to its nearest classes are trained.
 
     Parameters
     ----------
@@ -70,9 +69,9 @@ def add_class(
     X_new : (n, D) array-like
         Samples of the new class.
     X, y : the samples the model was fitted on, in the same order
-        The new pairs need those of the old classes they join.
+        The new pairs are trained on those of the old classes.
     neighbours : int, optional
-        How many nearest classes to join; by default as many as the graph's family was given, else 20.
+        Number of nearest classes to join; by default the number given to the graph's family, else 20.
     n_jobs : int, optional
         Threads.
     """
@@ -99,8 +98,8 @@ def add_class(
 def remove_class(model: FittedModel, label: Any) -> FittedModel:
     """A model without one of its classes. Nothing is trained.
 
-    The graph must stay connected: the only hub of a star cannot go. Of machines on sets of classes, those without a
-    class on one side go, and of those that have become the same, all but the first.
+    The graph must stay connected: the only hub of a star cannot be removed. Machines on sets of classes are removed if
+    they have no class left on one side, or have become equal to an earlier machine.
     """
     linear = linear_model_of(model, "remove_class")
     c = model.classes.index_of(label, "remove_class")
@@ -147,7 +146,7 @@ def retrain_pairs(
     tol: float | None = None,
     n_jobs: int | None = None,
 ) -> FittedModel:
-    """A model of which chosen pairs were trained again with other parameters, and the others left alone.
+    """A model in which chosen pairs were trained again with other parameters.
 
     Parameters
     ----------
@@ -183,14 +182,14 @@ def retrain_pairs(
 
 
 def add_edges(model: FittedModel, edges: NDArray[np.int64], added: Machines) -> FittedModel:
-    """A model with more edges, whose machines are trained already."""
+    """A model with more edges, given their trained machines."""
     machines = linear_model_of(model, "grow").machines.followed_by(added.unprofiled())
     together = np.concatenate([model.edges, edges])
     return _with_machines(model, model.classes, together, machines, model.coupled.extended(added.profile))
 
 
 def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
-    """The machines of a model that can be trained one by one, or an error."""
+    """The linear machines of a model whose machines can be trained one by one. Raise for other models."""
     if model.is_compact:
         raise ValueError(
             f"{owner}: the model is compact: only what prediction needs of its machines is left, so no pair or class"
@@ -211,7 +210,7 @@ def linear_model_of(model: FittedModel, owner: str) -> LinearModel:
 
 
 def _linear_pairs_of(model: FittedModel, owner: str) -> LinearModel:
-    """The machines of a model by pairs that can be trained one by one, or an error."""
+    """The linear machines of a model of pairs whose machines can be trained one by one. Raise for other models."""
     check_pairs(model, owner)
     return linear_model_of(model, owner)
 
@@ -227,7 +226,7 @@ def check_pairs(model: FittedModel, owner: str) -> None:
 
 
 def samples_of(model: FittedModel, X: Any, owner: str, name: str) -> Any:
-    """Samples as a matrix of finite numbers with the features of the model, or an error.
+    """Samples as a checked matrix of finite numbers with the features of the model.
 
     It is dense, or canonical CSR if the machines are on sparse features.
     """
@@ -261,7 +260,7 @@ def rows_by_class(model: FittedModel, X: Any, y: Any, owner: str) -> dict[int, A
 
 
 def _pairs_of(pairs: Iterable[Any], owner: str) -> list[tuple[Any, Any]]:
-    """Pairs of labels, or an error that names the first thing that is not one."""
+    """Checked pairs of labels. Raise an error that names the first element that is not one."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{owner}: pairs must be a list of pairs of labels, got {pairs!r}.")
     checked = []
@@ -273,7 +272,7 @@ def _pairs_of(pairs: Iterable[Any], owner: str) -> list[tuple[Any, Any]]:
 
 
 def _normalised(model: FittedModel, rows: Any, owner: str) -> Any:
-    """The rows of a new class as the machines are given them, or an error if float32 cannot hold them."""
+    """The rows of a new class as input of the machines. Raise if float32 cannot hold them."""
     with np.errstate(over="ignore", invalid="ignore"):
         normalised = model.normalisation(rows)
         values, scaled = (some.data if sparse.issparse(some) else some for some in (rows, normalised))
@@ -324,7 +323,7 @@ def _train(
     n_jobs: int | None,
     **changes: float,
 ) -> Machines:
-    """The machines of some edges, trained as those of the model were but for the changes."""
+    """The machines of some edges, trained like those of the model except for the changes."""
     settings = replace(model.settings, **changes)  # type: ignore[arg-type]  # C and tol are floats
     pairs = graphs.Pairs(edges, len(table.labels))
     touched = {c: rows[c] for c in pairs.classes.tolist()}
@@ -339,7 +338,7 @@ def train_more(
     keys: NDArray[np.int64],
     n_jobs: int | None,
 ) -> Machines:
-    """The machines of more pairs of a model with these settings, trained as those that it has."""
+    """The machines of further pairs, trained like the existing ones of a model with these settings."""
     trained_as = replace(settings, calibration="platt") if settings.turned else settings
     with one_blas_thread():
         machines = train_machines(whitened, pairs, trained_as, thread_count(n_jobs, "PairwiseSVC"), keys=keys)
@@ -367,6 +366,6 @@ def _with_machines(
 
 
 def _changed_graph(n: int, edges: NDArray[np.int64], neighbours: int | None) -> nx.Graph:
-    """A graph that no family builds any more; it remembers how many neighbours a new class is to have."""
+    """A graph that no longer belongs to a family; it keeps the number of neighbours that a new class gets."""
     about = {} if neighbours is None else {"neighbours": neighbours}
     return graphs.model_graph(n, edges.tolist(), "changed", **about)

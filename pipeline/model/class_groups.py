@@ -1,16 +1,16 @@
-"""Groups of classes: the parent when the model is not sure of the class.
+"""Groups of classes: a coarser answer when the model is uncertain about the class.
 
 Groups form levels, from the classes to coarser and coarser groups: a class belongs to one group of each level, and
 classes that share a group share all coarser ones. The probability of a group is the sum of those of its classes.
 
-`answers_at` answers the deepest group that is sure enough. How sure that is, is decided by the held-out samples of the
-fit: the least probability from which on answers are right as often as was asked for, in the manner of conformal risk
-control [A]_: a sample more, whose answer is wrong, is counted with them. Of a held-out sample only the likeliest
-classes are known, so of a new one these decide too.
+`answers_at` returns the finest group whose probability reaches a threshold. The threshold is calibrated on the held-out
+samples of the fit, as in conformal risk control [A]_: it is the lowest probability from which on answers are right as
+often as requested, where one further sample with a wrong answer is counted. Only the likeliest classes of held-out
+samples are known, so only these are used for new samples too.
 
-Where classes have other shares, or only some of them are possible, every class has a factor, and it is zero for an
-impossible one. The factors weight the held-out samples, as in `prediction_sets`, and multiply the probabilities of
-held-out and of new samples alike. So answers stay right as often as was asked for.
+If classes have other shares, or only some of them are possible, every class has a factor, which is zero for an
+impossible class. The factors weight the held-out samples, as in `prediction_sets`, and multiply the probabilities of
+held-out and new samples alike, so answers are still right as often as requested.
 
 References
 ----------
@@ -31,11 +31,11 @@ from pairloom.pipeline.coupling.model_coupling import normalised
 
 __all__ = ["ClassGroups", "GroupAnswers", "answers_at", "class_groups", "least_probability"]
 
-#: The group that holds all classes, above all levels.
+#: The group of all classes, the coarsest level.
 EVERYTHING = "any"
-#: How many thresholds are tried.
+#: Number of thresholds to try.
 _THRESHOLDS = 512
-#: Sums of probabilities that are less count as this one.
+#: Lower bound of sums of probabilities.
 _SMALLEST = np.finfo(np.float64).tiny
 
 
@@ -61,12 +61,12 @@ class ClassGroups(NamedTuple):
 
 
 class GroupAnswers(NamedTuple):
-    """The deepest group of each sample that is sure enough.
+    """The finest group of each sample whose probability reaches the threshold.
 
     Attributes
     ----------
     name : (R,) array of objects
-        Its name; that of a class where the model is sure of one.
+        Its name; the label of a class if the answer is a single class.
     level : (R,) int64
         0 for a class, 1 for a group of classes, and so on; the last level is the group of all classes, "any".
     p : (R,) float64
@@ -79,7 +79,7 @@ class GroupAnswers(NamedTuple):
 
 
 def class_groups(labels: NDArray[Any], groups: Any, owner: str) -> ClassGroups:
-    """The levels of groups of classes, or an error if they miss a class or do not nest.
+    """The checked levels of groups of classes. Raise if they miss a class or do not nest.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def class_groups(labels: NDArray[Any], groups: Any, owner: str) -> ClassGroups:
     groups : mapping of class to group, or sequence of such mappings
         One per level, from the finest to the coarsest. A mapping may also go from the groups of the level before.
     owner : str
-        Who asks, for errors.
+        The caller, for errors.
     """
     levels = [groups] if isinstance(groups, Mapping) else groups
     if not isinstance(levels, Sequence) or isinstance(levels, str) or not levels:
@@ -118,7 +118,7 @@ def _objects(values: list[Any]) -> NDArray[Any]:
 def _parents(level: Any, labels: NDArray[Any], groups: NDArray[Any], number: int, owner: str) -> list[Any]:
     """The group of every class at a level, given the classes and their groups of the level before.
 
-    Names of groups may be labels of classes too. A level is from the classes if it names all of them.
+    Groups may have the same names as classes. A level maps from the classes if it names all of them.
     """
     if not isinstance(level, Mapping):
         raise TypeError(
@@ -150,7 +150,7 @@ def _check_nested(names: list[NDArray[Any]], of_class: list[NDArray[np.int64]], 
 def answers_at(
     groups: ClassGroups, p: NDArray[np.floating], least: float, odds: NDArray[np.float64] | None = None
 ) -> GroupAnswers:
-    """The deepest group of each sample whose probability is at least so much.
+    """The finest group of each sample whose probability is at least ``least``.
 
     Parameters
     ----------
@@ -191,9 +191,8 @@ def _of_listed(
     n_classes: int,
     odds: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
-    """(R, N) the probabilities of the likeliest classes (R, k) in their places, and zero for the others.
-
-    With ``odds`` they are multiplied by these and divided by the new sum, in which the others stay as they are.
+    """(R, N) the probabilities of the likeliest classes (R, k), and zero for the others. With ``odds`` they are
+    multiplied by these and renormalised; the others keep their share in the sum.
     """
     p = np.zeros((len(listed), n_classes))
     np.put_along_axis(p, listed, listed_p, axis=1)
@@ -207,9 +206,8 @@ def _of_listed(
 def least_probability(
     groups: ClassGroups, scores: HeldOutScores, coverage: float, odds: NDArray[np.float64] | None = None
 ) -> float:
-    """The least probability from which on answers are right as often as asked for, by held-out samples.
-
-    It is above zero. It is infinite, and all answers are the group of all classes, where these samples are too few.
+    """The lowest probability from which on answers for held-out samples are right as often as requested. It is
+    positive. With too few of these samples it is infinite, so that all answers are the group of all classes.
     """
     n = groups.of_class.shape[1]
     weight, extra = scores.weight, scores.weight_of_class(n)
@@ -241,7 +239,7 @@ def _error(
     one_more: float,
     least: float,
 ) -> float:
-    """The share of wrong answers, with one more sample that is answered wrong. The group of all is never wrong."""
+    """The share of wrong answers, counting one further wrong answer. The group of all classes is never wrong."""
     deepest = (sure >= least).argmax(axis=0)
     answered = (sure >= least).any(axis=0)
     wrong = answered & ~right[deepest, np.arange(len(deepest))]

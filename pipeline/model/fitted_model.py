@@ -1,6 +1,5 @@
-"""The fitted model and its classes: what prediction, saving and later changes need of a fit. It is immutable.
-
-Its `Predictor` is the machines at prediction: one map from samples to logits, and the coupling of these.
+"""The fitted model and its classes: everything that prediction, saving and later changes need. It is immutable. Its
+`Predictor` predicts with the machines: one map from samples to logits, and their coupling.
 """
 
 from __future__ import annotations
@@ -58,15 +57,15 @@ __all__ = [
 _ListsOf = Callable[[NDArray[np.intp], NDArray[np.float32], int], Shortlists]
 
 
-#: Samples per batch of a prediction, whatever the number of threads: the products keep their shape, and so their bits.
+#: Samples per batch of a prediction, whatever the number of threads, so that products have the same shape and bits.
 PREDICTION_BATCH = 256
-#: To apply an edge to a sample of its own takes so many times as long as in a product with a batch of samples.
+#: Applying an edge to a single sample takes this many times as long as in a matrix product with a batch of samples.
 _COST_OF_ONE = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """The logits of the machines as one map of prepared samples, and how they are joined."""
+    """The machines as one map from prepared samples to logits, and the coupling of the logits."""
 
     logits: Logits
     coupler: Coupler
@@ -74,12 +73,12 @@ class Predictor:
     known_ranking: AffineLogits | None = None
 
     def calibrated(self, coupled: CoupledCalibration) -> Predictor:
-        """The same with logits times the slope and plus the shift of each machine, and lists with their mass."""
+        """The same with calibrated logits, by the slope and shift of each machine, and with the mass of lists."""
         return Predictor(self.logits.calibrated(coupled.slope, coupled.shift), self.coupler, coupled.mass)
 
     @cached_property
     def ranking(self) -> AffineLogits | None:
-        """The ranking of the classes as an affine map of samples, a row of weights per class, if there is one."""
+        """The ranking of the classes as an affine map of samples, with a row of weights per class, if it is one."""
         if self.known_ranking is not None:
             return self.known_ranking
         ranking: AffineLogits | None = self.logits.ranking(self.coupler.completion.ranking.potentials)
@@ -88,7 +87,7 @@ class Predictor:
     def samples(
         self, X: Any, shortlist: int | None, memory_limit: int = DEFAULT_MEMORY, first: int = 0
     ) -> ScoredSamples:
-        """Prepared samples ready for coupling. ``first`` is the number of the first, for an error.
+        """Prepared samples, ready for coupling. ``first`` is the number of the first sample, for errors.
 
         Machines on sets of classes have no shortlists: ``shortlist`` must be None.
         """
@@ -102,7 +101,7 @@ class Predictor:
     def _shortlists(
         self, ranking: AffineLogits, rows: NDArray[np.float32], size: int, first: int
     ) -> Shortlists:
-        """The ranking of the classes first; then the pairs of the lists only, if that is cheaper."""
+        """Rank the classes first; then apply only the pairs of the lists, if that is cheaper."""
         potentials = ranking.by_sample(rows)
         check_finite(potentials, first)
         return self._affine_shortlists(rows, potentials, size)
@@ -119,13 +118,13 @@ class Predictor:
     def couple_among(
         self, X: Any, possible: NDArray[np.bool_], sizes: NDArray[np.integer], method: str, first: int = 0
     ) -> NDArray[np.float32]:
-        """(R, N) probabilities of prepared samples where only some classes (R, N) are possible, at least one of each.
-
-        The pairs among so many of these (R,) are coupled as if there were no other classes: see `list_sizes_among`.
+        """(R, N) probabilities of prepared samples if only some classes (R, N) are possible, at least one per sample.
+        The pairs among this many of the possible classes (R,) are coupled as if there were no others: see
+        `list_sizes_among`.
         """
         potentials, lists_of = self._ranked(X, first)
         potentials = np.where(possible, potentials, np.float32(-np.inf))
-        p = possible.astype(np.float32)  # as it stays where one class only is possible
+        p = possible.astype(np.float32)  # stays 1 if only one class is possible
         for size in np.unique(sizes[sizes > 1]).tolist():
             rows = np.flatnonzero(sizes == size)
             lists = with_mass(lists_of(rows, potentials[rows], size), self.mass)
@@ -134,7 +133,7 @@ class Predictor:
         return p
 
     def _ranked(self, X: Any, first: int) -> tuple[NDArray[np.float32], _ListsOf]:
-        """The ranking of all classes for samples, and a function that lists those of some samples."""
+        """The ranking of all classes for samples, and a function that makes the lists of some samples."""
         completion = self.coupler.completion
         if self.ranking is not None:
             rows = np.ascontiguousarray(X, np.float32)
@@ -167,10 +166,8 @@ def check_finite(values: NDArray[np.float32], first: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A model that was fitted, by an estimator or by a run.
-
-    Functions that change a model (a class added, a pair retrained, a wave of growth) return a new one. So a change that
-    fails half-way leaves the old model whole.
+    """A model that was fitted by an estimator or a run. Functions that change a model (add a class, retrain a pair,
+    grow) return a new one, so a change that fails leaves the old model unchanged.
 
     Attributes
     ----------
@@ -180,27 +177,28 @@ class FittedModel:
     trained : TrainedMachines
         The machines, in the order of `edges` or of the columns of the code.
     settings : MachineSettings
-        How the machines were trained, C on normalised features included.
+        How the machines were trained, including C on normalised features.
     whiten : float or "none"
-        The shrinkage of the whitening they were trained under.
+        The shrinkage of the whitening that they were trained with.
     coupling : str
         The coupling through which the model was calibrated.
     coupled : CoupledCalibration
     calibration_samples : int
-        How many training samples, at most, calibrated it.
+        Maximum number of training samples that calibrated it.
     shortlist : int, "auto" or "none"
-        How many classes of a sample are coupled, as it was asked for.
+        Number of classes that are coupled per sample, as requested.
     normalisation : Normalisation
-        Of the features; classifiers of scikit-learn are given them as they come.
+        Of the features; classifiers of scikit-learn get raw features.
     weighted : str
-        The kind of weights that the fit had, which a later change would miss: "sample_weight", "class_weight" or "".
+        The kind of weights of the fit, which are not stored and which later changes would need: "sample_weight",
+        "class_weight" or "".
     n_features : int
     machine_weight : {"none", "counts"}
-        Whether all machines weigh alike in the coupling, or each as many as it has training samples.
+        Whether machines have equal weights in the coupling, or their numbers of training samples.
     learned : Learned, optional
-        Logits that were learned through the coupling, in place of those of the machines.
+        Logits that were learned through the coupling, which replace those of the machines.
     held_out : HeldOutScores, optional
-        What the model says of its held-out samples. None where none were scored, or the model was changed since.
+        The model's scores of its held-out samples. None if none were scored, or if the model was changed since.
     """
 
     classes: ClassTable
@@ -220,20 +218,19 @@ class FittedModel:
     held_out: HeldOutScores | None = None
 
     def method_named(self, asked: str, owner: str) -> str:
-        """The method that the parameter `coupling` stands for; "auto" is the one that the model was calibrated for."""
+        """The method for a value of the parameter `coupling`; "auto" is the one that the model was calibrated for."""
         asked = self.coupling if asked == "auto" else asked
         return self.coupler.method_named(asked, self.machine_weight, owner)
 
     def list_size(self, asked: int | Literal["auto", "none"]) -> int | None:
-        """How many classes of a sample are listed; "auto" is as many as the model was calibrated for."""
+        """Number of classes listed per sample; "auto" is the number that the model was calibrated for."""
         return self.coupler.shortlist_size(self.shortlist if asked == "auto" else asked)
 
     def list_sizes_among(
         self, asked: int | Literal["auto", "none"], n_possible: NDArray[np.integer]
     ) -> NDArray[np.int64]:
-        """(R,) how many classes of a sample are listed where only so many are possible.
-
-        "auto" lists all of a few classes, as a model of these alone does.
+        """(R,) number of classes listed per sample if only some are possible. "auto" lists all of a few classes, as a
+        model of these alone does.
         """
         size = self.list_size(asked)
         sizes = n_possible if size is None else np.minimum(n_possible, size)
@@ -243,12 +240,12 @@ class FittedModel:
 
     @property
     def C(self) -> float:
-        """The C that the machines were trained with, on features as they came."""
+        """The C that the machines were trained with, for raw features."""
         return self.normalisation.outer_C(self.settings.C)
 
     @cached_property
     def decomposition(self) -> graphs.Decomposition:
-        """What the machines are trained on."""
+        """The classes that each machine is trained on."""
         return graphs.decomposition_of(self.graph)
 
     @cached_property
@@ -263,7 +260,7 @@ class FittedModel:
 
     @property
     def pairs(self) -> nx.Graph:
-        """The graph of the trained pairs, or an error if machines are on sets of classes."""
+        """The graph of the trained pairs. Raise if machines are on sets of classes."""
         if isinstance(self.graph, graphs.ModelCode):
             raise AttributeError(
                 "PairwiseSVC: this model has no pairs, its machines are on sets of classes: see code_."
@@ -282,16 +279,15 @@ class FittedModel:
 
     @cached_property
     def by_decision_value(self) -> FittedModel:
-        """The same machines with their decision values for logits: nothing that was learned from samples moves a sign.
-
-        Of several machines of a pair it is the mean of their decision values.
+        """The same machines with decision values as logits, so that no calibration changes a sign. With several
+        machines per pair, the mean of their decision values is used.
         """
         uncalibrated = CoupledCalibration.uniform("none", 1.0, len(self.edges))
         return replace(self, trained=self.trained.by_decision_value(), coupled=uncalibrated, learned=None)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """The calibrated machines, or what was learned in place of them, as prediction needs them."""
+        """The calibrated machines, or the logits learned in their place, as prediction needs them."""
         if self.learned is not None and self.learned.logits is not None:
             return Predictor(self.learned.logits, self.coupler, self.coupled.mass)
         raw = Predictor(self.trained.collapsed(self.settings.scheme.shares), self.coupler)
@@ -306,7 +302,7 @@ class FittedModel:
         return isinstance(self.trained, CompactMachines)
 
     def compacted(self) -> FittedModel:
-        """The same model with what prediction needs of its machines and nothing else; it predicts the same bits."""
+        """The same model with only those parts of its machines that prediction needs; it predicts the same bits."""
         if self.is_compact or isinstance(self.trained, EstimatorModel):
             return self
         return replace(
@@ -318,12 +314,12 @@ class FittedModel:
         )
 
     def prepared(self, X: Any) -> Any:
-        """Samples as the machines are given them."""
+        """Samples as input of the machines."""
         return self.trained.prepared(X, self.normalisation)
 
 
 class SavedModel(NamedTuple):
-    """A fitted model with the parameters of its estimator, what was compared for it, and the names of its features.
+    """A fitted model with the parameters of its estimator, the compared candidates, and the names of its features.
 
     ``support_ids`` are the names of the training rows that are its support vectors, if it has any.
     """
@@ -337,7 +333,7 @@ class SavedModel(NamedTuple):
     support_ids: Sequence[Any] = ()
 
 
-#: Settings of a fit that prediction and later changes need too, and that a model has under the same names.
+#: Settings of a fit that prediction and later changes also need, and that a model has under the same names.
 KEPT_SETTINGS = tuple(
     field.name for field in fields(FittedModel) if field.name in {one.name for one in fields(ModelSettings)}
 )
@@ -352,9 +348,9 @@ class ClassTable(NamedTuple):
     totals : (N,) float64
         The training samples of each class, or the sum of their weights.
     keys : (N,) int64
-        The number that seeds the folds of each class: it stays the same when other classes come and go.
+        The number that seeds the folds of each class: it stays the same when other classes are added or removed.
     checksums : (N,) int64
-        Of the training rows of each class, in their order; empty where they are not needed.
+        Of the training rows of each class, in their order; empty if they are not needed.
     """
 
     labels: NDArray[Any]
@@ -372,7 +368,7 @@ class ClassTable(NamedTuple):
         return None if priors is None else prior_odds(priors, self.labels.tolist(), self.shares)
 
     def index_of(self, label: object, owner: str) -> int:
-        """The index of a label, or an error that names the nearest one."""
+        """The index of a label. The error for an unknown label suggests the nearest one."""
         places = np.flatnonzero(_same_kind(self.labels, label) and self.labels == label)
         if not len(places):
             raise ValueError(

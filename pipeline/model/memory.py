@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _FLOAT, _DOUBLE = 4, 8
-#: So little is always there, and asking how much is available takes longer than predicting a row.
+#: Smaller sizes are not checked: asking for the available memory takes longer than predicting a row.
 _SMALL = 2**20
 
 
@@ -63,7 +63,7 @@ def fit_bytes(
     held_out: int = 0,
     n_threads: int = 1,
 ) -> float:
-    """Bytes that a fit takes besides its samples.
+    """Bytes that a fit needs besides its samples.
 
     Parameters
     ----------
@@ -73,9 +73,10 @@ def fit_bytes(
         The training rows of each pair of classes, or of sets of these.
     settings : MachineSettings
     columns : float
-        The mean number of columns that the rows of a class touch, if X is sparse; a pair touches at most twice as many.
+        The mean number of columns with entries in the rows of a class, if X is sparse; a pair has at most twice as
+        many.
     held_out : int
-        How many held-out samples calibrate the model: their logits are held for up to three calibrations.
+        Number of held-out samples that calibrate the model; their logits are kept for up to three calibrations.
     n_threads : int
     """
     n_edges, largest = len(rows), int(rows.max(initial=0))
@@ -83,7 +84,7 @@ def fit_bytes(
     if isinstance(kind, KernelKind):
         stored = int(np.dtype(gram_type(settings.tol)).itemsize)
         grams = n_threads * (stored + _FLOAT) * largest**2 + min(KEPT_BYTES, stored * X.shape[0] ** 2)
-        # Half of the rows of a pair are support vectors, say, and parts are joined: two of each at that moment.
+        # Assume that half of the rows of a pair are support vectors. While parts are joined, there are two copies.
         support = float(rows.sum()) * _DOUBLE * (settings.scheme.n_machines + 1)
         copies = 0.0 if kind.kernel.precomputed else 3.0 * _bytes_of(X)
         return float(logits + copies + grams + support)
@@ -95,7 +96,7 @@ def fit_bytes(
     else:
         copies, weights = 2.0 * _bytes_of(X) + _FLOAT * X.shape[0] * X.shape[1], X.shape[1]
     machines = machine_bytes(n_edges, settings.scheme.n_machines, weights, is_sparse=sparse.issparse(X))
-    # Tiles of machines are joined into one array, so at that moment there are two of each; and their means.
+    # While tiles of machines are joined into one array, there are two copies; and their means.
     return float(logits + copies + 2 * machines + 2 * _FLOAT * n_edges * weights)
 
 
@@ -111,9 +112,8 @@ def rows_of_machines(sides: Decomposition, counts: NDArray[np.integer]) -> NDArr
 
 
 def least_rows(asked: Any, counts: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The training rows of as many pairs as a requested graph has at least, before it is known: (E,).
-
-    The largest class is in one of them.
+    """(E,) the training rows of the minimum number of pairs of a requested graph, before the graph is known. The
+    largest class is in one of them.
     """
     smallest, *_, largest = np.sort(counts).tolist()
     rows = np.full(_least_pairs(asked, len(counts)), 2 * smallest, np.int64)
@@ -142,5 +142,5 @@ def prediction_bytes(n_rows: int, n_classes: int, itemsize: int) -> float:
 
 
 def likeliest_bytes(n_rows: int, k: int, itemsize: int) -> float:
-    """Bytes of the k likeliest classes of so many samples, and of their probabilities."""
+    """Bytes of the k likeliest classes of ``n_rows`` samples, and of their probabilities."""
     return float(n_rows) * k * (itemsize + _DOUBLE)

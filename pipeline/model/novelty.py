@@ -1,8 +1,8 @@
-"""None of these: how unlike the classes of a model a sample is, and which samples are rejected for it.
+"""Novelty: how little a sample resembles the classes of a model, and which samples are rejected as unknown.
 
-The novelty of a sample is the weighted sum of the signals of `calibration.novelty_signals`. Which samples are strange
-enough is decided by the held-out samples: as many of them, and so of new samples of the known classes, are rejected as
-was asked for. No sample of an unknown class is needed.
+The novelty of a sample is a weighted sum of the signals of `calibration.novelty_signals`. The limit is calibrated on
+the held-out samples, so that the requested share of these, and so of new samples of the known classes, is rejected. No
+sample of an unknown class is needed.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ __all__ = [
     "with_rejected",
 ]
 
-#: The label of rejected samples, unless a user says otherwise, by the kind of the labels.
+#: The default label of rejected samples, by the kind of the labels.
 _REJECTED: dict[str, Any] = {"i": -1, "u": -1, "f": -1.0, "U": "none of these", "O": "none of these"}
 
 
 def check_reject(reject: Any, by: Any, owner: str) -> float:
-    """The share of known samples to reject, or an error unless it is a number between 0 and 1."""
+    """The checked share of known samples to reject, a number between 0 and 1."""
     if not is_share(reject) or not 0 < reject < 1:
         raise ValueError(f"{owner}: reject must be a number above 0 and below 1, got {reject!r}.")
     if by not in get_args(SetBy):
@@ -64,7 +64,7 @@ def novelty_of(
     memory_limit: int,
     n_jobs: int | None = None,
 ) -> NDArray[np.float64]:
-    """(R,) the novelty of samples X, which the caller has checked."""
+    """(R,) the novelty of checked samples X."""
     check_memory(8.0 * X.shape[0], f"novelty of {X.shape[0]:,} samples", "judge the samples in several parts")
     size, found = model.list_size(shortlist), np.empty(X.shape[0])
     method = model.method_named(coupling, "PairwiseSVC: coupling")
@@ -84,7 +84,7 @@ def novelty_of(
 
 
 def _distances(model: FittedModel, scores: HeldOutScores, prepared: Any) -> NDArray[np.float64]:
-    """(R,) the distances of prepared samples to the classes, or to the support vectors of a model that has these."""
+    """(R,) the distances of prepared samples to the classes, or to the support vectors if the model has any."""
     if scores.places is not None:
         return scores.places.distances(prepared)
     logits = model.predictor.logits
@@ -95,9 +95,8 @@ def _distances(model: FittedModel, scores: HeldOutScores, prepared: Any) -> NDAr
 def held_out_distances(
     training: TrainingSet, trained: TrainedMachines, settings: ModelSettings, drawn: DrawnSamples
 ) -> tuple[Distances | None, ClassPlaces | None]:
-    """How far drawn samples are from the classes, and the places of these; None where neither is known.
-
-    The places are found without the samples that a whitening is found without. Others had a part in them.
+    """The distances of drawn samples to the classes, and the places of the classes; None if these are unknown. The
+    places, like a whitening, are computed without some of the drawn samples; all others contribute to them.
     """
     if isinstance(trained, KernelModel) and not trained.kernel.precomputed:
         return _distances_to_support(training, trained, drawn), None
@@ -116,7 +115,7 @@ def held_out_distances(
 
 
 def _distances_to_support(training: TrainingSet, trained: KernelModel, drawn: DrawnSamples) -> Distances:
-    """How far drawn samples are from the other support vectors, and from those of other classes."""
+    """The distances of drawn samples to the other support vectors, and to those of other classes."""
     support = np.concatenate(training.members)[np.unique(trained.machines.row)]
     X = np.asarray(training.X[drawn.rows])
     return Distances.to_support(
@@ -127,9 +126,8 @@ def _distances_to_support(training: TrainingSet, trained: KernelModel, drawn: Dr
 def novelty_limits(
     model: FittedModel, scores: HeldOutScores, reject: float, by: SetBy, priors: Any = None
 ) -> NDArray[np.float64]:
-    """(N,) the novelty above which a sample is rejected, by the class that is predicted for it.
-
-    So where classes have limits of their own, held-out samples count for the class that is predicted for them.
+    """(N,) the novelty above which a sample is rejected, by its predicted class. With a limit per class, held-out
+    samples therefore count for their predicted class.
     """
     odds = model.classes.odds(priors)
     judged = scores.of_samples(np.isfinite(scores.strangeness))
@@ -138,7 +136,7 @@ def novelty_limits(
 
 
 def reject_label_of(labels: NDArray[Any], label: Any, owner: str) -> Any:
-    """The label of rejected samples, or an error if it is that of a class."""
+    """The label of rejected samples. Raise if it is that of a class."""
     label = _REJECTED.get(labels.dtype.kind) if label is None else label
     if label is None or (labels.dtype.kind == "O" and not isinstance(label, type(labels[0]))):
         raise ValueError(
@@ -150,7 +148,7 @@ def reject_label_of(labels: NDArray[Any], label: Any, owner: str) -> Any:
 
 
 def with_rejected(labels: NDArray[Any], rejected: NDArray[np.bool_], label: Any) -> NDArray[Any]:
-    """Labels with that of rejected samples in place of theirs, of a type that holds both."""
+    """The labels, with those of rejected samples replaced, in a type that holds both."""
     if labels.dtype.kind == "O":
         return np.where(rejected, np.array(label, dtype=object), labels)
     return np.where(rejected, np.array(label), labels)

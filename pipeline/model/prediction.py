@@ -51,11 +51,11 @@ def predict_probabilities(
     coupling : str
         One of `model_coupling.COUPLINGS`.
     shortlist : int, "auto" or "none"
-        Ignored where machines are on sets of classes: there are no lists of these.
+        Ignored for machines on sets of classes, which have no lists.
     priors : (N,) array, optional
-        The shares of the classes where predictions are made.
+        The shares of the classes in the data to be predicted.
     possible : (N,) or (R, N) bool array, optional
-        The classes that are possible, of all samples or of each: see `possible_classes`.
+        The classes that are possible, for all samples or for each: see `possible_classes`.
     memory_limit, n_jobs
         See `PairwiseSVC`.
     """
@@ -86,10 +86,8 @@ def predict_likeliest(
     memory_limit: int = DEFAULT_MEMORY,
     n_jobs: int | None = None,
 ) -> TopProbabilities:
-    """The k likeliest classes of samples X, with the probabilities that `predict_probabilities` gives them.
-
-    Those of all classes are never in memory for more than a batch of samples. Parameters are those of
-    `predict_probabilities`.
+    """The k likeliest classes of samples X, with their probabilities by `predict_probabilities`. The probabilities of
+    all classes are in memory for one batch of samples only. Parameters are those of `predict_probabilities`.
     """
     k = min(k, len(model.classes.labels))
     check_memory(
@@ -143,7 +141,7 @@ def _predict(
 def possible_classes(
     model: FittedModel, classes: Any, n_samples: int, owner: str
 ) -> NDArray[np.bool_] | None:
-    """(N,) or (R, N) which classes are possible; None if all are. Raises for what names none of them.
+    """(N,) or (R, N) which classes are possible; None if all are. Raise for labels that are not classes.
 
     ``classes`` are labels, or a boolean mask with a row per sample and a column per class.
     """
@@ -170,7 +168,7 @@ def possible_classes(
             f" {given.dtype} of shape {given.shape}."
         )
     possible = np.zeros(len(labels), bool)
-    # Not the elements of the array: it would make text of a list of labels of several kinds.
+    # Use the given labels, because an array turns a list of labels of several types into text.
     possible[[model.classes.index_of(label, f"{owner}: classes") for label in classes]] = True
     if possible.sum() < 2:
         raise ValueError(f"{owner}: classes must name at least 2 classes, got {int(possible.sum())}.")
@@ -179,8 +177,7 @@ def possible_classes(
 
 def odds_of_possible(model: FittedModel, priors: Any, classes: Any, owner: str) -> NDArray[np.float64] | None:
     """(N,) the factors of the classes by new priors, zero for those that are not possible; None if all are one.
-
-    ``classes`` are labels. Samples with classes of their own are refused: they have no held-out samples like them.
+    ``classes`` are labels. Possible classes per sample are refused, because there are no held-out samples with these.
     """
     odds = model.classes.odds(priors)
     if classes is None:
@@ -198,7 +195,7 @@ def odds_of_possible(model: FittedModel, priors: Any, classes: Any, owner: str) 
     return odds
 
 
-#: Pairs that are printed from either end.
+#: Number of pairs that are printed from either end.
 _SHOWN = 5
 
 
@@ -211,7 +208,7 @@ class PairMachine(NamedTuple):
 
 
 class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
-    """Pairs of class labels, either way round, and their machines. It prints the first and the last of them."""
+    """Mapping of pairs of class labels, in either order, to their machines. It prints the first and last pairs."""
 
     def __init__(
         self,
@@ -265,7 +262,7 @@ class PairMachines(Mapping[tuple[Any, Any], PairMachine]):
 
 
 def pair_machines(model: FittedModel) -> PairMachines:
-    """The calibrated machines of a model, on features as they come."""
+    """The calibrated machines of a model, for raw features."""
     logits = model.predictor.logits
     if not isinstance(logits, (AffineLogits, SparseLogits)):
         raise AttributeError("PairwiseSVC: pairs_ is for linear machines.")

@@ -1,13 +1,12 @@
-"""Prediction sets: classes that hold the true one as often as was asked for, calibrated on the held-out samples.
+"""Prediction sets: classes that contain the true one as often as requested, calibrated on the held-out samples.
 
-Conformal prediction. Every class of a new sample has a score, how badly it fits. The set has the classes whose score
-is at most a quantile of the scores that the held-out samples have for their own classes.
-
-Held-out samples are drawn alike in every class, so each has the weight of the samples that it stands for. A quantile of
-weighted scores is exact for samples that are drawn from the classes and then weighted (label shift, [P]): the new one
+This is conformal prediction. Every class of a new sample has a score, which says how poorly it fits. The set has the
+classes whose score is at most a quantile of the scores of the held-out samples for their true classes. Equally many
+held-out samples are drawn from every class, so each is weighted by the number of samples that it represents. A quantile
+of weighted scores is exact for samples that are drawn per class and then weighted (label shift, [P]): the new sample
 counts too, with the weight of the class that is tried. A held-out sample is scored by the machines of one fold, or of
-all but one where these are fitted on folds; a new sample by all machines, which fit it better. So sets err to the
-careful side.
+all but one if these are fitted on folds; a new sample by all machines, which predict better. So the coverage errs on
+the high side.
 
 References
 ----------
@@ -52,25 +51,25 @@ __all__ = [
     "thresholds_of",
 ]
 
-#: How badly a class fits: least ambiguous sets, adaptive sets, and adaptive sets with a penalty for late classes.
+#: The score of a class: least ambiguous sets, adaptive sets, and adaptive sets with a penalty for unlikely classes.
 SetScore = Literal["lac", "aps", "raps"]
 #: Coverage of all samples together, or of the samples of every class.
 SetBy = Literal["all", "class"]
-#: What RAPS adds per class beyond the rank that the held-out samples need [A].
+#: The penalty of RAPS per class beyond the rank that the held-out samples need [A].
 _PENALTY = 0.05
-#: Samples whose sets are found at once.
+#: Number of samples whose sets are computed at once.
 _BATCH = 2048
 
 
 def check_coverage(coverage: Any, owner: str) -> float:
-    """The coverage, or an error unless it is a number between 0 and 1."""
+    """The checked coverage, a number between 0 and 1."""
     if not is_share(coverage) or not 0 < coverage < 1:
         raise ValueError(f"{owner}: coverage must be a number above 0 and below 1, got {coverage!r}.")
     return float(coverage)
 
 
 def check_output(output: Any, owner: str) -> None:
-    """Raise unless sets are asked for as a matrix or as labels."""
+    """Raise unless sets are requested as a matrix or as labels."""
     if output not in ("matrix", "labels"):
         raise ValueError(f"{owner}: output must be 'matrix' or 'labels', got {output!r}.")
 
@@ -81,7 +80,7 @@ def labels_of_sets(sets: sparse.csr_array, labels: NDArray[Any]) -> list[NDArray
 
 
 def held_out_of(model: FittedModel, coupling: str, shortlist: Any, owner: str) -> HeldOutScores:
-    """The held-out scores of a model, or an error if it has none for this coupling."""
+    """The held-out scores of a model. Raise if it has none for this coupling."""
     if model.held_out is None or not len(model.held_out.classes):
         raise ValueError(f"{owner}: the model has no held-out samples: {_why_none(model)}.")
     method = model.method_named(coupling, f"{owner}: coupling")
@@ -110,19 +109,17 @@ def _why_none(model: FittedModel) -> str:
 
 
 class ClassPool(NamedTuple):
-    """Classes that share a threshold, and how many held-out samples they have together."""
+    """Classes that share a threshold, and their total number of held-out samples."""
 
     classes: tuple[int, ...]
     held_out: int
 
 
 def pool_classes(model: FittedModel, classes: NDArray[np.int64], coverage: float) -> list[ClassPool]:
-    """The classes, put together until every pool has the held-out samples that a coverage needs, if there are.
-
-    ``classes`` are those of the held-out samples: their true ones, or the ones that are predicted for them.
-
-    For coverage 1 - a these are 1 / a - 1: 19 for 95%. Pairs are gone through from the least d' on, so classes are put
-    together with those that they are most like; of machines on sets, by how many of them tell two classes apart.
+    """The classes, merged until every pool has enough held-out samples for a coverage, if there are as many.
+    ``classes`` are those of the held-out samples: the true or the predicted ones. A coverage of 1 - a needs 1 / a - 1
+    samples: 19 for 95%. Pairs are merged in the order of ascending d', so that similar classes share a pool; for
+    machines on sets, in the order of the number of machines that separate two classes.
     """
     n, needed = len(model.classes.labels), math.ceil(1 / (1 - coverage) - 1 - 1e-9)
     counts = np.bincount(classes, minlength=n)
@@ -139,7 +136,7 @@ def pool_classes(model: FittedModel, classes: NDArray[np.int64], coverage: float
 
 
 def _nearest_first(model: FittedModel) -> list[tuple[int, int]]:
-    """Pairs of classes, those that are most alike first."""
+    """Pairs of classes, the most similar first."""
     if model.code is not None:
         matrix = model.code.matrix.astype(np.int64)
         pairs = np.argwhere(np.triu(np.ones((len(matrix),) * 2, bool), 1))
@@ -152,7 +149,7 @@ def _nearest_first(model: FittedModel) -> list[tuple[int, int]]:
 
 
 class _Conformity(NamedTuple):
-    """How badly the true class of a held-out sample, or any class of a new one, fits."""
+    """The scores of the true classes of held-out samples, and of all classes of new samples."""
 
     of_true: Callable[[HeldOutScores], NDArray[np.float64]]
     of_all: Callable[[NDArray[np.float64], int], NDArray[np.float64]]
@@ -166,7 +163,8 @@ def thresholds_of(
     classes: NDArray[np.int64] | None = None,
     odds: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """(N,) for every class, the value that this share of new samples do not exceed, by those of held-out samples.
+    """(N,) for each class, the value that this share of new samples does not exceed, from the values of held-out
+    samples.
 
     Parameters
     ----------
@@ -177,9 +175,9 @@ def thresholds_of(
         What they are ranked by.
     coverage : float
     classes : (R,) int array, optional
-        The class that each of them counts for, where classes have thresholds of their own.
+        The class that each of them counts for, if each class has its own threshold.
     odds : (N,) array, optional
-        Those of new priors: samples of a class then count as many times more.
+        The factors of new priors, by which the samples of a class are weighted.
     """
     n = len(model.classes.labels)
     weight, extra = scores.weight, scores.weight_of_class(n)
@@ -196,7 +194,7 @@ def thresholds_of(
 
 
 def _conformity(score: SetScore, scores: HeldOutScores, coverage: float, seed: int | None) -> _Conformity:
-    """The scores of a kind. With a seed, they are made continuous by drawing how much of the class itself counts."""
+    """The scores of a kind; with a seed they are continuous: the share of the class itself that counts is drawn."""
     if score == "lac":
         return _Conformity(lambda held_out: 1 - held_out.p, lambda p, first: 1 - p)
     free = 0.0
@@ -238,7 +236,7 @@ def sets_of_probabilities(
     priors: Any = None,
     owner: str = "predict_set",
 ) -> sparse.csr_array:
-    """(R, N) which classes are in the set of each sample.
+    """(R, N) whether each class is in the set of each sample.
 
     Parameters
     ----------

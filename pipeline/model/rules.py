@@ -1,7 +1,7 @@
 """The rules for the parameters of a model: the values of each, and what must hold between them.
 
-Each is stated once, and told in the words of the door through which the parameters came: `PairwiseSVC`, or a
-configuration.
+Each rule is stated once. Its message uses the notation of the door through which the parameters came: `PairwiseSVC`, or
+a configuration.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Door:
         return f"{self.prefix}{parameter}{self.equals}{value!r}"
 
     def word(self, parameter: str, *words: str) -> str:
-        """A parameter with a word, or with one of several, as a user writes them."""
+        """A parameter with one or several words as its value, as a user writes them."""
         return f"{self.prefix}{parameter}{self.equals}{self.words(*words)}"
 
     def words(self, *words: str) -> str:
@@ -84,7 +84,7 @@ CONFIGURATION = Door("", "", "model.", " = ", '"', "true", "false")
 
 
 def check_value(name: str, value: Any, values: Any, door: Door) -> None:
-    """Raise unless the value of a parameter is one of those that a type stands for, see `allows`."""
+    """Raise unless a type allows the value of a parameter, see `allows`."""
     if not allows(values, value):
         message = (
             f"{door.owner}{door.prefix}{name} must be {requirement(values, door)}, got {value!r}{door.end}"
@@ -98,7 +98,7 @@ _BOUNDS = {"Gt": operator.gt, "Ge": operator.ge, "Lt": operator.lt, "Le": operat
 
 
 def allows(values: Any, value: Any) -> bool:
-    """Whether a value is one of those that a type stands for. Numbers are finite, and may be numpy's.
+    """Whether a type allows a value. Numbers are finite, and may be numpy's.
 
     A tuple of words stands for these.
 
@@ -135,7 +135,7 @@ def _bounds(values: Any) -> list[tuple[str, float]]:
 
 
 def words_among(values: Any) -> tuple[str, ...]:
-    """The words that a type stands for."""
+    """The words that a type allows."""
     if isinstance(values, tuple):
         return values
     if get_origin(values) is Literal:
@@ -163,7 +163,7 @@ def requirement(values: Any, door: Door) -> str:
 
 
 def _numbers(values: Any, door: Door) -> Iterator[str]:
-    """The values that are no words, each kind as a phrase."""
+    """The allowed values that are not words, as phrases."""
     kind, inner = get_origin(values), get_args(values)
     if kind in (Union, UnionType):
         for one in inner:
@@ -190,9 +190,8 @@ def _bounded(number: str, bounds: dict[str, float]) -> str:
 
 
 def check_coupling(asked: str, machine_weight: str, code: bool, door: Door, key: str = "coupling") -> str:
-    """The method for a coupling; raise unless it suits the machines, which ``code`` says are on sets of classes.
-
-    ``key`` is the parameter that names the coupling.
+    """The method for a coupling. Raise unless it suits the machines; ``code`` says whether these are on sets of
+    classes. ``key`` is the parameter with the coupling.
     """
     owner, couplings = f"{door.owner}{key}", couplings_of(code)
     try:
@@ -253,7 +252,7 @@ MEASURED = ("distance", "slopes")
 
 
 def check_distances(parameters: Any, measured: bool, machines: str, door: Door) -> None:
-    """Raise if distances are to be logits but have no slope, or cannot be measured.
+    """Raise if distances are requested as logits but have no slope, or cannot be measured.
 
     ``parameters`` have ``calibration``, ``coupled_calibration`` and ``thresholds``; ``measured`` says whether machines
     know their distance to a sample; ``machines`` are the parameters that decide this, with their values.
