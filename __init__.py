@@ -35,8 +35,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("pairloom.graphs")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return found
+    attribute = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return attribute
 
 
 def __dir__() -> list[str]:

@@ -93,8 +93,8 @@ def probabilities(
     p = model.predict_proba(X)[:, possible]
     yield "divided", p / p.sum(axis=1, keepdims=True)
     yield "coupled", model.predict_proba(X, classes=possible)[:, possible]
-    own = np.isin(split.y, possible)
-    yield "fitted alone", fitted(split.X[own], split.y[own]).predict_proba(X)
+    is_possible = np.isin(split.y, possible)
+    yield "fitted alone", fitted(split.X[is_possible], split.y[is_possible]).predict_proba(X)
 
 
 def measure_possible(record: Record, choices: int, *, small: bool = False) -> list[PossibleRow]:
@@ -107,9 +107,9 @@ def measure_possible(record: Record, choices: int, *, small: bool = False) -> li
     found: dict[str, list[tuple[float, float, float]]] = {}
     for number in range(choices):
         possible = near_classes(means, N_POSSIBLE, number)
-        own = np.isin(split.y_new, possible)
-        y, divided = np.searchsorted(possible, split.y_new[own]), None
-        for method, p in probabilities(split, model, possible, split.X_new[own]):
+        is_possible = np.isin(split.y_new, possible)
+        y, divided = np.searchsorted(possible, split.y_new[is_possible]), None
+        for method, p in probabilities(split, model, possible, split.X_new[is_possible]):
             divided = p if divided is None else divided
             scores = log_loss(y, p, labels=range(N_POSSIBLE)), float((p.argmax(axis=1) == y).mean())
             differs = float(np.abs(p.max(axis=1) - divided.max(axis=1)).mean())

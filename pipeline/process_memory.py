@@ -73,8 +73,8 @@ def _groups() -> Iterator[tuple[Path, _Names]]:
             root, names = _GROUPS / "memory", _VERSION_1
         else:
             continue
-        own = root / path.lstrip("/")
-        for folder in (own, *own.parents):
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
             if folder.is_relative_to(root):
                 yield folder, names
 

@@ -281,13 +281,13 @@ def predict_command(
             asked = _Asked(
                 classes, reject, reject_by, novelty, coverage, {"score": set_score, "by": set_by}, groups
             )
-            found = _predicted(model, samples, asked, skip=bad_rows == "skip", top=top)
+            predictions = _predicted(model, samples, asked, skip=bad_rows == "skip", top=top)
         if to_stdout:
-            print_predictions(sys.stdout, found)
+            print_predictions(sys.stdout, predictions)
             return
-        write_predictions(out, found, force=force)
+        write_predictions(out, predictions, force=force)
         click.echo(
-            f"Wrote the predictions of {int(found.known.sum())} samples, by {model.coupling}, to {out}"
+            f"Wrote the predictions of {int(predictions.known.sum())} samples, by {model.coupling}, to {out}"
         )
 
 

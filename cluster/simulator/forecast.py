@@ -93,10 +93,10 @@ def _optimism(stage: str, costs: UnitCosts, work: Workload) -> float:
 
 
 def _by_stage(work: Workload, costs: UnitCosts, cluster: SimulatedCluster, seed: int) -> dict[str, float]:
-    found: dict[str, float] = {}
+    by_stage: dict[str, float] = {}
     for stage in simulate(work, costs, cluster, seed=seed).stages:
-        found[stage.stage] = found.get(stage.stage, 0.0) + stage.seconds
-    return found
+        by_stage[stage.stage] = by_stage.get(stage.stage, 0.0) + stage.seconds
+    return by_stage
 
 
 # A run whose training takes less time is over before anyone has read a forecast.

@@ -203,12 +203,12 @@ class _Session:
         seconds = self._costs.drawn(phase.stage, phase.units, self._of[phase.stage], self._work.sizes, random)
         seconds += cluster.unit_seconds
         if phase.where == "driver":
-            found, threads = self._in_driver(phase, seconds), 1
+            outcome, threads = self._in_driver(phase, seconds), 1
         else:
             threads = self._threads(phase.stage)
-            found = self._on_cluster(number, phase, seconds, threads, random)
-        self.clock = found[kernels.END]
-        return self._forecast(phase, found, scan, self.clock - begin, threads)
+            outcome = self._on_cluster(number, phase, seconds, threads, random)
+        self.clock = outcome[kernels.END]
+        return self._forecast(phase, outcome, scan, self.clock - begin, threads)
 
     def _in_driver(self, phase: Phase, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Units one after the other, in the driver."""

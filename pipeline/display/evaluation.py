@@ -130,32 +130,34 @@ def scores(p: NDArray[np.floating], y: NDArray[np.integer]) -> Scores:
     return scores_of(outcomes(p, y))
 
 
-def scores_of(found: Outcomes) -> Scores:
+def scores_of(samples: Outcomes) -> Scores:
     """Score samples by their outcomes. Without probabilities, their log loss and calibration error are NaN."""
-    unknown = bool(np.isnan(found.confidence).any())
+    unknown = bool(np.isnan(samples.confidence).any())
     return Scores(
-        accuracy=float(found.right.mean()),
-        log_loss=float(found.losses.mean()),
-        expected_calibration_error=np.nan if unknown else reliability_of(found).expected_calibration_error,
-        top_5_accuracy=float((found.rank < 5).mean()),
-        macro_f1=macro_f1_of(found),
+        accuracy=float(samples.right.mean()),
+        log_loss=float(samples.losses.mean()),
+        expected_calibration_error=np.nan if unknown else reliability_of(samples).expected_calibration_error,
+        top_5_accuracy=float((samples.rank < 5).mean()),
+        macro_f1=macro_f1_of(samples),
     )
 
 
-def macro_f1_of(found: Outcomes) -> float:
+def macro_f1_of(samples: Outcomes) -> float:
     """The mean F1 of the classes that occur, from counts per class."""
-    n_classes = int(max(found.label.max(), found.predicted.max())) + 1
-    counts = [np.bincount(which, minlength=n_classes) for which in (found.label, found.predicted)]
-    right = np.bincount(found.label[found.right], minlength=n_classes)
+    n_classes = int(max(samples.label.max(), samples.predicted.max())) + 1
+    counts = [np.bincount(which, minlength=n_classes) for which in (samples.label, samples.predicted)]
+    right = np.bincount(samples.label[samples.right], minlength=n_classes)
     both = counts[0] + counts[1]
     return float((2 * right[both > 0] / both[both > 0]).mean())
 
 
-def risk_coverage_of(found: Outcomes) -> RiskCoverage:
+def risk_coverage_of(samples: Outcomes) -> RiskCoverage:
     """The errors among the most confident samples, for every number of them."""
-    order = np.argsort(-found.confidence, kind="stable")
+    order = np.argsort(-samples.confidence, kind="stable")
     number = np.arange(1, len(order) + 1)
-    return RiskCoverage(number / len(order), np.cumsum(~found.right[order]) / number, found.confidence[order])
+    return RiskCoverage(
+        number / len(order), np.cumsum(~samples.right[order]) / number, samples.confidence[order]
+    )
 
 
 def reliability(p: NDArray[np.floating], y: NDArray[np.integer], bins: int = 15) -> Reliability:
@@ -163,14 +165,14 @@ def reliability(p: NDArray[np.floating], y: NDArray[np.integer], bins: int = 15)
     return reliability_of(outcomes(p, y), bins)
 
 
-def reliability_of(found: Outcomes, bins: int = 15) -> Reliability:
+def reliability_of(samples: Outcomes, bins: int = 15) -> Reliability:
     """Accuracy against confidence, from the outcomes of samples."""
-    place = np.minimum((found.confidence * bins).astype(np.int64), bins - 1)
+    place = np.minimum((samples.confidence * bins).astype(np.int64), bins - 1)
     count = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):
         return Reliability(
-            np.bincount(place, found.confidence, bins) / count,
-            np.bincount(place, found.right, bins) / count,
+            np.bincount(place, samples.confidence, bins) / count,
+            np.bincount(place, samples.right, bins) / count,
             count,
         )
 

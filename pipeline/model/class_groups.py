@@ -166,14 +166,14 @@ def answers_at(
     order = likeliest(p, KEPT)
     kept = _of_listed(order, np.take_along_axis(p, order, axis=1), p.shape[1], odds)
     p = p if odds is None else normalised(p, odds)
-    place, level, found = np.zeros(len(p), np.int64), np.full(len(p), last), np.ones(len(p))
+    place, level, probability = np.zeros(len(p), np.int64), np.full(len(p), last), np.ones(len(p))
     for number in reversed(range(last)):
         best, sure = _best(groups, kept, number)
         answered = sure >= least
         place[answered], level[answered] = best[answered], number
-        found[answered] = groups.sums(p, number)[samples, best][answered]
+        probability[answered] = groups.sums(p, number)[samples, best][answered]
     name = _objects([groups.names[number][at] for number, at in zip(level, place, strict=True)])
-    return GroupAnswers(name, level, np.minimum(found, 1.0))
+    return GroupAnswers(name, level, np.minimum(probability, 1.0))
 
 
 def _best(

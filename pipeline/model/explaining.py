@@ -168,8 +168,8 @@ def _route_in_code(matrix: NDArray[np.int8], pair: _Pair) -> tuple[Route, NDArra
     alone = (np.abs(matrix).sum(axis=0) == 2) & (matrix[pair.a] * matrix[pair.b] == -1)
     if not alone.any():
         return "none", coefficients
-    own = int(np.flatnonzero(alone)[0])
-    coefficients[own] = matrix[pair.a, own]
+    machine = int(np.flatnonzero(alone)[0])
+    coefficients[machine] = matrix[pair.a, machine]
     return "trained", coefficients
 
 
@@ -182,9 +182,9 @@ def _prior(priors: Any, model: FittedModel, pair: _Pair, owner: str) -> float:
     return float(np.log(odds[pair.a] / odds[pair.b]))
 
 
-def _total(own: Any, made_of: NDArray[np.float64], logits: NDArray[np.float64]) -> float:
+def _total(contributions: Any, made_of: NDArray[np.float64], logits: NDArray[np.float64]) -> float:
     """The logit of the pair. Where contributions are known it is exactly their sum, to the last bit."""
-    return float(made_of @ logits) if own is None else float(own.total)
+    return float(made_of @ logits) if contributions is None else float(contributions.total)
 
 
 def _machine_effects(

@@ -231,14 +231,16 @@ def _judge_block(
     size = max(16, _LOGIT_BYTES // (4 * model.coupler.n_machines))
 
     def judge(piece: slice) -> None:
-        own = order[piece]
-        X = model.prepared(rows[own])
-        logits = out_of_fold_edge_logits(model.trained, model.settings.scheme, X, folds[own], parts[own])
-        calibrated = np.ascontiguousarray(model.coupled.held_out(logits, parts[own]))
+        rows_of_piece = order[piece]
+        X = model.prepared(rows[rows_of_piece])
+        logits = out_of_fold_edge_logits(
+            model.trained, model.settings.scheme, X, folds[rows_of_piece], parts[rows_of_piece]
+        )
+        calibrated = np.ascontiguousarray(model.coupled.held_out(logits, parts[rows_of_piece]))
         for values, found in zip(
-            judged, _judged_logits(model, calibrated, classes[own], method), strict=True
+            judged, _judged_logits(model, calibrated, classes[rows_of_piece], method), strict=True
         ):
-            values[block.start + own] = found
+            values[block.start + rows_of_piece] = found
 
     in_threads(judge, pieces(len(order), size), thread_count(n_jobs, "PairwiseSVC"))
 
@@ -320,8 +322,8 @@ class _ClassMeans(NamedTuple):
         density = X @ self.means.T
         density -= np.square(self.means).sum(axis=1) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            own = (counts[:, None] * self.means[classes] - X) / (counts - 1)[:, None]
-            own_density = (X * own).sum(axis=1) - np.square(own).sum(axis=1) / 2
+            without_row = (counts[:, None] * self.means[classes] - X) / (counts - 1)[:, None]
+            own_density = (X * without_row).sum(axis=1) - np.square(without_row).sum(axis=1) / 2
         density[np.arange(len(X)), classes] = -np.inf
         better = density.argmax(axis=1)
         return better, np.where(counts > 1, _own(density, better) - own_density, np.nan)

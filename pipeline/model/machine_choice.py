@@ -285,7 +285,7 @@ def _why_linear(question: MachineQuestion, graph: Callable[[], nx.Graph | graphs
     if question.n_rows < FEW_SAMPLES:
         return f"linear: {question.n_rows} samples are too few to choose by"
     members = graphs.decomposition_of(graph()).members()
-    rows = np.array([float(question.moments.counts[own].sum()) for own in members])
+    rows = np.array([float(question.moments.counts[classes].sum()) for classes in members])
     if rows.max() > MOST_ROWS:
         return f"linear: a kernel matrix may have {MOST_ROWS:,} rows, and a pair has {int(rows.max()):,}"
     if (rows**2).sum() > _MOST_ENTRIES:

@@ -66,7 +66,7 @@ def novelty_of(
 ) -> NDArray[np.float64]:
     """(R,) the novelty of checked samples X."""
     check_memory(8.0 * X.shape[0], f"novelty of {X.shape[0]:,} samples", "judge the samples in several parts")
-    size, found = model.list_size(shortlist), np.empty(X.shape[0])
+    size, novelty = model.list_size(shortlist), np.empty(X.shape[0])
     method = model.method_named(coupling, "PairwiseSVC: coupling")
 
     def judge(batch: slice) -> None:
@@ -76,11 +76,11 @@ def novelty_of(
             signals = fit_signals(samples, samples.couple(method))
         if len(scores.novelty.weight) > signals.shape[1]:
             signals = np.column_stack([signals, _distances(model, scores, prepared)])
-        found[batch] = scores.novelty(signals)
+        novelty[batch] = scores.novelty(signals)
 
     with one_blas_thread():
-        in_threads(judge, pieces(len(found), PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
-    return found
+        in_threads(judge, pieces(len(novelty), PREDICTION_BATCH), thread_count(n_jobs, "PairwiseSVC"))
+    return novelty
 
 
 def _distances(model: FittedModel, scores: HeldOutScores, prepared: Any) -> NDArray[np.float64]:

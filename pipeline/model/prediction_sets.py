@@ -216,9 +216,9 @@ def _conformity(score: SetScore, scores: HeldOutScores, coverage: float, seed: i
         above = np.cumsum(sorted_p, axis=1) - sorted_p
         drawn = 1.0 if seed is None else np.random.default_rng([seed, 4, first]).random((len(p), 1))
         rank = np.arange(1, p.shape[1] + 1)
-        found = np.empty_like(p)
-        np.put_along_axis(found, order, adaptive(above, sorted_p, rank, drawn), axis=1)
-        return found
+        scores = np.empty_like(p)
+        np.put_along_axis(scores, order, adaptive(above, sorted_p, rank, drawn), axis=1)
+        return scores
 
     return _Conformity(of_true, of_all)
 

@@ -99,10 +99,10 @@ def critical_machines(
     names = np.array(run.shape.feature_names or [f"feature {d}" for d in range(run.shape.features)], object)
     critical: list[CriticalMachine | None] = [None] * len(samples)
     for place, x in zip(affordable, X, strict=True):
-        found = candidates[place]
-        own = np.searchsorted(edges, found.edges)
+        pair_machines = candidates[place]
+        own = np.searchsorted(edges, pair_machines.edges)
         logits = type(machines)(machines.weights[own], machines.bias[own])
-        critical[place] = _critical(found, LinearEvidence(logits, x, normalisation, names))
+        critical[place] = _critical(pair_machines, LinearEvidence(logits, x, normalisation, names))
     return critical
 
 
@@ -129,15 +129,15 @@ def _pair_machines(run: Run, pairs: TrainedPairs | None, a: np.int64, b: np.int6
 def _affordable(run: Run, candidates: Sequence[_PairMachines], samples: NDArray[np.int64]) -> list[int]:
     """The samples with machines to choose from: the first ones, as many as `EXPLAINING_BYTES` allow to read."""
     tiles, slabs, affordable = set[int](), set[int](), []
-    for place, (found, slab) in enumerate(
+    for place, (pair_machines, slab) in enumerate(
         zip(candidates, samples // run.shape.samples_per_slab, strict=True)
     ):
-        all_tiles = tiles.union((found.edges // run.shape.edges_per_tile).tolist())
+        all_tiles = tiles.union((pair_machines.edges // run.shape.edges_per_tile).tolist())
         all_slabs = slabs | {int(slab)}
         needed = max(len(all_tiles) * _tile_bytes(run), len(all_slabs) * _slab_bytes(run))
         if needed <= EXPLAINING_BYTES:
             tiles, slabs = all_tiles, all_slabs
-            if len(found.edges):
+            if len(pair_machines.edges):
                 affordable.append(place)
     return affordable
 
@@ -195,20 +195,20 @@ def raw_samples(run: Run, samples: NDArray[np.int64]) -> Any:
     return joined[places]
 
 
-def _critical(found: _PairMachines, evidence: LinearEvidence) -> CriticalMachine:
+def _critical(pair_machines: _PairMachines, evidence: LinearEvidence) -> CriticalMachine:
     """The machine with the largest logit for the predicted class."""
-    logits = evidence.logits * found.signs
+    logits = evidence.logits * pair_machines.signs
     best = int(np.argmax(logits))
-    parts = evidence.contributions(np.where(np.arange(len(logits)) == best, found.signs, 0.0))
+    parts = evidence.contributions(np.where(np.arange(len(logits)) == best, pair_machines.signs, 0.0))
     largest = parts.largest(NAMED)
     return CriticalMachine(
-        way=found.way,
-        edge=int(found.edges[best]),
+        way=pair_machines.way,
+        edge=int(pair_machines.edges[best]),
         logit=float(logits[best]),
         pair_logit=float(
-            {"trained": logits[best], "completed": 2 * logits.mean(), "sets": np.nan}[found.way]
+            {"trained": logits[best], "completed": 2 * logits.mean(), "sets": np.nan}[pair_machines.way]
         ),
-        through=len(found.edges) // 2 if found.way == "completed" else 0,
+        through=len(pair_machines.edges) // 2 if pair_machines.way == "completed" else 0,
         features=[
             (str(parts.names[d]), float(parts.inputs[d]), float(parts.values[d])) for d in largest.tolist()
         ],

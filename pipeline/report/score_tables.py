@@ -312,11 +312,11 @@ _MOST_WORK = 2e10
 def baseline_outcomes(run: Run, labels: NDArray[np.int64]) -> dict[str, Outcomes]:
     """The outcomes of the labelled test samples by each baseline; without centroids if there are very many rows."""
     shape = run.shape
-    found = {FREQUENCIES: by_frequencies(np.array(shape.rows), labels)}
+    baselines = {FREQUENCIES: by_frequencies(np.array(shape.rows), labels)}
     if sum(shape.rows) * shape.numbers_per_row <= _MOST_NUMBERS:
         step = max(1, round(shape.samples * len(shape.classes) * shape.numbers_per_row / _MOST_WORK))
-        found[NEAREST] = _of_samples(_scores(run, step), labels[::step])
-    return found
+        baselines[NEAREST] = _of_samples(_scores(run, step), labels[::step])
+    return baselines
 
 
 def by_frequencies(rows: NDArray[np.integer], labels: NDArray[np.int64]) -> Outcomes:

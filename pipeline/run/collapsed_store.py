@@ -72,8 +72,8 @@ def _tiles(run: Run, calibration: CoupledCalibration | None) -> Iterator[tuple[s
             tile = slice(several.start + piece.start, several.start + piece.stop)
             logits = AffineLogits(weights[piece], bias[piece])
             if calibration is not None:
-                own = place[tile]
-                logits = logits.calibrated(calibration.slope[own], calibration.shift[own])
+                positions = place[tile]
+                logits = logits.calibrated(calibration.slope[positions], calibration.shift[positions])
             yield tile, logits
 
 
@@ -138,10 +138,10 @@ def _needed_logits(
     logits, by_tile = np.empty(len(places), np.float32), np.argsort(places, kind="stable")
     for tile, (weights, bias) in _tiles(run, calibration):
         begin, end = np.searchsorted(places, [tile.start, tile.stop], sorter=by_tile)
-        own = by_tile[begin:end]
-        found = np.empty(len(own), np.float32)
-        apply_pairs(weights, bias, rows, samples[own], places[own] - tile.start, found)
-        logits[own] = found
+        in_tile = by_tile[begin:end]
+        found = np.empty(len(in_tile), np.float32)
+        apply_pairs(weights, bias, rows, samples[in_tile], places[in_tile] - tile.start, found)
+        logits[in_tile] = found
     return logits
 
 
@@ -160,7 +160,7 @@ def collapsed_machines(run: Run) -> Predictor:
     with _lock:
         if key not in _kept:
             _kept.clear()
-            _kept[key] = _affine(run) if run.settings.kernel is None else _curved(run)
+            _kept[key] = _affine(run) if run.settings.kernel is None else _kernel_predictor(run)
         return _kept[key]
 
 
@@ -205,7 +205,7 @@ def _sparse_logits(run: Run, shares: NDArray[np.float64]) -> SparseLogits:
     return SparseLogits(vstack(weights, "csr")[order], np.concatenate(bias)[order])
 
 
-def _curved(run: Run) -> Predictor:
+def _kernel_predictor(run: Run) -> Predictor:
     """As `_collapsed`, for machines with a kernel: support vectors, and a sparse matrix of their coefficients."""
     shape, order = run.shape, run.shape.order
     model = read_kernel_model(run, pieces(len(order), shape.edges_per_tile))

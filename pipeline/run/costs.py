@@ -118,9 +118,9 @@ class RunSizes(NamedTuple):
                 self.draw_slabs * self.collapsing_work + 8.6e-6 * self.calibrations * self.draws * self.edges
             )
         joined = self.draw_slabs * self.rankings * self.edges
-        found = 4 * self.calibrations * self.draws * min(self.edges, self.listed**2)
+        stored = 4 * self.calibrations * self.draws * min(self.edges, self.listed**2)
         return 2 * self.draw_slabs * self.tiles + 4e-8 * self.machines_per_edge * self.features * (
-            joined + found
+            joined + stored
         )
 
     @property

@@ -169,9 +169,9 @@ def read_raw_rows(run: Run, rows: NDArray[np.int64]) -> Any:
     size, group = rows_per_file(run.shape.numbers_per_row), open_group(run.directory, "features.zarr")
     order, parts = np.argsort(rows, kind="stable"), []
     for block in np.unique(rows // size).tolist():
-        own, first = rows[order][rows[order] // size == block], block * size
+        in_block, first = rows[order][rows[order] // size == block], block * size
         stop = min(first + size, int(run.rows.sum()))
-        parts.append(read_csr(group, "train", first, stop, run.shape.features)[own - first])
+        parts.append(read_csr(group, "train", first, stop, run.shape.features)[in_block - first])
     return sparse.vstack(parts, "csr")[np.argsort(order)]
 
 
@@ -181,8 +181,8 @@ def read_dense_rows(directory: Location, rows: NDArray[np.int64]) -> NDArray[np.
     values = np.empty((len(rows), stored.shape[1]), stored.dtype)
     file_of = rows // rows_per_file(stored.shape[1])
     for file in np.unique(file_of).tolist():
-        own = np.flatnonzero(file_of == file)
-        ascending = own[np.argsort(rows[own])]
+        in_file = np.flatnonzero(file_of == file)
+        ascending = in_file[np.argsort(rows[in_file])]
         values[ascending] = stored.oindex[rows[ascending], :]
     if np.isnan(values).any():
         raise ValueError(f"{stored.store_path}: chunks are missing.")
@@ -320,7 +320,7 @@ def read_raw_samples(run: Run, slab: slice) -> Any:
 
 
 def _remembered(key: tuple[Any, ...], read: Callable[[], tuple[Any, ...]]) -> Any:
-    found = _kept.get(key)
-    if found is None:
-        found = _kept[key] = read()
-    return found
+    kept = _kept.get(key)
+    if kept is None:
+        kept = _kept[key] = read()
+    return kept

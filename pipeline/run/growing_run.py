@@ -22,10 +22,10 @@ def judged_waves(run: Run) -> list[Wave]:
     """The scored waves of a run, up to the first without a valid ledger entry."""
     waves: list[Wave] = []
     while len(waves) < len(run.keys["growth"]):
-        found = _judgement(run.directory, len(waves))
-        if found is None or found[0] != run.keys["growth"][len(waves)]:
+        judgement = _judgement(run.directory, len(waves))
+        if judgement is None or judgement[0] != run.keys["growth"][len(waves)]:
             break
-        waves.append(found[1])
+        waves.append(judgement[1])
     return waves
 
 
@@ -66,8 +66,8 @@ def with_next_wave(run: Run, waves: list[Wave]) -> Run:
 def regrown(run: Run) -> Run:
     """A new plan, grown along the waves that the directory has scores of, whatever the budget."""
     waves = judged_waves(run)
-    while len(waves) == len(run.waves) and (found := _judgement(run.directory, len(waves))) is not None:
-        key, wave = found
+    while len(waves) == len(run.waves) and (judgement := _judgement(run.directory, len(waves))) is not None:
+        key, wave = judgement
         grown = run.grown_by(waves[-1].proposed[: wave.pairs - len(run.shape.edges)], new_wave=True)
         if grown.keys["growth"][-1] != key:
             break

@@ -138,13 +138,13 @@ def _listed_by_all_edges(
     slab: _Slab, completion: Completion, order: NDArray[np.intp], k: int
 ) -> dict[Calibration, Listed]:
     """As `_listed`, from the logits of all edges: for machines with a kernel or on sparse rows."""
-    found = {}
+    by_calibration = {}
     for calibration, logits in _all_logits(slab, len(order)).items():
         by_sample = np.ascontiguousarray(logits[:, order])
         potentials = completion.ranking.of_samples(by_sample)
         lists = shortlists(by_sample, potentials, completion, k)
-        found[calibration] = Listed(lists, typical_sizes(by_sample.T))
-    return found
+        by_calibration[calibration] = Listed(lists, typical_sizes(by_sample.T))
+    return by_calibration
 
 
 def _all_logits(slab: _Slab, pairs: int) -> dict[Calibration, NDArray[np.float32]]:
@@ -249,6 +249,6 @@ class _Slab:
             of_tile = out_of_fold_edge_logits(machines, self._scheme, rows, self._folds, self._parts)
             views[view] = np.ascontiguousarray(of_tile[:length].T)
         if slopes is not None:
-            own = slopes.at(np.arange(tile.start, tile.stop))
-            views["slopes"] = own.of_parts(views["distance"].T, self._parts).T
+            slopes_of_tile = slopes.at(np.arange(tile.start, tile.stop))
+            views["slopes"] = slopes_of_tile.of_parts(views["distance"].T, self._parts).T
         return {by: views[by] for by in self.calibrations}

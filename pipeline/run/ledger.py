@@ -61,8 +61,8 @@ class Ledger:
         """
 
         def is_final(data: bytes) -> bool:
-            found = _entry(data, entry.stage, entry.unit)
-            return found is not None and found.key == entry.key
+            present = _entry(data, entry.stage, entry.unit)
+            return present is not None and present.key == entry.key
 
         self.folder.put_once(_path(entry.stage, entry.unit), sealed(asdict(entry), indent=1), is_final)
 
@@ -75,8 +75,8 @@ class Ledger:
 
     def claimed(self, stage: str, keys: Sequence[str]) -> Iterator[Entry]:
         """Entries of a stage with the right keys. Their files are not checked."""
-        found = self.folder.read_each([_path(stage, unit) for unit in range(len(keys))])
-        for (unit, key), data in zip(enumerate(keys), found, strict=True):
+        contents = self.folder.read_each([_path(stage, unit) for unit in range(len(keys))])
+        for (unit, key), data in zip(enumerate(keys), contents, strict=True):
             entry = None if data is None else _entry(data, stage, unit)
             if entry is not None and entry.key == key:
                 yield entry
@@ -91,8 +91,8 @@ class Ledger:
     def damages(self, entries: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
         """The invalid entries, each with its damaged or missing files."""
         with ThreadPoolExecutor() as threads:
-            found = threads.map(self.damaged_files, entries)
-            return [(entry, damage) for entry, damage in zip(entries, found, strict=True) if damage]
+            damaged = threads.map(self.damaged_files, entries)
+            return [(entry, damage) for entry, damage in zip(entries, damaged, strict=True) if damage]
 
     def damaged_files(self, entry: Entry) -> list[str]:
         """Files of an entry that are missing or differ from their digests."""

@@ -97,21 +97,21 @@ def _read_sparse(group: StoredGroup, edges: slice, n_features: int) -> Machines:
     """The stored machines of some edges on sparse rows, tile by tile."""
     stored, weight, column = (group[name] for name in ("parameters", "weight", "column"))
     size, (start, stop, _) = int(stored.chunks[0]), edges.indices(stored.shape[0])
-    found = []
+    tiles = []
     for tile in range(start // size, -(-stop // size)):
         first = tile * size
         numbers = read_whole(stored, slice(first, min(first + size, stored.shape[0])))
         ends = np.concatenate([[0], np.cumsum(numbers[:, 0, -1].astype(np.int64))])
-        own = slice(max(start - first, 0), min(stop - first, len(numbers)))
-        used = slice(int(ends[own.start]), int(ends[own.stop]))
+        part = slice(max(start - first, 0), min(stop - first, len(numbers)))
+        used = slice(int(ends[part.start]), int(ends[part.stop]))
         coef = SparseWeights(
-            ends[own.start : own.stop + 1] - used.start,
+            ends[part.start : part.stop + 1] - used.start,
             read_whole(column, (tile, used)),
             read_whole(weight, (tile, used)),
             n_features,
         )
-        found.append(_unpacked(coef, numbers[own, :, :-1]))
-    return Machines.concatenated(found)
+        tiles.append(_unpacked(coef, numbers[part, :, :-1]))
+    return Machines.concatenated(tiles)
 
 
 def read_dprime(directory: Location) -> NDArray[np.float64]:
@@ -176,17 +176,19 @@ def _dense(run: Run, tile: slice, machines: KernelMachines) -> NDArray[np.float6
     """(E, M, n) coefficients of the edges of a tile, on the rows of their classes."""
     beta = np.zeros((*machines.intercept.shape, run.shape.kernel_rows))
     for e, rows in enumerate(_rows_of_edges(run.rows, run.shape.members_of(tile))):
-        own = slice(*machines.start[e : e + 2])
+        entries = slice(*machines.start[e : e + 2])
         ascending = np.argsort(rows)
-        place = ascending[np.searchsorted(rows, machines.row[own], sorter=ascending)]
-        beta[e][:, place] = machines.beta[own].T
+        place = ascending[np.searchsorted(rows, machines.row[entries], sorter=ascending)]
+        beta[e][:, place] = machines.beta[entries].T
     return beta
 
 
 def _rows_of_edges(sizes: NDArray[np.int64], members: Sequence[NDArray[np.intp]]) -> list[NDArray[np.int64]]:
     """The numbers of the training rows of each edge in the feature store, class after class."""
     starts = np.cumsum(sizes) - sizes
-    return [np.concatenate([np.arange(starts[c], starts[c] + sizes[c]) for c in own]) for own in members]
+    return [
+        np.concatenate([np.arange(starts[c], starts[c] + sizes[c]) for c in classes]) for classes in members
+    ]
 
 
 def _stored_kernel_machines(
@@ -201,7 +203,7 @@ def _stored_kernel_machines(
     plain = _unpacked(np.empty((*beta.shape[:2], 0), np.float32), parameters[..., :-1])
     return KernelMachines(
         start=np.cumsum([0, *map(len, used)]),
-        row=np.concatenate([own[kept] for own, kept in zip(rows, used, strict=True)]),
+        row=np.concatenate([rows_of_edge[kept] for rows_of_edge, kept in zip(rows, used, strict=True)]),
         beta=np.concatenate([of_edge[:, kept].T for of_edge, kept in zip(beta, used, strict=True)]),
         norm=parameters[..., -1],
         **{name: values for name, values in plain._asdict().items() if name != "coef"},

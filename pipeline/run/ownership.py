@@ -152,7 +152,7 @@ def _is_record(folder: Folder, path: str) -> bool:
     if not _RECORD.fullmatch(path):
         return False
     try:
-        found = set(json.loads(folder.read(path)))
+        keys = set(json.loads(folder.read(path)))
     except (OSError, ValueError, TypeError, RecursionError):
         return False
-    return {"host", "pid", "since"} <= found or {"stage", "unit", "seal"} <= found
+    return {"host", "pid", "since"} <= keys or {"stage", "unit", "seal"} <= keys

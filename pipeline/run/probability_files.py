@@ -154,7 +154,7 @@ def check_target(
         raise FileNotFoundError(f"--out must lie in a folder that exists, got {path}.")
 
 
-def write_predictions(path: Path, found: Predictions, *, force: bool = False) -> None:
+def write_predictions(path: Path, predictions: Predictions, *, force: bool = False) -> None:
     """Write predictions in the format of the ending of ``path``.
 
     They are written to a temporary name and then renamed, so a file of that name is always complete.
@@ -162,7 +162,7 @@ def write_predictions(path: Path, found: Predictions, *, force: bool = False) ->
     check_target(path, force=force)
     unfinished = path.with_name(f".{path.stem}-{uuid.uuid4().hex}{path.suffix}")
     try:
-        _WRITERS[path.suffix](unfinished, found)
+        _WRITERS[path.suffix](unfinished, predictions)
         if path.is_dir():
             shutil.rmtree(path)
         unfinished.replace(path)
@@ -172,9 +172,9 @@ def write_predictions(path: Path, found: Predictions, *, force: bool = False) ->
         raise
 
 
-def print_predictions(file: TextIO, found: Predictions) -> None:
+def print_predictions(file: TextIO, predictions: Predictions) -> None:
     """Write predictions as CSV text."""
-    csv.writer(file, lineterminator="\n").writerows(_csv_rows(found))
+    csv.writer(file, lineterminator="\n").writerows(_csv_rows(predictions))
 
 
 def _holds_predictions_only(folder: Path) -> bool:
@@ -183,95 +183,95 @@ def _holds_predictions_only(folder: Path) -> bool:
     return "zarr.json" in names and names - {"zarr.json"} <= _ARRAYS
 
 
-def _write_npz(path: Path, found: Predictions) -> None:
-    ids = found.ids.astype(np.str_) if found.ids.dtype.kind == "T" else found.ids
+def _write_npz(path: Path, predictions: Predictions) -> None:
+    ids = predictions.ids.astype(np.str_) if predictions.ids.dtype.kind == "T" else predictions.ids
     arrays = {
         "id": ids,
-        "prediction": found.prediction,
-        "confidence": found.confidence,
-        "classes": found.classes,
-        **dict(found.beside),
+        "prediction": predictions.prediction,
+        "confidence": predictions.confidence,
+        "classes": predictions.classes,
+        **dict(predictions.beside),
     }
-    if found.p is None:
-        arrays |= {"top": found.labels(found.order), "top_probabilities": found.likeliest.p}
-        arrays["rest"] = found.likeliest.rest
+    if predictions.p is None:
+        arrays |= {"top": predictions.labels(predictions.order), "top_probabilities": predictions.likeliest.p}
+        arrays["rest"] = predictions.likeliest.rest
     else:
-        arrays["probabilities"] = found.p
+        arrays["probabilities"] = predictions.p
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # numpy takes its keywords for allow_pickle
 
 
-def _write_csv(path: Path, found: Predictions) -> None:
+def _write_csv(path: Path, predictions: Predictions) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        print_predictions(file, found)
+        print_predictions(file, predictions)
 
 
-def _csv_rows(found: Predictions) -> Iterator[list[str]]:
-    names, listed = [csv_cell(name) for name in names_of(found.classes)], found.likeliest
-    yield [csv_cell(name) for name in _headings(found)]
-    ids, predicted = found.ids.tolist(), names_of(found.prediction)
-    for row, known in enumerate(found.known.tolist()):
+def _csv_rows(predictions: Predictions) -> Iterator[list[str]]:
+    names, listed = [csv_cell(name) for name in names_of(predictions.classes)], predictions.likeliest
+    yield [csv_cell(name) for name in _headings(predictions)]
+    ids, predicted = predictions.ids.tolist(), names_of(predictions.prediction)
+    for row, known in enumerate(predictions.known.tolist()):
         name = csv_cell(str(ids[row]))
         if not known:
-            yield [name, *[""] * (len(_headings(found)) - 1)]
+            yield [name, *[""] * (len(_headings(predictions)) - 1)]
             continue
-        head = [name, csv_cell(predicted[row]), f"{found.confidence[row]:.6g}"]
-        head += [csv_cell(str(values[row])) for _, values in found.beside]
-        if found.p is None:
+        head = [name, csv_cell(predicted[row]), f"{predictions.confidence[row]:.6g}"]
+        head += [csv_cell(str(values[row])) for _, values in predictions.beside]
+        if predictions.p is None:
             likeliest = zip(listed.classes[row].tolist(), listed.p[row], strict=True)
             cells = [cell for c, p in likeliest for cell in (names[c], f"{p:.6g}")]
             yield [*head, *cells, f"{listed.rest[row]:.6g}"]
         else:
-            yield [*head, *(f"{value:.6g}" for value in found.p[row])]
+            yield [*head, *(f"{value:.6g}" for value in predictions.p[row])]
 
 
-def _headings(found: Predictions) -> list[str]:
+def _headings(predictions: Predictions) -> list[str]:
     """The names of the columns. A class with the name of another column has p( ) around it."""
-    first = (*_COLUMNS, *(name for name, _ in found.beside))
-    if found.p is None:
-        places = range(1, found.order.shape[1] + 1)
+    first = (*_COLUMNS, *(name for name, _ in predictions.beside))
+    if predictions.p is None:
+        places = range(1, predictions.order.shape[1] + 1)
         return [*first, *(name for place in places for name in (f"class_{place}", f"p_{place}")), "rest"]
-    return [*first, *(f"p({name})" if name in first else name for name in names_of(found.classes))]
+    return [*first, *(f"p({name})" if name in first else name for name in names_of(predictions.classes))]
 
 
-def _write_parquet(path: Path, found: Predictions) -> None:
+def _write_parquet(path: Path, predictions: Predictions) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    unknown, order, labels = ~found.known, found.order, coordinate_labels(found.classes)
+    unknown, order, labels = ~predictions.known, predictions.order, coordinate_labels(predictions.classes)
 
     def column(values: NDArray[Any]) -> Any:
         return pyarrow.array(values.tolist(), mask=unknown)
 
-    answer = labels[order[:, 0]] if found.answer is None else coordinate_labels(found.answer)
-    ids, predicted = pyarrow.array(found.ids.tolist()), column(answer)
-    columns = [ids, predicted, pyarrow.array(found.confidence, mask=unknown)]
-    columns += [column(values) for _, values in found.beside]
-    if found.p is None:
+    answer = labels[order[:, 0]] if predictions.answer is None else coordinate_labels(predictions.answer)
+    ids, predicted = pyarrow.array(predictions.ids.tolist()), column(answer)
+    columns = [ids, predicted, pyarrow.array(predictions.confidence, mask=unknown)]
+    columns += [column(values) for _, values in predictions.beside]
+    if predictions.p is None:
         for place in range(order.shape[1]):
-            p = np.ascontiguousarray(found.likeliest.p[:, place])
+            p = np.ascontiguousarray(predictions.likeliest.p[:, place])
             columns += [column(labels[order[:, place]]), pyarrow.array(p, mask=unknown)]
-        columns.append(pyarrow.array(found.likeliest.rest, mask=unknown))
+        columns.append(pyarrow.array(predictions.likeliest.rest, mask=unknown))
     else:
-        columns += [pyarrow.array(np.ascontiguousarray(p), mask=unknown) for p in found.p.T]
-    pyarrow.parquet.write_table(pyarrow.table(columns, names=_headings(found)), path)
+        columns += [pyarrow.array(np.ascontiguousarray(p), mask=unknown) for p in predictions.p.T]
+    pyarrow.parquet.write_table(pyarrow.table(columns, names=_headings(predictions)), path)
 
 
-def _write_zarr(path: Path, found: Predictions) -> None:
-    labels, n = coordinate_labels(found.classes), len(found.ids)
+def _write_zarr(path: Path, predictions: Predictions) -> None:
+    labels, n = coordinate_labels(predictions.classes), len(predictions.ids)
     coordinates = [
         Coordinate("class", ("class",), labels),
-        Coordinate("sample", ("sample",), found.ids),
-        Coordinate("prediction", ("sample",), coordinate_labels(found.prediction)),
-        Coordinate("confidence", ("sample",), found.confidence),
-        *(Coordinate(name, ("sample",), values) for name, values in found.beside),
+        Coordinate("sample", ("sample",), predictions.ids),
+        Coordinate("prediction", ("sample",), coordinate_labels(predictions.prediction)),
+        Coordinate("confidence", ("sample",), predictions.confidence),
+        *(Coordinate(name, ("sample",), values) for name, values in predictions.beside),
     ]
-    name, dimensions, values = "probabilities", ("sample", "class"), found.p
+    name, dimensions, values = "probabilities", ("sample", "class"), predictions.p
     if values is None:
-        places = np.arange(1, found.order.shape[1] + 1)
+        places = np.arange(1, predictions.order.shape[1] + 1)
         coordinates.append(Coordinate("place", ("place",), places))
-        coordinates.append(Coordinate("top", ("sample", "place"), found.labels(found.order)))
-        coordinates.append(Coordinate("rest", ("sample",), found.likeliest.rest))
-        name, dimensions, values = "top_probabilities", ("sample", "place"), found.likeliest.p
+        coordinates.append(Coordinate("top", ("sample", "place"), predictions.labels(predictions.order)))
+        coordinates.append(Coordinate("rest", ("sample",), predictions.likeliest.rest))
+        name, dimensions, values = "top_probabilities", ("sample", "place"), predictions.likeliest.p
     array = ChunkedArray(name, dimensions, values.shape, (n, values.shape[1]), values.dtype.name)
     stamp(Folder(path), group_files([array], coordinates, {}))
     zarr.open_array(path, path=name, mode="r+")[:] = values

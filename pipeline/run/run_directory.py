@@ -537,13 +537,13 @@ def _ragged(
 
 def _machine_arrays(shape: RunShape) -> list[ChunkedArray]:
     E, M, D, T = shape.n_edges, shape.machines_per_edge, shape.features, shape.edges_per_tile
-    own, P, n = ("edge", "machine"), len(shape.machine_parameters), shape.kernel_rows
-    weights = _noise("coef", (*own, "feature"), (E, M, D), (T, M, D))
+    axes, P, n = ("edge", "machine"), len(shape.machine_parameters), shape.kernel_rows
+    weights = _noise("coef", (*axes, "feature"), (E, M, D), (T, M, D))
     if n:  # most coefficients are zero, and compressed
-        weights = ChunkedArray("beta", (*own, "row_of_edge"), (E, M, n), (T, M, n), "float64")
+        weights = ChunkedArray("beta", (*axes, "row_of_edge"), (E, M, n), (T, M, n), "float64")
     arrays = [
         *([weights] if shape.sparse is None else _sparse_weights(shape, shape.sparse)),
-        _noise("parameters", (*own, "parameter"), (E, M, P), (T, M, P), "float64"),
+        _noise("parameters", (*axes, "parameter"), (E, M, P), (T, M, P), "float64"),
     ]
     if shape.sloped:
         profile = (PARTS, PROFILE_SIZE)

@@ -60,13 +60,13 @@ def this_process() -> str:
 
 def begin_times(directory: Location) -> dict[tuple[str, int], float]:
     """When each unit was last begun according to the log, in seconds since 1970."""
-    found = {}
+    starts = {}
     for words in (line.split() for line in _log_lines(directory)):
         if len(words) == 5 and words[2] == "begin":
             # On a file system that does not append atomically lines may be damaged; such a line is ignored.
             with contextlib.suppress(ValueError):
-                found[words[3], int(words[4])] = _seconds(words[0])
-    return found
+                starts[words[3], int(words[4])] = _seconds(words[0])
+    return starts
 
 
 def elapsed_seconds(directory: Location, entries: Iterable[Entry]) -> dict[str, float]:
@@ -152,7 +152,7 @@ def written_warnings(directory: Location) -> Counter[str]:
 
     A message may have several lines, of which only the first begins with a time.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     message: list[str] = []
     for line in [*_log_lines(directory), _END]:
         words = line.split(" ", 3)
@@ -160,9 +160,9 @@ def written_warnings(directory: Location) -> Counter[str]:
             message += [line] if message else []
             continue
         if message:
-            found["\n".join(message)] += 1
+            counts["\n".join(message)] += 1
         message = [words[3]] if len(words) == 4 and words[2] == "warning" else []
-    return found
+    return counts
 
 
 def first_time(directory: Location) -> str:

@@ -225,7 +225,7 @@ def _arrays(
         )
     if content["edges_calibrated"]:
         slope, shift = read_edge_calibration(directory, number, order)
-    own = model["settings"]["calibration"] == "slopes"
+    has_slopes = model["settings"]["calibration"] == "slopes"
     trained = _linear_arrays if model.get("kernel") is None else _kernel_arrays
     machines = (
         _maps(directory, content, order, number, slope[0])
@@ -235,7 +235,7 @@ def _arrays(
     return {
         **machines,
         **sides,
-        **(slope_arrays(read_slopes(directory, order)) if own and not collapsed else {}),
+        **(slope_arrays(read_slopes(directory, order)) if has_slopes and not collapsed else {}),
         "scale": np.array(scale),
         "slope": slope,
         "shift": shift,

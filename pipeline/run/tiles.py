@@ -78,9 +78,9 @@ def crude_training_seconds(edges: int, rows_per_pair: float, features: int, fold
     return edges * _SECONDS_PER_FLOAT * rows_per_pair * features * folds
 
 
-def numbers_per_row(features: int, rows_per_pair: float, curved: bool) -> int:
+def numbers_per_row(features: int, rows_per_pair: float, with_kernel: bool) -> int:
     """Numbers per row that training a pair processes: the features and, with a kernel, the kernel values."""
-    return features + int(rows_per_pair) if curved else features
+    return features + int(rows_per_pair) if with_kernel else features
 
 
 def default_samples_per_slab(classes: int) -> int:

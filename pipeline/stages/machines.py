@@ -72,7 +72,7 @@ def _sparse_bytes(run: Run, sizes: SparseSizes) -> int:
     """The rows of the classes of a tile, the stacked rows of a machine, twice, its Gram matrix; and the machines."""
     shape, of_class = run.shape, np.array(sizes.entries)
     touched = max((int(of_class[shape.classes_of(tile)].sum()) for tile in run.tiles), default=0)
-    stacked = 2 * max(int(of_class[own].sum()) for own in shape.decomposition.members())
+    stacked = 2 * max(int(of_class[classes].sum()) for classes in shape.decomposition.members())
     return BYTES_PER_ENTRY * (touched + 2 * max(sizes.entries) + stacked) + 2**26 + 3 * tile_bytes(run)
 
 

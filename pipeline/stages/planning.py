@@ -101,7 +101,7 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
         update={name: getattr(chosen, name) for name in ("kernel", "gamma", "standardise")}
     )
     kernel = svm_kind_of(resolved, data.moments, "model.gamma").kernel
-    found = plan_model(
+    planned = plan_model(
         data,
         config.graph.requested(),
         model.C,
@@ -114,7 +114,7 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
         settled=chosen.settled,
     )
     folds = config.folds(rows, kernel)
-    shape = _shape(config, data, rows, folds, found, kernel, standardised=chosen.standardise)
+    shape = _shape(config, data, rows, folds, planned, kernel, standardised=chosen.standardise)
     check_gram_rows(shape.kernel_rows, f"model.kernel = {model.kernel!r}")
     if shape.learned:
         check_weights(shape.n_edges, shape.features, 'model.learn = "coupled"')
@@ -124,10 +124,10 @@ def plan_run(config: Config, data: OpenFeatures, directory: Location = Path()) -
         config=config,
         fingerprints=data.fingerprints,
         shape=shape,
-        candidates=found.candidates,
-        graph=plain(dict(found.graph.label)),
-        probe=found.probe,
-        exponent=found.exponent,
+        candidates=planned.candidates,
+        graph=plain(dict(planned.graph.label)),
+        probe=planned.probe,
+        exponent=planned.exponent,
         class_weights=weights,
         waves=(shape.n_edges,),
         versions=installed_versions(),
@@ -182,29 +182,29 @@ def _shape(
     data: OpenFeatures,
     rows: NDArray[np.int64],
     folds: int,
-    found: ModelPlan,
+    model_plan: ModelPlan,
     kernel: KernelFunction | None,
     *,
     standardised: bool,
 ) -> RunShape:
     model, (N, D) = config.model, (len(data.classes), data.X_train.shape[1])
     calibrations = config.calibrations(kernel)
-    code = found.graph.matrix if isinstance(found.graph, graphs.ModelCode) else None
-    machines = found.graph
+    code = model_plan.graph.matrix if isinstance(model_plan.graph, graphs.ModelCode) else None
+    machines = model_plan.graph
     edges = machines.edges if isinstance(machines, graphs.Pairs) else np.empty((0, 2), np.int64)
     E, per_edge = machines.n_machines, machines.rows_per_machine(rows)
     growing = config.growth is not None
-    curved = kernel is not None
+    with_kernel = kernel is not None
     width = D if data.X_train.entries is None else _mean_entries(data.X_train.entries)
     tile = config.run.edges_per_tile or default_edges_per_tile(
-        E, per_edge, numbers_per_row(width, per_edge, curved), folds, growing
+        E, per_edge, numbers_per_row(width, per_edge, with_kernel), folds, growing
     )
     # The chunk size stays fixed while the graph grows.
     tile = min(tile, E)
-    shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in found.candidates))
+    shrinkages = tuple(dict.fromkeys(candidate.whiten for candidate in model_plan.candidates))
     stored = code is None and _stores_tensor(config, 4 * N**2 * len(data.X_test))
     draws = _draws(config, rows, folds, all(map(is_whitened, shrinkages)))
-    linear = not curved and data.columns is None
+    linear = not with_kernel and data.columns is None
     kept, collapsed = _kept(config, N), not stored and linear and _collapses(config, E, N, D)
     slab = default_samples_per_slab(N) if stored else default_samples_per_prediction(N, width)
     if kept and collapsed:
@@ -231,7 +231,7 @@ def _shape(
         tensor_stored=stored,
         synthetic=data.synthetic,
         code=code,
-        kernel_rows=max(int(rows[own].sum()) for own in machines.members()) if curved else 0,
+        kernel_rows=max(int(rows[classes].sum()) for classes in machines.members()) if with_kernel else 0,
         standardised=standardised,
         feature_names=data.feature_names,
         learned=model.learn == "coupled",

@@ -46,9 +46,9 @@ class Statistics(Stage):
         reader = _ClassReader(run, drawn_samples(run, whitened=True), classes)
         files = []
         if shape.whitenings:
-            found = class_scatter(reader.kept_rows, classes, run.rows, shape.features)
-            files += write_whole(group["kept_mean"], (classes.start, 0), found.means)
-            files += write_whole(group["scatter"], (unit, 0, 0), found.scatter[None])
+            scatter = class_scatter(reader.kept_rows, classes, run.rows, shape.features)
+            files += write_whole(group["kept_mean"], (classes.start, 0), scatter.means)
+            files += write_whole(group["scatter"], (unit, 0, 0), scatter.scatter[None])
         else:
             reader.read_all(classes)
         sums = np.array([reader.checksums[c] for c in range(classes.start, classes.stop)], np.int64)

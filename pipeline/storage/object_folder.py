@@ -112,19 +112,19 @@ class ObjectFolder(Folder):
     def read_each(self, paths: Sequence[str]) -> Iterator[bytes | None]:
         """The bytes of several objects of one folder. It is listed once, and only objects not in the cache are read."""
         folders = {path.rpartition("/")[0] for path in paths}
-        there = {found["path"]: found for folder in folders for found in self._listed(folder)}
+        there = {entry["path"]: entry for folder in folders for entry in self._listed(folder)}
         with ThreadPoolExecutor(_THREADS) as threads:
             yield from threads.map(self._read_known, (there.get(path) for path in paths))
 
-    def _read_known(self, found: Any) -> bytes | None:
-        if found is None:
+    def _read_known(self, answer: Any) -> bytes | None:
+        if answer is None:
             return None
-        key = (self.root, *_version(found), found["path"])
+        key = (self.root, *_version(answer), answer["path"])
         with _keeping:
             data = _kept.get(key)
         if data is None:
             try:
-                data = self.read(found["path"])
+                data = self.read(answer["path"])
             except FileNotFoundError:
                 return None
             with _keeping:
@@ -171,8 +171,8 @@ class ObjectFolder(Folder):
 
     def put_once(self, path: str, data: bytes, is_final: Callable[[bytes], bool]) -> None:
         """Put an object unless a final one exists: the first final one stays."""
-        for condition, found in self._attempts(path, "get"):
-            if found is not None and is_final(self._bytes_of(found, path)):
+        for condition, answer in self._attempts(path, "get"):
+            if answer is not None and is_final(self._bytes_of(answer, path)):
                 return
             check_fence()
             if self._is_put(path, data, condition):
@@ -189,16 +189,16 @@ class ObjectFolder(Folder):
         refused, refusals = None, 0
         while True:
             try:
-                found = self._request(kind, path)
-                condition = _unchanged(found if kind == "head" else found.meta)
+                answer = self._request(kind, path)
+                condition = _unchanged(answer if kind == "head" else answer.meta)
             except FileNotFoundError:
-                found, condition = None, "create"
+                answer, condition = None, "create"
             refusals = refusals + 1 if condition == refused else 0
             if refusals > _MOST_REFUSALS:
                 raise _unfit(self.root, "refuses to put an object that nobody has changed")
             time.sleep(_PAUSE_SECONDS * refusals)
             refused = condition
-            yield condition, found
+            yield condition, answer
 
     def append(self, path: str, data: bytes) -> None:
         """Append to the part of a file that this process writes, which is put some time later."""
@@ -246,16 +246,16 @@ class ObjectFolder(Folder):
 
     def names(self, folder: str, suffix: str = ".json") -> list[str]:
         """The names of the objects directly in a folder, without their suffix, sorted."""
-        names = (found["path"].rpartition("/")[2] for found in self._listed(folder))
+        names = (entry["path"].rpartition("/")[2] for entry in self._listed(folder))
         return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
 
     def below(self, folder: str) -> list[str]:
         """The paths of all objects below a folder."""
-        return sorted(found["path"] for found in self._all(folder))
+        return sorted(entry["path"] for entry in self._all(folder))
 
     def sizes(self, folder: str) -> dict[str, int]:
         """The bytes of all objects below a folder, by their paths."""
-        return {found["path"]: int(found["size"]) for found in self._all(folder)}
+        return {entry["path"]: int(entry["size"]) for entry in self._all(folder)}
 
     def _all(self, folder: str) -> Iterable[Any]:
         listing = self._request("list", folder)
@@ -264,8 +264,8 @@ class ObjectFolder(Folder):
 
     def folders(self) -> list[str]:
         """The names up to the next slash below the root, sorted."""
-        found = self._request("list_with_delimiter", "")["common_prefixes"]
-        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+        prefixes = self._request("list_with_delimiter", "")["common_prefixes"]
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
 
     def prune(self, folder: str) -> None:
         """Do nothing: a store has no empty folders."""
@@ -287,7 +287,7 @@ class ObjectFolder(Folder):
 
     def size(self) -> int:
         """Bytes of all objects."""
-        return sum(found["size"] for found in self._all(""))
+        return sum(entry["size"] for entry in self._all(""))
 
     def version(self, path: str) -> Version:
         """The entity tag and the time of the put, since equal bytes have equal tags."""
@@ -370,17 +370,17 @@ def _unfit(root: StoreUrl, fault: str) -> StoreUnfit:
     )
 
 
-def _unchanged(found: Any) -> Any:
+def _unchanged(answer: Any) -> Any:
     """The condition that an object has not changed: its entity tag, and its generation in Google's stores."""
-    return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
+    return {name: answer[name] for name in ("e_tag", "version") if answer[name] is not None}
 
 
 _kept: Any = zict.LRU(_KEPT_BYTES, {}, weight=lambda key, data: len(data))
 _keeping = threading.Lock()
 
 
-def _version(found: Any) -> Version:
-    return found["e_tag"], found["last_modified"].timestamp()
+def _version(answer: Any) -> Version:
+    return answer["e_tag"], answer["last_modified"].timestamp()
 
 
 class _Part:
