@@ -19,7 +19,12 @@ from rich.console import Console
 
 from pairloom.cluster.commands.exits import error_named
 from pairloom.cluster.config.config_file import configured, with_cluster
-from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_answers
+from pairloom.cluster.connect.cluster_checks import (
+    Unreachable,
+    check_address,
+    check_workers,
+    scheduler_answers,
+)
 from pairloom.cluster.connect.connect import check_guarded, connected
 from pairloom.cluster.drive.driver import Connect
 from pairloom.cluster.drive.given_data import GivenData, arrays_of_data

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from pairloom.cluster.commands.streams import closed_pipe_is_no_error, exit_interrupted, silence_closed_pipes
-from pairloom.cluster.connect.checks import Insecure, Unreachable
+from pairloom.cluster.connect.cluster_checks import Insecure, Unreachable
 from pairloom.cluster.drive.schedule import ClusterLost, DiskFull, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
 from pairloom.graphs.text import printable

@@ -11,7 +11,7 @@ import click
 
 from pairloom.cluster.commands.exits import RESUMABLE, ended_by_signals, exits, print_error, stderr
 from pairloom.cluster.commands.options import json_option, run_argument
-from pairloom.cluster.connect.checks import scheduler_answers
+from pairloom.cluster.connect.cluster_checks import scheduler_answers
 from pairloom.cluster.watch.progress import Lines, View, progress_for
 from pairloom.cluster.watch.status import RunStatus, run_status
 from pairloom.graphs.text import printable

@@ -36,7 +36,7 @@ from pairloom.cluster.commands.options import (
 )
 from pairloom.cluster.commands.results import print_result
 from pairloom.cluster.config.config_file import load_config, with_overrides
-from pairloom.cluster.connect.checks import check_address
+from pairloom.cluster.connect.cluster_checks import check_address
 from pairloom.cluster.connect.connect import connected, install_hint
 from pairloom.cluster.drive.driver import load_data
 from pairloom.cluster.drive.schedule import Stop

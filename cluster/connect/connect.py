@@ -32,7 +32,12 @@ from distributed import Client, LocalCluster, Nanny
 from distributed.deploy.spec import close_clusters
 from distributed.security import Security
 
-from pairloom.cluster.connect.checks import Unreachable, check_address, check_workers, scheduler_address
+from pairloom.cluster.connect.cluster_checks import (
+    Unreachable,
+    check_address,
+    check_workers,
+    scheduler_address,
+)
 from pairloom.cluster.connect.job_queue import JobsFailed, job_cluster, kept_up
 from pairloom.pipeline.config.cluster_config import (
     ClusterConfig,

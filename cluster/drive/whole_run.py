@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from distributed import Future, fire_and_forget, worker_client
 
-from pairloom.cluster.connect.checks import check_shared, check_workers
+from pairloom.cluster.connect.cluster_checks import check_shared, check_workers
 from pairloom.cluster.drive.driver import Connect, adopt_run, drive, matching_run, prepare_run
 from pairloom.cluster.drive.schedule import Stop, Stopped
 from pairloom.cluster.drive.tasks import check_directory_seen

@@ -81,13 +81,13 @@ def stage_seconds(
 def _optimism(stage: str, costs: UnitCosts, work: Workload) -> float:
     """The factor by which larger units may be faster than scaled measured ones: 0.5 more for every factor of ten.
 
-    It is 1 for training if its growth with the rows was measured. A report without errors has nothing to explain.
+    It is 1 for training if its growth with the rows was measured.
     """
-    if stage == "machines" and costs.row_exponent:
+    cost = cost_of_stage(stage)
+    if cost.trains and costs.row_exponent:
         return 1.0
-    if stage == "report":
-        report = cost_of_stage(stage).work
-        return report(work.sizes) / report(work.sizes._replace(explained=0))
+    if cost.least_work is not None:
+        return cost.work(work.sizes) / cost.least_work(work.sizes)
     enlarged = costs.enlargement(stage, work.units().get(stage, 0), work.sizes)
     return 1 + 0.5 * math.log10(max(1.0, enlarged))
 

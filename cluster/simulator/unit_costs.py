@@ -96,11 +96,11 @@ class UnitCosts(NamedTuple):
         """The work of a unit in a run of these sizes, relative to a measured unit; ``units`` is the number of units."""
         if stage not in self.stages or not units:
             return 1.0
-        work, measured = cost_of_stage(stage).work, len(self.stages[stage].seconds)
-        if not work(self.sizes):  # for example, a calibration that has nothing to learn
+        cost, measured = cost_of_stage(stage), len(self.stages[stage].seconds)
+        if not cost.work(self.sizes):  # for example, a calibration that has nothing to learn
             return 1.0
-        more = (work(sizes) / units) / (work(self.sizes) / measured)
-        if stage == "machines":
+        more = (cost.work(sizes) / units) / (cost.work(self.sizes) / measured)
+        if cost.trains:
             more *= (sizes.rows / self.sizes.rows) ** self.row_exponent
         return more
 

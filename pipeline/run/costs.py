@@ -173,6 +173,10 @@ class StageCost:
         forecast a run that is too short to be measured first.
     work
         Computation of all units together, in any unit: only ratios of it are used, to scale measured times.
+    least_work
+        The least such work, if ``work`` is a maximum; None if it is not.
+    trains
+        Whether units train machines: their time per row grows as a power of the rows, which is measured.
     absent
         Whether a run of these sizes has no unit of the stage.
     reads, writes
@@ -192,6 +196,8 @@ class StageCost:
     per: Literal["row block", "class part", "slab", "draw slab", "tile", "coupling", "trial", "one"] = "one"
     seconds: tuple[float, float] = (0.1, 0.0)
     work: Amount = _constant
+    least_work: Amount | None = None
+    trains: bool = False
     absent: Callable[[RunSizes], bool] = lambda s: False
     reads: Amount = _nothing
     writes: Amount = _nothing

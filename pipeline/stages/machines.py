@@ -35,6 +35,7 @@ class Machines(Stage):
         "tile",
         seconds=(0.02, 2.1e-9),
         work=lambda s: s.edges * s.classes_per_edge * s.rows * s.features * s.folds,
+        trains=True,
         writes=lambda s: s.edges * s.machine_bytes,
         reads_classes=True,
         operations=lambda s: 15.0 + 2 * s.edges_per_tile**0.5,

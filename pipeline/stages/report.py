@@ -36,6 +36,7 @@ class Report(Stage):
     cost = StageCost(
         seconds=(1.5, 0.0),
         work=lambda s: _page_work(s) + 1.2e-10 * s.explained * explaining_work(s.edges, s.features, s.listed),
+        least_work=_page_work,  # without errors there is nothing to explain
         reads=lambda s: 4.0 * s.samples * s.classes * s.couplings,
         operations=lambda s: float(s.tiles + s.slabs + s.draw_slabs),
         memory=lambda s: 8.0 * s.samples * (5 * s.couplings + 14) + 80.0 * min(s.classes, FEW_CLASSES) ** 2,

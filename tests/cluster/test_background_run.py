@@ -23,7 +23,7 @@ from small_runs import assert_same_bytes, bytes_of, run_here, times_begun, write
 import pairloom
 from pairloom import PairwiseSVC
 from pairloom.cluster.commands.cli import main
-from pairloom.cluster.connect.checks import Unreachable
+from pairloom.cluster.connect.cluster_checks import Unreachable
 from pairloom.cluster.drive import absent_workers
 from pairloom.cluster.drive.schedule import ClusterLost, StageTasks, Stop, Stopped, UnitFailed
 from pairloom.cluster.drive.tasks import Task, run_task

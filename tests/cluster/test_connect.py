@@ -17,8 +17,8 @@ from dask_processes import DaskProcesses, listening
 from distributed import Client, LocalCluster
 
 import pairloom
-from pairloom.cluster.connect import checks
-from pairloom.cluster.connect.checks import Insecure, Unreachable, check_address, check_dask_versions
+from pairloom.cluster.connect import cluster_checks
+from pairloom.cluster.connect.cluster_checks import Insecure, Unreachable, check_address, check_dask_versions
 from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.connect.job_queue import job_arguments, worker_lifetime
 from pairloom.cluster.drive.tasks import DirectoryUnseen, Task, VersionMismatch, run_task
@@ -325,7 +325,7 @@ def elsewhere(dask_processes, tmp_path, monkeypatch):
 def test_a_worker_that_does_not_see_the_run_directory_is_found_before_anything_is_written(
     elsewhere, small_config, small_run, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(checks, "SEEN_SECONDS", 0.2)
+    monkeypatch.setattr(cluster_checks, "SEEN_SECONDS", 0.2)
     directory = Path("/proc/self/cwd/runs/small")
     for begin in (pairloom.run, pairloom.submit):
         with pytest.raises(DirectoryUnseen, match=rf"got {directory}: tcp://127\.0\.0\.1:\d+ cannot read it"):
