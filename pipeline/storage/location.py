@@ -51,12 +51,16 @@ def without_credentials(text: str) -> str:
     --------
     >>> without_credentials("s3://me:secret@bucket/run?signature=secret"), without_credentials("x@y.npz")
     ('s3://bucket/run', 'x@y.npz')
+    >>> without_credentials("s3://me:se/cret@bucket/run"), without_credentials("s3://me:se?cret@bucket/run")
+    ('s3://bucket/run', 's3://')
     """
     begin = _URL.match(text)
     if begin is None:
         return text
     slashes = len(text) - len(text[begin.end() :].lstrip("/"))
-    plain = re.split(r"[?#]", text[slashes:])[0]
+    plain, *query = re.split(r"[?#]", text[slashes:], maxsplit=1)
+    if query and "@" in query[0]:  # of a password, perhaps
+        return text[:slashes]
     return text[:slashes] + plain.rpartition("@")[2]
 
 
@@ -151,11 +155,12 @@ def location_of(text: str | Path | StoreUrl, parameter: str) -> Location:
     scheme, _, rest = str(text).partition(":")
     scheme, rest = scheme.lower(), rest.lstrip("/") if isinstance(text, Path) else rest.removeprefix("//")
     host, _, path = rest.partition("/")
-    shown = f"{scheme}://{host.rpartition('@')[2]}"
-    if "@" in host or {"?", "#"} & set(rest):
+    # Secret keys often have slashes, so the @ that ends a password may come after the first of them.
+    if "@" in (host if scheme == "file" else rest) or {"?", "#"} & set(rest):
         raise BadUrl(
-            f"{parameter} must be a URL without user, password, query or fragment, got one with some at {shown}. "
-            "Credentials are taken from the environment (AWS_ACCESS_KEY_ID and so on)."
+            f"{parameter} must be a URL without user, password, query or fragment, got one with some at"
+            f" {without_credentials(str(text))}. Credentials are taken from the environment (AWS_ACCESS_KEY_ID and so"
+            " on)."
         )
     if scheme == "file":
         return _local_path(parameter, host, path, str(text))

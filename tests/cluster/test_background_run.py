@@ -258,6 +258,23 @@ def test_a_client_of_nothing_is_refused(small_config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_url_with_a_password_is_refused_without_repeating_it(small_config):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    model = PairwiseSVC(kernel="linear", random_state=0).fit(X, X[:, 0] > 0)
+    uses = (
+        lambda url: pairloom.run(small_config, directory=url),
+        lambda url: pairloom.submit(small_config, directory=url),
+        PairwiseSVC.from_run,
+        PairwiseSVC.load,
+        model.save,
+    )
+    for url in ("s3://me:hunter2@bucket/run", "s3://me:hunter2/hunter2@bucket/run"):
+        for use in uses:
+            with pytest.raises(BadUrl, match="a URL without user, password, query or fragment") as refused:
+                use(url)
+            assert "hunter2" not in str(refused.value)
+
+
 def test_a_client_without_workers_is_given_up_and_nothing_is_written(small_config, tmp_path):
     cluster = LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0")
     with cluster, Client(cluster, set_as_default=False) as client:

@@ -160,7 +160,14 @@ def test_a_url_is_refused_where_a_path_is_needed(command, url, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "url", ["http://host/x", "abfs+x://a@b/x", "s3://me:hunter2@b/x", "s3://b/x?sig=hunter2"]
+    "url",
+    [
+        "http://host/x",
+        "abfs+x://a@b/x",
+        "s3://me:hunter2@b/x",
+        "s3://me:hunter2/hunter2@b/x",
+        "s3://b/x?sig=hunter2",
+    ],
 )
 @pytest.mark.parametrize(
     "command",
@@ -188,6 +195,8 @@ def test_a_url_that_is_no_place_of_data_is_refused(command, url, tmp_path, monke
         ("s3://bucket/../run", "must be s3://BUCKET/PATH"),
         ("file://host/run", "must be file:///PATH"),
         ("s3://user:hunter2@bucket/run", "must be a URL without user, password, query or fragment"),
+        ("s3://user:hunter2/hunter2@bucket/run", "must be a URL without user, password, query or fragment"),
+        ("s3://user:hunter2?hunter2@bucket/run", "must be a URL without user, password, query or fragment"),
         ("abfs+x://hunter2@b/run", "must be a URL without user, password, query or fragment"),
         ("az://container/run?sig=hunter2", "must be a URL without user, password, query or fragment"),
     ],
@@ -198,12 +207,19 @@ def test_a_url_that_is_no_place_of_data_is_refused(command, url, tmp_path, monke
         "run digits --directory {}",
         "submit digits --scheduler tcp://127.0.0.1:9 --directory {}",
         "resume {}",
+        "status {}",
+        "attach {}",
+        "cancel {}",
+        "report {}",
+        "audit {}",
+        "predict {} --features x.npz --out p.csv",
+        "compare {} {}",
         "ls {}",
     ],
 )
 def test_a_url_that_is_no_place_of_a_run_is_refused(command, url, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = pairloom(*command.format(url).split())
+    done = pairloom(*command.replace("{}", url).split())
     assert done.exit_code == 2, done.output
     assert complaint in done.stderr
     assert "hunter2" not in done.output
