@@ -5,20 +5,38 @@ from __future__ import annotations
 import contextlib
 import http.client
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
+from urllib.parse import parse_qs, unquote
 
-Fault = Literal["fails", "hangs", "is lost", "is refused"]
+Fault = Literal["fails", "hangs", "is lost", "is refused", "has expired"]
+
+_EXPIRED = (
+    b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"
+)
+_ANSWERS = {"fails": (503, b""), "is refused": (403, b""), "has expired": (400, _EXPIRED)}
+
+
+def _named(address: str, body: bytes) -> list[str]:
+    """The objects of a request, or the prefix that it lists: of a bucket, requests list or delete."""
+    path, _, query = address.partition("?")
+    asked, bucket = parse_qs(query, keep_blank_values=True), unquote(path).strip("/")
+    if "delete" in asked:
+        return [f"{bucket}/{key}" for key in re.findall("<Key>(.*?)</Key>", body.decode())]
+    return [f"{bucket}/{asked['prefix'][0]}" if "prefix" in asked else bucket]
 
 
 class StoreProxy:
     """Passes requests on to a server, except those that ``fault_of`` names by their number.
 
     A request that fails is answered with 503, one that hangs is not answered, one that "is lost" is done but not
-    answered, and one that "is refused" is answered with 403.
+    answered, one that "is refused" is answered with 403, and one whose token "has expired" as Amazon S3 does it.
+
+    ``named`` are the objects that they were for, and the prefixes that were listed, each after its bucket.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -26,6 +44,7 @@ class StoreProxy:
         self.seen = self.disturbed = 0
         self.fault_of: Callable[[int], Fault | None] = lambda number: None
         self.away = False
+        self.named: set[str] = set()
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,10 +62,12 @@ class StoreProxy:
             def _pass_on(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 number = proxy.seen = next(proxy.numbers)
+                proxy.named.update(_named(self.path, body))
                 fault = "fails" if proxy.away else proxy.fault_of(number)
                 proxy.disturbed += fault is not None
-                if fault in ("fails", "is refused"):
-                    self._answer(503 if fault == "fails" else 403, [], b"")
+                if fault in _ANSWERS:
+                    status, page = _ANSWERS[fault]
+                    self._answer(status, [], page)
                     return
                 if fault == "hangs":
                     proxy.closing.wait(30)

@@ -9,15 +9,19 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
+import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner
-from object_stores import SECRET, environment_of, in_environment, seaweed
+from object_stores import SECRET, environment_of, in_environment, new_bucket, seaweed
+from store_proxy import StoreProxy
 
+from pairloom import PairwiseSVC
 from pairloom.benchmarks.local_store import START_SECONDS
 from pairloom.cluster.commands.cli import main
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import StoreUrl
+from pairloom.pipeline.storage.object_store import StoreDenied
 
 THREADS = ("--set", "cluster.kind=threads")
 # The answers of Amazon S3, from its documentation of errors.
@@ -54,8 +58,9 @@ def refusing(request):
         protocol_version = "HTTP/1.1"
 
         def _answer(self) -> None:
-            asked.append(f"{self.command} {self.path}")
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            # Deletions name their objects in what they send.
+            asked.append(f"{self.command} {self.path} {sent.decode() if self.command == 'POST' else ''}")
             body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
             self.send_response_only(status)
             self.send_header("Content-Length", str(len(body)))
@@ -85,16 +90,21 @@ def command(*arguments: object):
     [
         ("run", "{config}", *THREADS, "--directory", "s3://bucket/runs/mine"),
         ("run", "{config}", *THREADS, "--set", "data.features=s3://bucket/runs/mine"),
-        ("resume", "s3://bucket/runs/mine"),
-        ("status", "s3://bucket/runs/mine"),
+        *(
+            (name, "s3://bucket/runs/mine")
+            for name in ("resume", "status", "attach", "cancel", "report", "audit", "ls")
+        ),
+        ("compare", "s3://bucket/runs/mine", "s3://bucket/runs/mine"),
+        ("predict", "s3://bucket/runs/mine", "--features", "{features}", "--out", "p.csv"),
     ],
-    ids=["run", "data", "resume", "status"],
+    ids=lambda arguments: "data" if "data.features" in str(arguments) else arguments[0],
 )
 def test_a_store_that_refuses_is_told_from_one_that_is_away(
     arguments, refusing, small_config, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    ended = command(*(str(word).format(config=small_config) for word in arguments))
+    features = small_config.with_suffix(".npz")
+    ended = command(*(str(word).format(config=small_config, features=features) for word in arguments))
     assert ended.exit_code == 3, ended.output
     assert "s3://bucket/runs/mine" in ended.stderr
     assert re.search(r"the store refuses: .*Check the bucket, its region, and the credentials", ended.stderr)
@@ -152,13 +162,37 @@ def test_a_real_store_refuses_a_wrong_secret(tmp_path, small_config, monkeypatch
         assert Folder(StoreUrl("s3", bucket, "another")).below("") == []
 
 
-def test_no_request_goes_beyond_the_prefix(bucket, small_config, monkeypatch):
-    """A stranger's objects beside the run, and what happens to them: nothing."""
-    beside = Folder(StoreUrl("s3", bucket))
-    for name in ("runs/mine-too/run.json", "runs/min", "theirs"):
-        beside.write(name, b"theirs")
-    run = command("run", small_config, *THREADS, "--directory", f"s3://{bucket}/runs/mine")
-    assert run.exit_code == 0, run.output
-    found = {path for path in beside.below("") if not path.startswith("runs/mine/")}
-    assert found == {"runs/mine-too/run.json", "runs/min", "theirs"}
-    assert {beside.read(path) for path in found} == {b"theirs"}
+@pytest.fixture(scope="module")
+def fitted():
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    return PairwiseSVC(kernel="linear", random_state=0).fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("refusing", ANSWERS, indirect=True)
+def test_a_model_in_a_store_that_refuses_is_neither_saved_nor_loaded(refusing, fitted):
+    url = "s3://bucket/runs/mine"
+    for use in (lambda: fitted.save(url), lambda: PairwiseSVC.load(url), lambda: PairwiseSVC.from_run(url)):
+        with pytest.raises(StoreDenied, match=f"{url}.*: the store refuses: .*Check the bucket") as ended:
+            use()
+        assert SECRET not in str(ended.value)
+    assert all("/bucket" in request and "runs" in request for request in refusing), refusing
+
+
+def test_no_request_goes_beyond_the_prefix(seaweed_port, small_config, monkeypatch):
+    """A stranger's objects beside the run, and what happens to them: nothing, and nobody asks for them."""
+    bucket, proxy = new_bucket(seaweed_port), StoreProxy(seaweed_port)
+    with in_environment(proxy.port):
+        beside = Folder(StoreUrl("s3", bucket))
+        for name in ("runs/mine-too/run.json", "runs/min", "theirs"):
+            beside.write(name, b"theirs")
+        proxy.named.clear()
+        url = f"s3://{bucket}/runs/mine"
+        for words in (("run", small_config, *THREADS, "--directory"), ("status",), ("resume",), ("ls",)):
+            done = command(*words, url)
+            assert done.exit_code == 0, done.output
+        assert {name for name in proxy.named if not name.startswith(f"{bucket}/runs/mine/")} == set()
+        assert len(proxy.named) > 50
+        found = {path for path in beside.below("") if not path.startswith("runs/mine/")}
+        assert found == {"runs/mine-too/run.json", "runs/min", "theirs"}
+        assert {beside.read(path) for path in found} == {b"theirs"}
+    proxy.close()
