@@ -75,6 +75,14 @@ def test_commands_take_the_url(stored_run, small_run, tmp_path, small_config):
     assert "model.folds: was 'auto', is 3" in other.stderr
 
 
+def test_the_runs_of_a_whole_bucket_are_listed(bucket, small_config):
+    directory = StoreUrl("s3", bucket, "small")
+    pairloom.run(small_config, directory=directory, overrides=THREADS).wait(120)
+    for where in (f"s3://{bucket}", f"s3://{bucket}/"):
+        (row,) = json.loads(command("ls", where, "--json").stdout)
+        assert (row["directory"], row["state"]) == (str(directory), "done")
+
+
 def test_its_model_predicts_the_same_bits(stored_run, small_run, tmp_path, small_config):
     X = np.random.default_rng(1).standard_normal((30, 6))
     here, there = PairwiseSVC.from_run(small_run), PairwiseSVC.from_run(str(stored_run))

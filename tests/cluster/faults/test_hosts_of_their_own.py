@@ -20,6 +20,7 @@ from object_stores import environment_of, in_environment, new_bucket, program, w
 from small_runs import bytes_of
 from zarr.storage import ObjectStore
 
+from pairloom.pipeline.run.lock import newest_driver
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.object_store import PATIENCE, open_store
@@ -185,6 +186,19 @@ def test_no_path_is_shared(cluster):
 
 def test_a_run(begin, url, undisturbed):
     assert_ended_well(begin(), url, undisturbed)
+
+
+def test_a_submitted_driver_is_followed_from_another_host(cluster, url, undisturbed):
+    """The driver is a task on a worker. Who follows it has the address of the store and nothing else."""
+    code, errors = finish(cluster.driver("submit", "run.toml", "--directory", url))
+    assert code == 0, errors
+    follower = cluster.hosts["store"].pairloom("attach", url, env=cluster.env)
+    code, errors = finish(follower, 180)
+    assert code == 0, errors
+    assert bytes_of(url) == undisturbed
+    driver, alive = newest_driver(url)
+    assert driver.host in ("one", "two")
+    assert not alive
 
 
 def test_without_a_certificate_nobody_joins(cluster, url):
