@@ -19,7 +19,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,13 +127,23 @@ def _parents(level: Any, labels: NDArray[Any], groups: NDArray[Any], number: int
         )
     keys = labels if all(label in level for label in labels) or number == 1 else groups
     for key in keys:
-        if key not in level:
+        if _is_missing(level.get(key)):
             before = " or every group of the level before" if number > 1 else ""
             raise ValueError(
                 f"{owner}: groups must hold every class of the model{before}, got none of {quoted(key)} at level"
                 f" {number}."
             )
+        if not isinstance(level[key], Hashable):
+            raise TypeError(
+                f"{owner}: names of groups must be text, numbers or the like, got {level[key]!r:.80} for {quoted(key)}"
+                f" at level {number}."
+            )
     return [level[key] for key in keys]
+
+
+def _is_missing(group: Any) -> bool:
+    """Whether there is no group: a column of a data frame has NaN there."""
+    return group is None or (isinstance(group, float) and math.isnan(group))
 
 
 def _check_nested(names: list[NDArray[Any]], of_class: list[NDArray[np.int64]], owner: str) -> None:

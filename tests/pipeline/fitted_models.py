@@ -4,10 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import make_blobs
+from sklearn.naive_bayes import GaussianNB
 
 from pairloom import PairwiseSVC
 
 COUPLINGS = ["stratified", "wlw2", "normal", "bradley_terry", "vote"]
+#: Models that have no held-out samples.
+UNCALIBRATED = (
+    {"calibration": "platt", "coupled_calibration": "none"},
+    {"calibration": "none", "coupled_calibration": "none", "estimator": GaussianNB()},
+)
 
 
 class Samples(NamedTuple):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fitted_models import Samples, blobs, fitted
+from fitted_models import UNCALIBRATED, Samples, blobs, fitted
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores
@@ -146,6 +146,17 @@ def test_groups_that_miss_classes_or_do_not_nest_are_refused(model, new):
     for ask in (model.predict_at, model.group_proba):
         with pytest.raises(ValueError, match="every class of the model, got none of 5"):
             ask(X, dict.fromkeys(range(5), "all"))
+        for missing in (None, np.nan):
+            with pytest.raises(ValueError, match="every class of the model, got none of 2"):
+                ask(X, PARENTS | {2: missing})
+        with pytest.raises(ValueError, match="every class of the model, got none of 0"):
+            ask(X, {})
+        with pytest.raises(TypeError, match=r"names of groups must be .* got \['low'\] for 3 at level 1"):
+            ask(X, PARENTS | {3: ["low"]})
+        with pytest.raises(ValueError, match=r"label must be one of .* got 99"):
+            ask(X, PARENTS, classes=[0, 99])
+        with pytest.raises(ValueError, match="at least 2 classes, got 1"):
+            ask(X, PARENTS, classes=[0])
         with pytest.raises(TypeError, match="mapping from class to group"):
             ask(X, "groups")
     with pytest.raises(ValueError, match="groups must nest, got 'low' in several groups"):
@@ -156,9 +167,13 @@ def test_groups_that_miss_classes_or_do_not_nest_are_refused(model, new):
         model.predict_at(X, PARENTS, classes=np.ones((2, 6), bool))
     with pytest.raises(TypeError, match="at level 2"):
         model.predict_at(X, [PARENTS, ["low"]])
-    for coverage in (0, 1.2):
+    with pytest.raises(TypeError, match="mapping from class to group, or a list of these"):
+        model.predict_at(X, [])
+    for coverage in (0, 1, 1.2, "0.9", None, True, float("nan")):
         with pytest.raises(ValueError, match="coverage must be a number above 0 and below 1"):
             model.predict_at(X, PARENTS, coverage)
-    uncalibrated = fitted(blobs(6), calibration="platt", coupled_calibration="none")
-    with pytest.raises(ValueError, match="no held-out samples"):
-        uncalibrated.predict_at(X, PARENTS)
+    for parameters in UNCALIBRATED:
+        uncalibrated = fitted(blobs(6), **parameters)
+        with pytest.raises(ValueError, match="no held-out samples"):
+            uncalibrated.predict_at(X, PARENTS)
+        assert uncalibrated.group_proba(X, PARENTS)[1].shape == (2, 2)
