@@ -216,6 +216,7 @@ def drive(
         if growth:
             # Results of waves beyond the end are found by their ledger entries, which `do` removes.
             remove_waves(run.directory, run.units("growth"))
+        # The stages of the waves are passed over once more, without work: all of their units are verified by now.
         session.do(run, stages)
 
 
@@ -304,6 +305,7 @@ class _Session:
         """
         self.progress.expect(run)
         self.check()
+        # Metadata of arrays are written by the driver alone, before any task opens them.
         if stamped := stamp_groups(run.directory, run.shape, growing=growing):
             log_line(run.directory, *(f"stamped {path}" for path in stamped))
         for stage in stages:

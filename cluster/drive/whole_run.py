@@ -92,6 +92,7 @@ def checked_run(
     given
         The data, if a program hands them over.
     """
+    # First everything that needs no cluster: workers may be long in coming.
     fresh, data = prepare_run(config, directory, say, given)
     check_free(directory)
     run = matching_run(directory, config, fresh, update=update)
@@ -153,7 +154,7 @@ def locked_run(ready: CheckedRun, stop: Stop, progress: Quiet) -> Iterator[Locke
                 expect_run(run, ready.data, progress)
             yield LockedRun(ready, run, stop)
             lock.end_as("finished")
-        except Mismatch:
+        except Mismatch:  # another driver has changed the plan since it was checked
             lock.end_as(REFUSED)
             raise
         except BaseException as error:
@@ -202,7 +203,7 @@ def submit_driver(ready: CheckedRun, *, copies_data: bool = False) -> Future[str
             if copies_data:
                 stages = tuple(stage for stage in run.stages if stage.needs_data)
                 drive(run, ready.data, lambda: contextlib.nullcontext(client), stop, Quiet(), stages)
-            lock.end_as(SUBMITTED)
+            lock.end_as(SUBMITTED)  # frees the lock for the driver on the cluster
         # Every submission has its own key, since Dask would return the outcome of an earlier driver for a known key.
         key = f"pairloom-driver-{time.time_ns()}"
         driver = client.submit(drive_on_worker, str(directory), lock.number, key=key)

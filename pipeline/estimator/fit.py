@@ -129,6 +129,7 @@ def _fit(
     counts = np.bincount(classes, minlength=n)
     if holds_samples_out(parameters):
         usable_folds(parameters.folds, counts, "PairwiseSVC")
+    # Before the trials, which may take minutes.
     _check_least_memory(parameters, X, raw, counts)
     chosen = _choose_machines(parameters, samples, labels, classes, raw, progress)
     if chosen is not None:
@@ -136,11 +137,14 @@ def _fit(
     kind, moments, normalisation = _machines_of(parameters, X, raw)
     features = X if moments is None else normalisation(X)
     training = TrainingSet(features, classes, n, samples.weight, is_precomputed(parameters), moments)
+    # A later change of the model needs the same rows in the same order, or held-out samples would have been trained on.
     sums = [checksum(X[rows]) for rows in training.members] if kind.retrains_pairs else []
     table = ClassTable(labels, training.totals(), np.arange(n), np.array(sums, np.int64))
+    # Priors are used at prediction only, but a mistake in them should not be found after the fit.
     if parameters.priors is not None:
         check_priors(parameters.priors, labels.tolist(), "PairwiseSVC: priors")
     settings = _settings(parameters, moments, kind, counts)
+    # A kernel is chosen together with its C, so no candidates are left to compare.
     if chosen is not None and chosen.settled is not None:
         settings = replace(settings, candidates=(chosen.settled,))
     if settings.may_whiten:
@@ -157,6 +161,7 @@ def _fit(
     graph = graphs.requested_graph(asked, labels.tolist(), training.distances, "PairwiseSVC")
     if isinstance(graph, graphs.ModelCode):
         check_code_suits(settings.coupling, graph, "PairwiseSVC: coupling")
+    # Checked again, now that the number of machines is known.
     rows = rows_of_machines(graphs.decomposition_of(graph), counts)
     _check_memory(X, kind, rows, settings.machines(), raw, parameters, settings.calibration_samples)
     fit = fit_model(
