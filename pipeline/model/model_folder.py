@@ -12,13 +12,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder, is_litter
+from pairloom.pipeline.storage.location import StoreUrl
 from pairloom.pipeline.storage.places import LinkInside
 
 try:
@@ -34,7 +35,10 @@ __all__ = [
     "check_target",
     "model_to_replace",
     "put_in_place",
+    "replaceable",
 ]
+
+Old = TypeVar("Old")
 
 MODEL_JSON, ARRAYS = "model.json", "arrays.zarr"
 _ARRAYS = re.compile(r"arrays(-[0-9]+)?\.zarr", re.ASCII)
@@ -64,19 +68,38 @@ def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | No
         raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
     if not path.exists():
         return None
+    return replaceable(
+        path,
+        _saved_model(path, kind),
+        lambda old: next(_strangers(path, old.files), None),
+        overwrite=overwrite,
+    )
+
+
+def replaceable(
+    place: Path | StoreUrl, old: Old | None, stranger_of: Callable[[Old], str | None], *, overwrite: bool
+) -> Old:
+    """The model at a place, which is not empty, or an error if it must not be replaced.
+
+    Parameters
+    ----------
+    old
+        The saved model; None if there is something else.
+    stranger_of
+        Returns a file or folder that does not belong to a model, if there is one.
+    """
     if not overwrite:
         raise FileExistsError(
-            f"PairwiseSVC.save: {path} exists already; overwrite=True replaces a saved model."
+            f"PairwiseSVC.save: {place} exists already; overwrite=True replaces a saved model."
         )
-    old = _saved_model(path, kind)
     if old is None:
         raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which is not one."
+            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {place}, which is not one."
         )
-    if strangers := list(_strangers(path, old.files)):
+    if (stranger := stranger_of(old)) is not None:
         raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {path}, which holds"
-            f" {strangers[0]!r} too. Move it away, or save to another path."
+            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {place}, which holds"
+            f" {stranger!r} too. Move it away, or save to another path."
         )
     return old
 

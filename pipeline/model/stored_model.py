@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from pairloom.pipeline.model.model_folder import ARRAYS, MODEL_JSON
+from pairloom.pipeline.model.model_folder import ARRAYS, MODEL_JSON, replaceable
 from pairloom.pipeline.storage.digests import DamagedSeal, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder, is_litter
 from pairloom.pipeline.storage.location import StoreUrl
@@ -39,22 +39,14 @@ def _model_to_replace(folder: Folder, kind: str, *, overwrite: bool) -> dict[str
     present = [path for path in folder.below("") if not is_litter(path)]
     if not present:
         return None
-    if not overwrite:
-        raise FileExistsError(
-            f"PairwiseSVC.save: {folder.root} exists already; overwrite=True replaces a saved model."
-        )
-    old = _content(folder)
-    if old is None or old.get("format") != kind:
-        raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {folder.root}, which is"
-            " not one."
-        )
-    if strangers := set(present) - {MODEL_JSON, *_files(old)}:
-        raise FileExistsError(
-            f"PairwiseSVC.save: overwrite=True replaces a saved model and nothing else, got {folder.root}, which holds"
-            f" {min(strangers)!r} too. Move it away, or save to another path."
-        )
-    return old
+    content = _content(folder)
+    old = content if content is not None and content.get("format") == kind else None
+    return replaceable(
+        folder.root,
+        old,
+        lambda old: min(set(present) - {MODEL_JSON, *_files(old)}, default=None),
+        overwrite=overwrite,
+    )
 
 
 def _content(folder: Folder) -> dict[str, Any] | None:
