@@ -5,10 +5,10 @@ means. Probabilities of all classes divided by the sum of theirs, the pairs amon
 their rows alone, on their test samples. "differs" is the mean difference of the largest probability from the divided
 one.
 
-"groups": the class, or the deepest group that is sure enough (`predict_at`), with groups from the names of the classes:
-their first two characters, and their first one, as in ICD-10-CM. The table has the share of the answers at each level,
-from classes to "any", and of those that hold the true class. The interval is of three standard deviations of the test
-and of the held-out samples.
+"groups": the class, or the finest group that is certain enough (`predict_at`), with groups from the names of the
+classes: their first two characters, and their first one, as in ICD-10-CM. The table has the share of the answers at
+each level, from classes to "any", and of those that contain the true class. The interval is of three standard
+deviations of the test and of the held-out samples.
 """
 
 import math
@@ -124,7 +124,7 @@ def measure_possible(record: Record, choices: int, *, small: bool = False) -> li
 
 
 def measure_groups(record: Record, *, small: bool = False) -> list[GroupRow]:
-    """The table of answers at the deepest group that is sure enough."""
+    """The table of answers at the finest group that is certain enough."""
     record.begin("groups", GROUP_COLUMNS, "the first two characters, and the first one")
     name = "synthetic" if small else GROUP_DATA
     split, names = _named(name)

@@ -181,16 +181,18 @@ def print_result(directory: Location, as_json: bool) -> None:
     "--reject",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
-    help="Predict -1 (for names: none of these) for samples that are like no class, so that this share of samples of"
-    " the known classes is rejected.",
+    help="Predict -1 (for names: none of these) for samples that resemble no class, at a limit by which this share of"
+    " the samples of known classes is rejected.",
 )
 @click.option(
     "--reject-by",
     type=click.Choice(get_args(SetBy)),
     default="all",
-    help="That share of all samples, or of those that are predicted as each class. Default: all.",
+    help="Whether that share is of all samples, or of those predicted as each class. Default: all.",
 )
-@click.option("--novelty", is_flag=True, help="Write the column novelty: how unlike all classes a row is.")
+@click.option(
+    "--novelty", is_flag=True, help="Write the column novelty: how little a row resembles any class."
+)
 @click.option(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -202,14 +204,14 @@ def print_result(directory: Location, as_json: bool) -> None:
     "--set-score",
     type=click.Choice(get_args(SetScore)),
     default="lac",
-    help="Score of the sets of --coverage: lac has the smallest ones, aps and raps have larger ones for harder rows."
+    help="Score of the sets of --coverage: lac gives the smallest ones, aps and raps give larger ones for harder rows."
     " Default: lac.",
 )
 @click.option(
     "--set-by",
     type=click.Choice(get_args(SetBy)),
     default="all",
-    help="That frequency of all samples, or of those of every class. Default: all.",
+    help="Whether that frequency is over all samples, or over those of each class. Default: all.",
 )
 @click.option(
     "--groups",
@@ -217,20 +219,20 @@ def print_result(directory: Location, as_json: bool) -> None:
     type=LocalPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
     help="CSV file with one line per class: its name, its group, and coarser groups. Write the columns group and"
-    " group_level: the class (level 0) or the deepest group that is sure enough for --coverage, by default 0.95.",
+    " group_level: the class (level 0) or the finest group that is certain enough for --coverage, by default 0.95.",
 )
 @click.option(
     "--bad-rows",
     type=click.Choice(["empty", "skip", "refuse"]),
     default="empty",
-    help="Rows that lack numbers: leave their predictions empty, skip them, or predict nothing. Default: empty.",
+    help="Rows with missing numbers: leave their predictions empty, skip them, or predict nothing. Default: empty.",
 )
 @click.option("--coupling", metavar="NAME", help="One of the couplings of the run. Default: model.coupling.")
 @click.option("--force", is_flag=True, help="Replace the file of --out if it exists.")
 @click.option(
     "--fill-missing-chunks",
     is_flag=True,
-    help="Read chunks that the features of a zarr group lack as its fill value; else they are an error.",
+    help="Read missing chunks of the features of a zarr group as its fill value; otherwise they are an error.",
 )
 def predict_command(
     directory: Location,

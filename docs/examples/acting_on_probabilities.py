@@ -2,7 +2,7 @@
 Acting on probabilities
 =======================
 
-Sets that hold the true class, none of these, only these classes, groups, and labels that look wrong: all from one fit,
+Sets that contain the true class, novelty, possible classes, groups, and labels that look wrong: all from one fit,
 calibrated on the samples that it held out.
 """
 
@@ -37,18 +37,19 @@ X_train, X_test, X_unknown = map(embedding.transform, (counts_train, counts_test
 model = PairwiseSVC(random_state=0).fit(X_train, y_train)
 
 # %%
-# A set of classes that holds the true one
-# ----------------------------------------
-# As often as is asked for, on average over samples that are drawn as those of the fit.
+# A set of classes that contains the true one
+# -------------------------------------------
+# It does so as often as requested, on average over samples from the distribution of the training samples.
 for coverage in (0.8, 0.9, 0.95):
     sets = model.predict_set(X_test, coverage).toarray()
     held = sets[np.arange(len(y_test)), y_test].mean()
-    print(f"{coverage:.0%}: holds the true class {held:.1%}, mean size {sets.sum(axis=1).mean():.2f}")
+    print(f"{coverage:.0%}: contains the true class {held:.1%}, mean size {sets.sum(axis=1).mean():.2f}")
 
 # %%
 # None of these
 # -------------
-# `novelty` is higher for samples that are like no class, and `predict` rejects so many that 5% of known samples go too.
+# `novelty` is higher for samples that resemble no class. `predict` rejects samples above a limit that 5% of the known
+# samples exceed, too.
 of_known, of_unknown = model.predict(X_test, reject=0.05), model.predict(X_unknown, reject=0.05)
 print(
     f"rejected: {np.mean(of_known == -1):.1%} of known topics, {np.mean(of_unknown == -1):.1%} of unknown ones"
@@ -57,8 +58,8 @@ print(
 # %%
 # Only these
 # ----------
-# The pairs among the possible classes are coupled, as in a model of these alone. Dividing the probabilities of all
-# classes by their sum is something else, but seldom worse.
+# The pairs among the possible classes are coupled, as in a model of these alone. Renormalising the probabilities of all
+# classes gives other results, which are seldom worse.
 possible = np.arange(8)
 is_possible = y_test < 8
 coupled = model.predict_proba(X_test[is_possible], classes=possible)[:, :8]
@@ -68,9 +69,9 @@ for name, p in (("coupled", coupled), ("divided", divided)):
     print(f"eight topics possible, {name}: log loss {log_loss(y_test[is_possible], p):.3f}")
 
 # %%
-# The group when the class is not sure
-# ------------------------------------
-# The deepest group that is sure enough is answered.
+# The group when the class is uncertain
+# -------------------------------------
+# The answer is the finest group that is certain enough.
 groups = {topic: f"group {topic // 4}" for topic in range(36)}
 for coverage in (0.9, 0.95, 0.98):
     answers = model.predict_at(X_test, groups, coverage)

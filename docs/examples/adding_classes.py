@@ -2,13 +2,14 @@
 Adding and removing classes
 ===========================
 
-A machine knows two classes only. A new class costs its own pairs; all other machines stay as they are, to the byte.
+Each machine separates two classes only. A new class needs machines for its own pairs; all others stay unchanged, to
+the byte.
 """
 
 # %%
-# A class comes
-# -------------
-# A model of the digits 0 to 8 meets its first nines.
+# Add a class
+# -----------
+# A model of the digits 0 to 8 gets the nines.
 import time
 
 import matplotlib.pyplot as plt
@@ -51,8 +52,8 @@ for axes, (name, fitted) in zip(panels, {"class added": model, "fitted anew": an
 panels[0].set_ylabel("test samples")
 
 # %%
-# A class goes
-# ------------
+# Remove a class
+# --------------
 # Nothing is trained. Probabilities are those among the remaining classes.
 model.remove_class(0)
 print("classes:", model.classes_.tolist())

@@ -10,8 +10,8 @@ a batch system.
 # %%
 # A cluster
 # ---------
-# This one has two workers, which are threads of this process, so that the example ends in seconds. A `Client` with
-# the address of a scheduler takes its place; the rest stays as it is.
+# This one has two workers, which are threads of this process, so that the example takes seconds. Replace it by a
+# `Client` with the address of a scheduler; the rest stays the same.
 import tempfile
 from pathlib import Path
 
@@ -27,7 +27,7 @@ directory = Path(folder.name) / "digits"
 # %%
 # A run that is interrupted
 # -------------------------
-# "digits" is the name of a configuration that ships with pairloom. `run` returns when the run has begun. A cancelled
+# "digits" is the name of a configuration that ships with pairloom. `run` returns when the run has started. A cancelled
 # run, like one whose workers or driver were killed, keeps its finished work.
 handle = pairloom.run("digits", directory=directory, client=client)
 handle.cancel()
@@ -56,8 +56,8 @@ print(model)
 print(len(model.edges_), "pairs of", len(model.classes_), "classes")
 
 # %%
-# What a run leaves
-# -----------------
+# The files of a run
+# ------------------
 # zarr groups with named dimensions, a ledger with checksums, and a report. Nothing is pickled.
 for path in sorted(directory.iterdir()):
     print(path.name)

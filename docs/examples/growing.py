@@ -2,14 +2,14 @@
 Growing: how many pairs are enough?
 ===================================
 
-A model can start with few pairs and choose for itself which to train next. It stops when its held-out log loss no
+A model can start with few pairs and choose itself which to train next. It stops when its held-out log loss no
 longer improves, or at a budget.
 """
 
 # %%
 # Sixty classes in clusters of six
 # --------------------------------
-# Classes of one cluster are easily confused, those of different clusters are not: most pairs have little to say.
+# Classes of one cluster are easily confused, those of different clusters are not: most pairs add little information.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import log_loss
@@ -40,8 +40,8 @@ for wave in model.grow(X_train, y_train):
     print(f"{wave.pairs:4d} pairs: held-out log loss {wave.log_loss:.3f}, test {tested[-1]:.3f}")
 
 # %%
-# Beside all pairs
-# ----------------
+# Compared with all pairs
+# -----------------------
 # Only the held-out log loss, of training samples that the machines have not seen, decides when to stop.
 complete = PairwiseSVC("complete", random_state=0, kernel="linear").fit(X_train, y_train)
 limit = log_loss(y_test, complete.predict_proba(X_test))

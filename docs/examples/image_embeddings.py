@@ -10,8 +10,8 @@ of pictures and any ONNX network.
 # %%
 # A network and its last hidden layer
 # -----------------------------------
-# The network is trained on a third of the pictures. Machines have to be trained on other pictures than the network:
-# on its own training pictures the features are better than on new ones.
+# The network is trained on a third of the pictures. The machines have to be trained on other pictures: on the training
+# pictures of the network the features are better than on new ones.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

@@ -2,7 +2,7 @@
 Embeddings of text
 ==================
 
-Sentence embeddings are where pairs of classes are at their best: many classes, tens of rows each, hundreds of
+Pairs of classes work best on sentence embeddings: many classes, tens of rows each, hundreds of
 features. Here 40 topics are generated, each with its own preferences among 2000 words. TF-IDF and a truncated SVD
 turn the documents into embeddings of 64 features; embeddings of a language model would take their place.
 """
@@ -59,7 +59,7 @@ for name, fitted in {"PairwiseSVC": model, "LogisticRegression": other}.items():
     print(f"{name:20s} accuracy {accuracy:.3f}, log loss {log_loss(y_test, p, labels=fitted.classes_):.3f}")
 
 # %%
-# The logistic regression is right a little more often, and much less sure than it could be: log loss counts both. Of
+# The logistic regression is a little more accurate, but much less confident than it could be: log loss counts both. Of
 # the samples that get a probability of 0.7 about 70% should be right. The diagram compares the two in ten groups
 # of test samples of equal size.
 fig, axes = plt.subplots(figsize=(4.5, 4.5), layout="constrained")
@@ -73,9 +73,9 @@ axes.set(xlabel="predicted probability", ylabel="share that is right", xlim=(0, 
 axes.legend()
 
 # %%
-# The pairs that are hardest
-# --------------------------
-# d' says how far apart the two classes of a pair are, in units of their spread. The pairs with the least d' lie
+# The hardest pairs
+# -----------------
+# d' is the distance between the two classes of a pair, in units of their spread. The pairs with the lowest d' lie
 # within groups.
 hardest = sorted(model.pairs_.items(), key=lambda item: item[1].dprime)[:5]
 for (a, b), machine in hardest:
