@@ -1,8 +1,11 @@
-"""The folder of a saved model: the files that belong to the model, and how a new model replaces it.
+"""The folder of a saved model, or its place in an object store: its files, and how a new model replaces it.
 
 ``model.json`` names the folder of the arrays and lists every file with its digest. A new model is written beside the
 old one, then ``model.json`` is replaced, then the old files are removed. So the folder always holds a complete model,
 the old or the new, and a killed process leaves at most files that ``model.json`` lists as ``changing``.
+
+In an object store the same holds for a prefix. A model is written to, or read from, a temporary folder; its objects are
+put before ``model.json``, and read after it.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 from pairloom.pipeline.storage.digests import DamagedSeal, file_digest, sealed, unsealed
@@ -33,12 +37,14 @@ __all__ = [
     "arrays_folder",
     "check_files",
     "check_target",
+    "load_from_store",
     "model_to_replace",
     "put_in_place",
-    "replaceable",
+    "save_to_store",
 ]
 
 Old = TypeVar("Old")
+Loaded = TypeVar("Loaded")
 
 MODEL_JSON, ARRAYS = "model.json", "arrays.zarr"
 _ARRAYS = re.compile(r"arrays(-[0-9]+)?\.zarr", re.ASCII)
@@ -68,7 +74,7 @@ def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | No
         raise FileExistsError(f"PairwiseSVC.save: path must not be a symbolic link, got {path}.")
     if not path.exists():
         return None
-    return replaceable(
+    return _replaceable(
         path,
         _saved_model(path, kind),
         lambda old: next(_strangers(path, old.files), None),
@@ -76,7 +82,7 @@ def model_to_replace(path: Path, kind: str, *, overwrite: bool) -> OldModel | No
     )
 
 
-def replaceable(
+def _replaceable(
     place: Path | StoreUrl, old: Old | None, stranger_of: Callable[[Old], str | None], *, overwrite: bool
 ) -> Old:
     """The model at a place, which is not empty, or an error if it must not be replaced.
@@ -275,3 +281,95 @@ def _digest(file: Path) -> str | None:
     with contextlib.suppress(FileNotFoundError):
         return file_digest(file)
     return None
+
+
+def save_to_store(url: StoreUrl, kind: str, save: Callable[[Path], None], *, overwrite: bool) -> None:
+    """Put the model that ``save`` writes to a folder below a URL. ``kind`` is the format that model.json must name."""
+    folder = Folder(url)
+    folder.make()
+    _stored_model_to_replace(folder, kind, overwrite=overwrite)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / "model"
+        save(made)
+        _put_in_store(made, folder, _stored_model_to_replace(folder, kind, overwrite=overwrite))
+
+
+def _stored_model_to_replace(folder: Folder, kind: str, *, overwrite: bool) -> dict[str, Any] | None:
+    """The model.json of the model to be replaced; None if nothing is there; an error for anything else."""
+    present = [path for path in folder.below("") if not is_litter(path)]
+    if not present:
+        return None
+    content = _stored_content(folder)
+    old = content if content is not None and content.get("format") == kind else None
+    return _replaceable(
+        folder.root,
+        old,
+        lambda old: min(set(present) - {MODEL_JSON, *_files_of(old)}, default=None),
+        overwrite=overwrite,
+    )
+
+
+def _stored_content(folder: Folder) -> dict[str, Any] | None:
+    """The model.json of a model, if it is sound."""
+    try:
+        content = unsealed(folder.read(MODEL_JSON))
+        return content if isinstance(content["files"], dict) else None
+    except (FileNotFoundError, DamagedSeal, KeyError):
+        return None
+
+
+def _files_of(content: dict[str, Any]) -> set[str]:
+    """The files of a model, and files of another model that a killed process may have left behind."""
+    return {*content["files"], *content.get("changing", ())}
+
+
+def _put_in_store(made: Path, folder: Folder, old: dict[str, Any] | None) -> None:
+    """Put the arrays beside those of the old model, then model.json; then remove outdated objects."""
+    taken = set() if old is None else {path.split("/")[0] for path in _files_of(old)}
+    names = (ARRAYS if number == 1 else f"arrays-{number}.zarr" for number in count(1))
+    arrays = next(name for name in names if name not in taken)
+    content = unsealed((made / MODEL_JSON).read_bytes())
+    sources = {f"{arrays}/{path.removeprefix(f'{ARRAYS}/')}": path for path in content["files"]}
+    digests = {path: content["files"][source] for path, source in sources.items()}
+    if old is not None:
+        announced = {**old, "changing": sorted({*_files_of(old), *sources})}
+        folder.write(MODEL_JSON, sealed(announced))
+    for path, source in sources.items():
+        folder.write(path, (made / source).read_bytes())
+    new = {**content, "arrays": arrays, "files": digests}
+    if old is None:
+        if not folder.create(MODEL_JSON, sealed(new, indent=1)):
+            raise FileExistsError(
+                f"PairwiseSVC.save: {folder.root}: another process has saved a model there."
+            )
+        return
+    folder.write(MODEL_JSON, sealed({**new, "changing": sorted(_files_of(old))}))
+    for path in set(folder.below("")) & _files_of(old) - set(sources):
+        folder.delete(path)
+    folder.write(MODEL_JSON, sealed(new, indent=1))
+
+
+def load_from_store(url: StoreUrl, load: Callable[[Path], Loaded]) -> Loaded:
+    """The result of ``load`` for a folder with a copy of the model below a URL. Errors name the URL."""
+    with tempfile.TemporaryDirectory() as scratch, _errors_name(Path(scratch), url):
+        here = Folder(Path(scratch))
+        folder = Folder(url)
+        try:
+            here.write(MODEL_JSON, folder.read(MODEL_JSON))
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"PairwiseSVC.load: {url} is not a saved model: it has no {MODEL_JSON}."
+            ) from None
+        wanted = set((_stored_content(folder) or {"files": {}})["files"])
+        for path in sorted(wanted & set(folder.below(""))):
+            if ".." not in PurePosixPath(path).parts:
+                here.write(path, folder.read(path))
+        return load(Path(scratch))
+
+
+@contextlib.contextmanager
+def _errors_name(scratch: Path, url: StoreUrl) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(scratch), str(url))) from error

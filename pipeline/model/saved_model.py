@@ -48,9 +48,10 @@ from pairloom.pipeline.model.model_folder import (
     arrays_folder,
     check_files,
     check_target,
+    load_from_store,
     put_in_place,
+    save_to_store,
 )
-from pairloom.pipeline.model.stored_model import load_from_store, save_to_store
 from pairloom.pipeline.storage.digests import DamagedSeal, unsealed
 from pairloom.pipeline.storage.location import Location, StoreUrl, location_of
 from pairloom.pipeline.storage.zarr_metadata import OURS, is_group, open_checked, stored_array
