@@ -1,10 +1,13 @@
 """How far probabilities move between seeds can be measured again."""
 
+import pytest
+
 from pairloom.benchmarks import seeds
 from pairloom.benchmarks.datasets import load
 from pairloom.benchmarks.record import Record
 
 
+@pytest.mark.long
 def test_seeds_move_probabilities_and_the_same_seed_does_not():
     split = load("digits")
     few = split._replace(X=split.X[:200], y=split.y[:200])

@@ -1,5 +1,6 @@
 """The comparison with SVC on the first page can be measured and drawn again."""
 
+import pytest
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
@@ -22,6 +23,7 @@ def test_all_are_given_the_same_machines_and_the_picture_shows_their_log_losses(
     assert len(diagram.lines) == len(found) + 1, "and the diagonal"
 
 
+@pytest.mark.long
 def test_the_table_has_a_row_for_every_C_and_its_ratios():
     rows = svc_probability.compare_draws(
         Record("svc", "command", {}, echo=lambda line: None), ["digits10"], 1

@@ -80,6 +80,7 @@ def test_it_has_the_bytes_of_the_command_and_its_result_is_the_estimator(client,
     np.testing.assert_array_equal(model.predict_proba(X), expected)
 
 
+@pytest.mark.long
 def test_its_progress_is_printed_if_asked_for(client, small_config, tmp_path, capfd):
     pairloom.run(small_config, directory=tmp_path / "quiet", client=client).wait(LONG)
     assert capfd.readouterr().err == ""
@@ -97,6 +98,7 @@ def test_two_runs_one_after_the_other_leave_the_client_open(own_client, small_co
     assert own_client.submit(sum, [1, 2]).result(timeout=LONG) == 3
 
 
+@pytest.mark.long
 def test_two_runs_at_once_on_one_client(client, small_config, small_run, tmp_path):
     handles = [pairloom.run(small_config, directory=tmp_path / name, client=client) for name in "ab"]
     for handle in handles:
@@ -104,6 +106,7 @@ def test_two_runs_at_once_on_one_client(client, small_config, small_run, tmp_pat
         assert_same_bytes(handle.directory, bytes_of(small_run))
 
 
+@pytest.mark.long
 def test_a_run_is_begun_in_any_thread(client, small_config, small_run, tmp_path):
     done = []
     thread = threading.Thread(
@@ -125,6 +128,7 @@ def test_without_a_client_it_starts_workers_of_its_own_and_ends_them(small_confi
     assert threading.active_count() <= before + 2, "the loop of Dask may stay, its cluster not"
 
 
+@pytest.mark.long
 def test_a_relative_directory_is_that_of_the_call(client, small_config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     handle = pairloom.run(small_config, client=client, overrides={"run.name": "mine"})
@@ -180,6 +184,7 @@ def test_a_client_that_is_closed_ends_the_run_which_can_be_resumed(own_client, c
     pairloom.run(long_config, directory=tmp_path / "run", client=client).wait(LONG)
 
 
+@pytest.mark.long
 def test_a_run_whose_workers_have_all_left_does_not_wait_for_ever(
     own_client, long_config, tmp_path, monkeypatch
 ):
@@ -289,6 +294,7 @@ def test_a_client_without_workers_is_given_up_and_nothing_is_written(small_confi
             assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_an_adaptive_cluster_that_is_empty_starts_a_worker(small_config, small_run, tmp_path):
     cluster = LocalCluster(
         n_workers=0, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
@@ -350,6 +356,7 @@ def _wait_for(path):
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_submitted_run_whose_cluster_is_gone_says_so(own_client, small_config, tmp_path):
     busy = own_client.submit(time.sleep, 3.0)  # on the only thread, so that the driver does not begin
     handle = pairloom.submit(small_config, directory=tmp_path / "run", client=own_client)

@@ -137,6 +137,7 @@ def test_who_says_where_workers_listen_is_believed():
     assert job_arguments("slurm", JobQueueConfig(worker_extra_args=own))["worker_extra_args"] == own
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["processes", "threads"])
 def test_workers_that_are_started_here_stay_although_the_users_dask_has_them_leave(kind):
     leaving = {"distributed.worker.lifetime.duration": "200ms", "distributed.scheduler.idle-timeout": "200ms"}

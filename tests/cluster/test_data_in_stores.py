@@ -59,6 +59,7 @@ def pool() -> tuple[StoreUrl, dict[str, np.ndarray]]:
     return write_group(StoreUrl("memory", f"pool-{next(numbers)}", "data.zarr"), arrays), arrays
 
 
+@pytest.mark.long
 @pytest.mark.quick("3")
 @pytest.mark.parametrize("zarr_format", [3, 2])
 def test_a_run_on_data_in_a_store_has_the_bytes_of_one_on_a_file(
@@ -184,6 +185,7 @@ def test_data_may_not_lie_in_the_run(url, arrays, small_config):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("fault", "error"), [("is refused", StoreDenied), ("fails", StoreAway)])
 def test_a_store_that_refuses_or_is_away_while_rows_are_read_is_no_damage(
     fault, error, seaweed_port, arrays, monkeypatch

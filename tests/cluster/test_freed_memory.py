@@ -32,6 +32,7 @@ def page_faults(**environment: str) -> tuple[int, bool, int]:
     return int(before), kept == "True", int(after)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is glibc's")
 def test_what_the_nanny_has_glibc_return_is_kept():
     before, kept, after = page_faults(MALLOC_TRIM_THRESHOLD_="65536")

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="Chromium is not installed (Debian: apt-get install chromium)"
 )
 
+pytestmark = pytest.mark.long
+
 DATA = "JSON.parse(document.getElementById('data').textContent)"
 COLUMN = """
 (table, column) => [...document.querySelectorAll(`#table-${table} tbody tr`)]

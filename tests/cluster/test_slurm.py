@@ -268,7 +268,9 @@ def test_a_driver_in_a_job_writes_into_a_store_and_is_followed_from_another_host
     printed, errors = following.communicate(timeout=LONG)
     assert following.returncode == 0, errors
     assert "reading s3://" in errors
-    assert "probabilities  4 of 4" in printed  # it reads once a second, and may not see the last stages at work
+    assert (
+        "probabilities  4 of 4" in printed
+    )  # it reads once a second, and may not see the last stages at work
     wait_until(lambda: not jobs(DRIVER), "the end of the job")
     assert bytes_of(url) == undisturbed
     assert run_status(url, verify=True).state == "finished"

@@ -49,11 +49,7 @@ def probabilities_of(directory, coupling):
     return open_group(directory, "probabilities.zarr")[coupling][:]
 
 
-@pytest.mark.quick(
-    "model.shortlist=none",
-    "model.shortlist=4 model.coupled_calibration=edges model.coupling=normal",
-    "model.shortlist=4 graph.family=path",
-)
+@pytest.mark.quick("model.shortlist=none", "model.shortlist=4 graph.family=path")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -239,10 +235,7 @@ def test_lists_have_the_likeliest_classes_of_the_dense_probabilities(
         ).read_text()
 
 
-@pytest.mark.quick(
-    "model.shortlist=4 run.also_couple=['normal']",
-    "model.shortlist=4 model.calibration=distance graph.family=path model.whiten=0.5",
-)
+@pytest.mark.quick("model.shortlist=4 model.calibration=distance graph.family=path model.whiten=0.5")
 @pytest.mark.parametrize(
     "settings",
     [

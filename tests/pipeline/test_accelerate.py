@@ -103,6 +103,7 @@ def test_a_cache_that_an_older_version_left_is_compiled_again(process, tmp_path)
         assert outcome(process(script))[0] == ["0.25"]
 
 
+@pytest.mark.long
 def test_of_two_processes_one_compiles(process):
     both = [process(REPORTED), process(REPORTED)]
     lines = Counter(line for one in both for line in outcome(one)[0])
@@ -110,6 +111,7 @@ def test_of_two_processes_one_compiles(process):
     assert lines["0.25"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_holder_that_is_killed_does_not_block(process, tmp_path, end):
     outcome(process(SILENT))  # makes the lock
@@ -145,6 +147,7 @@ os.environ.pop("HOME", None)
 """
 
 
+@pytest.mark.long
 def test_a_user_without_a_home_gets_no_folder_where_it_stands(process, tmp_path):
     (tmp_path / "__pycache__").write_text("not a folder")
     (tmp_path / "here").mkdir()
@@ -196,6 +199,7 @@ accelerate._report(said("compiled", "some_kernels.half", 1.0, True))
 """
 
 
+@pytest.mark.long
 def test_the_line_comes_while_one_kernel_is_compiled_for_long(process):
     # numba reports the beginning and the end of a kernel, and nothing in between.
     assert outcome(process(SLOW.format(seconds=0.6)))[1].startswith(
@@ -215,6 +219,7 @@ time.sleep(0.9)  # as if others had the core
 """
 
 
+@pytest.mark.long
 def test_the_time_is_longer_where_others_use_the_cores(process):
     (line,) = outcome(process(BUSY))[1].splitlines()
     assert int(re.search(r"about (\d+) s", line)[1]) > 20
@@ -274,6 +279,7 @@ def test_what_is_needed_later_is_compiled_by_another_process(process, tmp_path):
     assert outcome(process(script))[0] == ["some_kernels.eighth", "0.25"]
 
 
+@pytest.mark.long
 @two_cores
 def test_a_kernel_that_another_process_failed_to_compile_is_compiled_here(process, tmp_path):
     (tmp_path / "some_kernels.py").write_text(CALLED.replace("globals()", "oops"))
@@ -281,6 +287,7 @@ def test_a_kernel_that_another_process_failed_to_compile_is_compiled_here(proces
     assert outcome(process(script))[0] == ["some_kernels.eighth", "some_kernels.quarter", "0.25"]
 
 
+@pytest.mark.long
 @two_cores
 def test_a_process_that_ends_leaves_none_behind(process, tmp_path):
     (tmp_path / "some_kernels.py").write_text(CALLED + "\ndef sleep():\n    import time; time.sleep(600)\n")

@@ -88,10 +88,7 @@ def test_every_family_tells_digits_apart(digits, family, accuracy):
 
 
 @pytest.mark.filterwarnings("ignore:The scale of the coupled model:UserWarning")
-@pytest.mark.quick(
-    *("one_vs_rest-auto-platt", "one_vs_one-auto-distance", "dense-auto-platt", "sparse-auto-distance"),
-    "sparse-linear-auto",
-)
+@pytest.mark.quick("one_vs_rest-auto-platt", "sparse-auto-distance")
 @pytest.mark.parametrize(
     ("family", "coupling", "calibration"),
     [

@@ -47,6 +47,7 @@ def test_draws_that_disagree_decide_nothing():
     assert (likelihood.verdict, accuracy.verdict) == ("undecided", "undecided")
 
 
+@pytest.mark.long
 def test_the_figure_is_of_the_seed_that_was_measured(digits, monkeypatch):
     monkeypatch.setattr(curved, "TRAINING", 50)
 

@@ -133,6 +133,7 @@ def test_rows_of_classes_with_fewer_rows_than_folds_do_not_count(split):
     assert 0 < wrong < 0.7 * len(y)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small")
 def test_the_command_reads_the_tables_that_are_there(tables, tmp_path):
     def pairloom(*arguments):

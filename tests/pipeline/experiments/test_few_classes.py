@@ -65,18 +65,21 @@ def measured_quintets(digits):
 
 
 # By two Gaussians, all pairs of digits err more than MIN1.
+@pytest.mark.long
 @pytest.mark.parametrize("calibration", CALIBRATIONS[:2])
 def test_triplets_metrical_finding(measured_triplets, calibration):
     error = errors_of(measured_triplets, calibration)
     assert error["maximal"] < error["MIN1"] <= error["MIN2"] <= error["MIN3"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calibration", CALIBRATIONS[:2])
 def test_quintets_topological_finding(measured_quintets, calibration):
     error = errors_of(measured_quintets, calibration)
     assert error["maximal"] < error["star (G2)"] <= error["fork (G3)"] <= error["path (G4)"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calibration", CALIBRATIONS[:2])
 def test_ten_classes_maximal_beats_trees(digits, calibration):
     wrong = TEN_CLASS.measure(digits, 1)

@@ -49,6 +49,7 @@ def test_an_experiment_writes_its_files(name, out, monkeypatch):
     assert all(len(row) == len(record["table"][0]) for row in record["table"])
 
 
+@pytest.mark.long
 def test_results_gathers_the_records(out, tmp_path):
     page = tmp_path / "docs" / "results.md"
     for name in ("quintets", "triplets"):
@@ -100,6 +101,7 @@ def test_results_replace_nothing_that_was_not_named(tmp_path, monkeypatch):
     assert not list(Path("docs/results").iterdir())
 
 
+@pytest.mark.long
 def test_results_do_not_name_a_set_where_the_data_are_simulated(tmp_path):
     perform(EXPERIMENTS["mixtures"], "digits", tmp_path, repetitions=2)
     page = tmp_path / "results.md"
@@ -121,6 +123,7 @@ def test_results_needs_an_experiment(tmp_path):
     assert "out must be a folder with results of experiments" in done.stderr
 
 
+@pytest.mark.long
 def test_the_seed_decides_the_draws(out):
     def table(seed):
         perform(EXPERIMENTS["quintets"], "digits", out, repetitions=3, seed=seed)

@@ -66,6 +66,7 @@ def test_a_curve_has_a_point_for_the_star_and_for_every_pair(grown_digits):
     assert len(growth_curves.summary(rows)) == 8
 
 
+@pytest.mark.long
 def test_growth_begins_at_the_star_and_ends_at_the_complete_graph(digits):
     start = graphs.star(10, 4)
     blocks = sample_blocks(digits.logits, digits.labels)
@@ -75,6 +76,7 @@ def test_growth_begins_at_the_star_and_ends_at_the_complete_graph(digits):
     np.testing.assert_allclose(curve.accuracies[:, 0], 1 - tree_error(digits, start), atol=1e-12)
 
 
+@pytest.mark.long
 def test_points_are_those_of_models_over_the_grown_graphs(digits):
     start = graphs.star(10, 4)
     blocks = sample_blocks(digits.logits, digits.labels)
@@ -95,6 +97,7 @@ def test_stages_are_means_of_the_curves(grown_digits):
         np.testing.assert_allclose(outcomes.mean(axis=1), drawn.mean(axis=1), atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "draws",
     [[(repetition, 0) for repetition in range(11)], [(0, seed) for seed in range(11)]],
@@ -217,6 +220,7 @@ def test_growth_rises_fast(synthetic):
     assert at["confusion", "stratified"][118] > at["uniform", "stratified"][118]
 
 
+@pytest.mark.long
 def test_the_centre_matters_less_as_the_model_grows(digits):
     measured = star_centres.measure_growth(digits, 3)
     at = accuracies(growth_curves.rows(measured))
@@ -304,6 +308,7 @@ def test_all_graphs_have_as_many_pairs_as_the_bipartite_one(digits_graphs):
             assert row.pairs == row.d * (10 - row.d)
 
 
+@pytest.mark.long
 def test_accuracies_are_those_of_models_over_the_graphs(digits):
     rows = bipartite.rows(bipartite.measure(digits, 1, seed=3))
     found = {(row.graph, row.coupling, row.d): row.accuracy for row in rows}
@@ -403,6 +408,7 @@ def test_sizes_go_to_half_of_the_classes():
     assert bipartite.sides_of(150)[-11:] == list(range(25, 80, 5))
 
 
+@pytest.mark.long
 def test_near_centres_make_better_stars(digits):
     measured = star_centres.measure(digits)
     rows = star_centres.rows(measured)

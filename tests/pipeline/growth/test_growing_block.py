@@ -44,6 +44,7 @@ def outcomes(logits, labels, start, order, **options):
     return grown.stages == 1
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(
     n=st.integers(3, 10),
@@ -62,6 +63,7 @@ def test_every_step_predicts_as_a_model_that_is_coupled_from_scratch(n, n_sample
         assert (right == expected)[leads > 1e-4].all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [0.5, 2.0])
 def test_many_pairs_do_not_add_up_errors(noise):
     logits, labels = noisy_samples(40, 200, 1, signal=3.0, noise=noise)
@@ -78,6 +80,7 @@ def test_many_pairs_do_not_add_up_errors(noise):
             np.testing.assert_array_equal(right[s][sure], (p.argmax(axis=1) == labels)[sure])
 
 
+@pytest.mark.long
 def test_the_first_size_is_the_start_and_all_couplings_agree_on_a_star():
     logits, labels = noisy_samples(12, 100, 0)
     start = graphs.star(12, 3)
@@ -87,6 +90,7 @@ def test_the_first_size_is_the_start_and_all_couplings_agree_on_a_star():
         np.testing.assert_array_equal(right, expected)
 
 
+@pytest.mark.long
 def test_some_sizes_are_those_of_all():
     logits, labels = noisy_samples(15, 90, 2)
     start = graphs.star(15)
@@ -97,6 +101,7 @@ def test_some_sizes_are_those_of_all():
     assert (found != everywhere).mean() < 1e-3
 
 
+@pytest.mark.long
 def test_stages_are_means_over_their_sizes_and_threads_change_nothing():
     logits, labels = noisy_samples(9, 3 * LANES + 1, 5)
     start = graphs.star(9)
@@ -111,6 +116,7 @@ def test_stages_are_means_over_their_sizes_and_threads_change_nothing():
     np.testing.assert_array_equal(one.accuracies, two.accuracies)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:grow_blocks. .* did not converge:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("size", [5.0, 50.0, 1e4])
 def test_logits_of_any_size_are_predicted(size):

@@ -69,6 +69,7 @@ def test_objective_is_libsvms(problem, C):
     assert fit.primal <= (1 + TOLERANCE) * primal(X, y, peer.coef_[0], peer.intercept_[0], C)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_decision_values_are_libsvms(seed):
     X, y = draw(seed, n=200, D=30)
@@ -77,6 +78,7 @@ def test_decision_values_are_libsvms(seed):
     np.testing.assert_allclose(X @ fit.coef + fit.intercept, peer.decision_function(X), atol=1e-3)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 10_000),
@@ -92,6 +94,7 @@ def test_every_claim_on_random_problems(seed, n, D, logC, separation):
     assert_certified(X, y, C, fit)
 
 
+@pytest.mark.long
 def test_optimality_conditions():
     X, y = draw(1, n=300, D=20, separation=1.0)
     C = np.random.default_rng(1).uniform(0.5, 1.5, len(y))
@@ -195,6 +198,7 @@ def test_the_same_bits_twice_and_beside_other_work():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.long
 def test_exchanging_the_classes_changes_the_sign():
     X, y = draw(11, n=200, D=30)
     one, other = (fit_linear_svm(X.astype(np.float64), sign * y, 0.1, tol=1e-8) for sign in (1, -1))
