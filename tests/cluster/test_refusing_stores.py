@@ -129,6 +129,7 @@ def _signed_bucket(port: int) -> str:
             return "signed"
 
 
+@pytest.mark.long
 def test_a_real_store_refuses_a_wrong_secret(tmp_path, small_config, monkeypatch):
     """SeaweedFS with a list of those who may do what."""
     identities = [

@@ -77,6 +77,7 @@ def test_results_gathers_the_records(out, tmp_path):
         assert str(figure) in done.stdout
 
 
+@pytest.mark.long
 def test_results_replace_nothing_that_was_not_named(tmp_path, monkeypatch):
     """Not even the page of somebody who happens to have one of that name in docs/."""
     monkeypatch.chdir(tmp_path)
@@ -153,6 +154,7 @@ def test_a_strange_set_is_an_error_that_names_the_known_ones(out):
     assert f"--data must be {known}, a file, or a set" in done.stderr
 
 
+@pytest.mark.long
 def test_resuming_skips_what_was_measured_with_the_same_settings(tmp_path):
     def quintets(**settings):
         return perform(EXPERIMENTS["quintets"], "digits", tmp_path, **{"repetitions": 2, **settings})

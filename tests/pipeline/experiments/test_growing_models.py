@@ -289,6 +289,7 @@ def digits_graphs(digits):
     return bipartite.measure(digits, 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", [BIPARTITE, GROWN, CONFUSED])
 def test_hub_neighbours_beats_all_others_on_digits(digits_graphs, other):
     rows = bipartite.rows(digits_graphs)
@@ -302,6 +303,7 @@ def test_bipartite_beats_grown(hub_rows):
         assert mean_gap(hub_rows, BIPARTITE, GROWN, coupling) > 0
 
 
+@pytest.mark.long
 def test_all_graphs_have_as_many_pairs_as_the_bipartite_one(digits_graphs):
     for row in bipartite.rows(digits_graphs):
         if row.graph != COMPLETE:

@@ -135,17 +135,17 @@ def test_duplicates_with_both_labels(C):
 
 def test_equal_rows_and_constant_columns():
     y = np.array([1.0, 1, 1, -1])
-    fit = fit_linear_svm(np.full((4, 3), 7.0), y, C=2.0)
+    fit = fit_linear_svm(np.full((4, 3), 7.0, np.float32), y, C=2.0)
     assert fit.primal == pytest.approx(4.0, rel=TOLERANCE)
     assert fit.intercept == pytest.approx(1.0, abs=1e-3)
     X, y = draw(5, n=100, D=10)
     X[:, :3] = 4.0
     assert_certified(X, y, 0.3, fit_linear_svm(X, y, 0.3))
-    assert fit_linear_svm(np.zeros((4, 3)), np.array([1.0, 1, -1, -1])).converged
+    assert fit_linear_svm(np.zeros((4, 3), np.float32), np.array([1.0, 1, -1, -1])).converged
 
 
 def test_one_class_only_costs_nothing():
-    fit = fit_linear_svm(np.eye(3), np.ones(3))
+    fit = fit_linear_svm(np.eye(3, dtype=np.float32), np.ones(3))
     assert (fit.primal, fit.intercept) == (0, 1)
     assert not fit.coef.any()
 
